@@ -1,0 +1,250 @@
+// rdma/fabric.h — the fabric port: what Ring needs of an RDMA device, in verbs terms.
+//
+// What:      Device, MemoryRegion, CompletionQueue, QueuePair, Listener and connection events. Reliable-connected
+//            queue pairs carry SEND, WRITE, WRITE_WITH_IMM, READ, CMP_AND_SWP, FETCH_AND_ADD, and the two
+//            requests of encode-and-send: WAIT (hold the requests behind it until a completion queue has n more
+//            completions) and CALC (run a registered calculator on local memory).
+// Shapes:    a chain of work requests is posted with one call (one doorbell); requests of a queue pair execute and
+//            complete in order. A failed request moves the queue pair to kError and flushes the rest.
+// Units:     bytes; remote addresses are the remote process's virtual addresses.
+// Ownership: buffers named by a posted request belong to the device until its completion, or until the completion
+//            of a later signalled request of the same queue pair. kInline requests copy at the post.
+//            The device outlives everything made from it.
+// Threads:   a device and all that is made from it belong to one thread, except where said. The peer's thread and
+//            process are another: every access by a peer is checked against key, bounds, rights and generation.
+// Errors:    posting gives kInvalidArgument or kResourceExhausted and posts nothing; what fails later is told by a
+//            completion with a WcStatus. Expected failures never crash.
+// Cost:      no allocation, lock or system call per request on mapped links when the peer is awake; at most one
+//            system call per batch on tcp.
+// Source:    rdma-core's ibv_post_send(3), ibv_poll_cq(3); INEC (SC'20) for WAIT and CALC.
+#ifndef RING_RDMA_FABRIC_H_
+#define RING_RDMA_FABRIC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace ring::rdma {
+
+class CompletionQueue;
+class QueuePair;
+
+enum class Opcode : std::uint8_t {
+  kSend = 1,
+  kWrite = 2,
+  kWriteWithImm = 3,
+  kRead = 4,
+  kCmpAndSwp = 5,
+  kFetchAndAdd = 6,
+  kWait = 7,
+  kCalc = 8,
+  kRecv = 9,         // completions only: a SEND arrived
+  kRecvWithImm = 10,  // completions only: a SEND or WRITE_WITH_IMM with immediate data arrived
+};
+
+enum class WcStatus : std::uint8_t {
+  kSuccess = 0,
+  kLocalLength = 1,       // a message longer than the posted receive
+  kLocalProtection = 2,   // an sge outside its region, or a wrong lkey
+  kFlushed = 3,           // the queue pair was in kError, or was reset
+  kRemoteAccess = 4,      // wrong rkey, bounds, rights; a revoked region; a dead owner
+  kRemoteInvalid = 5,     // e.g. a misaligned atomic
+  kRnrRetryExceeded = 6,  // the peer had posted no receive
+  kRetryExceeded = 7,     // the peer vanished
+  kCalcFailed = 8,        // the calculator refused; requests that WAIT on it are flushed
+};
+absl::string_view WcStatusName(WcStatus status);
+
+enum Access : std::uint32_t {
+  kLocalOnly = 0,
+  kRemoteRead = 1,
+  kRemoteWrite = 2,
+  kRemoteAtomic = 4,
+};
+
+struct Sge {
+  std::byte* address = nullptr;
+  std::uint32_t length = 0;
+  std::uint32_t lkey = 0;
+};
+
+// Where a peer may read or write: travels in messages.
+struct RemoteBuffer {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint32_t rkey = 0;
+};
+
+// A kernel that CALC runs: outputs[j] = f_j(inputs), all of one length. Implemented in ec_offload.
+class Calculator {
+ public:
+  virtual ~Calculator() = default;
+  virtual std::size_t input_count() const = 0;
+  virtual std::size_t output_count() const = 0;
+  // crcs is null or output_count() long, and gets the CRC-32C of each output. An output may be the same buffer as
+  // an input (in place), never overlap it otherwise. False: nothing may be relied on in the outputs.
+  virtual bool Run(const std::byte* const* inputs, std::byte* const* outputs, std::size_t length,
+                   std::uint32_t* crcs) const = 0;
+};
+
+struct CalcArguments {
+  const Calculator* calculator = nullptr;
+  absl::Span<const Sge> inputs;   // input_count() of one length
+  absl::Span<const Sge> outputs;  // output_count() of the same length
+  // Null, or output_count() pointers, each null or where the CRC-32C of that output is stored.
+  std::uint32_t* const* crc_out = nullptr;
+};
+
+struct WorkRequest {
+  std::uint64_t wr_id = 0;
+  const WorkRequest* next = nullptr;
+  Opcode opcode = Opcode::kSend;
+  bool signaled = false;
+  bool inline_data = false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
+  bool has_imm = false;      // SEND with immediate data
+  std::uint32_t imm = 0;
+  absl::Span<const Sge> sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)
+  std::uint64_t remote_address = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t compare_or_add = 0;  // CMP_AND_SWP: expected; FETCH_AND_ADD: addend
+  std::uint64_t swap = 0;
+  CompletionQueue* wait_cq = nullptr;  // WAIT: until wait_count further completions are in this queue
+  std::uint32_t wait_count = 0;
+  const CalcArguments* calc = nullptr;
+};
+
+struct WorkCompletion {
+  std::uint64_t wr_id = 0;
+  QueuePair* qp = nullptr;
+  WcStatus status = WcStatus::kSuccess;
+  Opcode opcode = Opcode::kSend;
+  bool has_imm = false;
+  std::uint32_t imm = 0;
+  std::uint32_t byte_len = 0;  // receives and READ
+};
+
+// Registered memory: a range of bytes with an access right and keys. Peers name it by rkey.
+class MemoryRegion {
+ public:
+  virtual ~MemoryRegion() = default;  // deregisters: later access by peers fails
+  virtual std::byte* address() const = 0;
+  virtual std::size_t length() const = 0;
+  virtual std::uint32_t lkey() const = 0;
+  virtual std::uint32_t rkey() const = 0;
+  RemoteBuffer remote() const {
+    return {reinterpret_cast<std::uint64_t>(address()), length(), rkey()};
+  }
+  // Rule L5: no WRITE or atomic by a peer with the present rkey can succeed after this returns (bytes of a copy
+  // under way may still land, but its initiator sees kRemoteAccess). Scan the memory only afterwards. The region
+  // stays readable by its owner and never becomes writable for peers again.
+  virtual void Revoke() = 0;
+};
+
+class CompletionQueue {
+ public:
+  virtual ~CompletionQueue() = default;
+  // Takes up to completions.size() completions, oldest first; gives how many.
+  virtual std::size_t Poll(absl::Span<WorkCompletion> completions) = 0;
+  // The next completion makes Device::event_fd() readable, once. Poll again after arming: what came before does
+  // not count (ibv_req_notify_cq(3)).
+  virtual void Arm() = 0;
+};
+
+enum class QpState : std::uint8_t { kInit = 0, kReadyToSend = 1, kError = 2, kReset = 3 };
+
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;  // resets; its completions still in queues are dropped
+  virtual std::uint32_t number() const = 0;
+  virtual QpState state() const = 0;
+  // Posts a chain with one doorbell. On an error nothing of the chain is posted.
+  virtual absl::Status PostSend(const WorkRequest& chain) = 0;
+  virtual absl::Status PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) = 0;
+  // Outstanding requests complete as kFlushed; the peer's requests fail from now on; its queue pair goes to kError.
+  virtual void Reset() = 0;
+  // Whether the peer's device sleeps (Device::SetSleeping) and needs a SEND or WRITE_WITH_IMM to wake. Always false
+  // on links where any message wakes the peer (tcp). A full fence is in it: what was posted before is seen by a
+  // peer that goes to sleep after this returned false.
+  virtual bool PeerSleeping() const = 0;
+  // "local", "shm", "tcp", "rdma".
+  virtual absl::string_view transport() const = 0;
+  // An opaque word of the owner.
+  void set_context(void* context) { context_ = context; }
+  void* context() const { return context_; }
+
+ private:
+  void* context_ = nullptr;
+};
+
+struct QueuePairOptions {
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  std::uint32_t send_depth = 256;  // outstanding requests
+  std::uint32_t recv_depth = 64;   // posted receives
+};
+
+struct ConnectionEvent {
+  enum class Kind : std::uint8_t {
+    kConnectRequest = 1,  // a peer wants to connect: Accept or Reject `request`
+    kEstablished = 2,     // qp is ready to send; private_data is the acceptor's
+    kRejected = 3,        // qp failed to connect; private_data is the acceptor's reason, empty if it vanished
+    kDisconnected = 4,    // qp went to kError because the peer reset it, exited or vanished
+  };
+  Kind kind = Kind::kConnectRequest;
+  std::uint64_t request = 0;
+  QueuePair* qp = nullptr;
+  std::string private_data;
+};
+
+inline constexpr std::size_t kPrivateDataSizeMax = 256;
+
+class Device {
+ public:
+  struct Caps {
+    std::uint32_t sge_count_max = 0;
+    std::uint32_t inline_size_max = 0;
+    bool calc = false;      // executes CALC and WAIT itself (coherent)
+    bool calc_crc = false;  // CALC fills crc_out
+  };
+
+  virtual ~Device() = default;
+  virtual const Caps& caps() const = 0;
+
+  // Zeroed, 2-MiB-aligned memory that peers on this host can map. Lives until the device is closed; pages are
+  // resident only once touched. huge: back it with huge pages where the system allows.
+  virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) = 0;
+  // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.
+  virtual void Discard(std::byte* address, std::size_t size) = 0;
+  // Registers a range of memory from Allocate. Memory of another origin may be registered with kLocalOnly.
+  virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
+                                                                  std::uint32_t access) = 0;
+  virtual absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::size_t depth) = 0;
+
+  // Accepts connections at "local:NAME", "shm:PATH" or "tcp:HOST:PORT" (port 0: any). Gives the address in use.
+  virtual absl::StatusOr<std::string> Listen(absl::string_view address) = 0;
+  // Starts to connect; the outcome is an event. private_data: at most kPrivateDataSizeMax bytes.
+  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address, const QueuePairOptions& options,
+                                                             absl::string_view private_data) = 0;
+  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request, const QueuePairOptions& options,
+                                                            absl::string_view private_data) = 0;
+  virtual void Reject(std::uint64_t request, absl::string_view private_data) = 0;
+  virtual bool PollEvent(ConnectionEvent* event) = 0;
+
+  // Drives what the host must drive: sockets, deferred chains. Cheap when there is nothing to do; call once a turn.
+  // Gives whether anything happened.
+  virtual bool Progress() = 0;
+  // Readable when an armed completion queue got a completion, a connection event is there, or Progress has work.
+  virtual int event_fd() const = 0;
+  // Tells mapped peers whether this device's thread sleeps on event_fd (see QueuePair::PeerSleeping). Setting true
+  // contains a full fence: look for work once more before sleeping.
+  virtual void SetSleeping(bool sleeping) = 0;
+};
+
+}  // namespace ring::rdma
+
+#endif  // RING_RDMA_FABRIC_H_

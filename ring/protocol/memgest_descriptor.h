@@ -1,0 +1,68 @@
+// ring/protocol/memgest_descriptor.h — what a memgest is: a value type.
+//
+// What:      MemgestDescriptor, its validation against the cluster's (s, d), f(M), storage
+// overhead, its roles, and its
+//            bytes on the wire.
+// Shape:     Rep(r,s): 1 <= r <= s+d. SRS(k,m,s): 2 <= k <= s <= 16, 1 <= m <= d <= 4.
+// Units:     block_size in bytes, a power of two, 4 KiB to 2 MiB.
+// Ownership: value.
+// Threads:   pure.
+// Errors:    Validate: kInvalidArgument naming the field and its bounds.
+// Source:    protocol rules section 0 (commit rule, f(M)), S9, L10; Ring section 3.
+#ifndef RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
+#define RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/base/id.h"
+
+namespace ring::protocol {
+
+// Travel: never renumber.
+enum class Scheme : std::uint8_t { kReplicated = 1, kStretchedReedSolomon = 2 };
+enum class CommitRule : std::uint8_t { kQuorum = 1, kAll = 2 };
+enum class MemgestState : std::uint8_t { kCreating = 1, kActive = 2, kDraining = 3, kDeleted = 4 };
+
+inline constexpr std::uint32_t kBlockSizeDefault = 256 * 1024;
+inline constexpr std::uint32_t kBlockSizeMin = 4 * 1024;
+inline constexpr std::uint32_t kBlockSizeMax = 2 * 1024 * 1024;
+inline constexpr std::size_t kMemgestNameSizeMax = 63;
+
+struct MemgestDescriptor {
+  MemgestId id;
+  std::string name;  // letters, digits, '-', '_', '.'; unique among those not DELETED
+  Scheme scheme = Scheme::kReplicated;
+  CommitRule commit = CommitRule::kQuorum;  // replicated only; SRS needs all parities
+  MemgestState state = MemgestState::kActive;
+  std::uint8_t r = 1;  // replicated
+  std::uint8_t k = 0;  // stretched
+  std::uint8_t m = 0;
+  std::uint32_t block_size = kBlockSizeDefault;
+
+  friend bool operator==(const MemgestDescriptor&, const MemgestDescriptor&) = default;
+
+  // Whether it can exist in a cluster of (s, d).
+  absl::Status Validate(int s, int d) const;
+  // Memory losses that an acknowledged value survives (protocol rules, section 0).
+  int FailuresTolerated() const;
+  // Bytes stored for one byte of value.
+  double StorageOverhead() const;
+  // Completions of other members that a commit needs.
+  int AcksNeeded() const;
+  // "Rep(3)", "SRS(3,2)".
+  std::string SchemeName() const;
+  // Roles of the members of shard i besides its coordinator, in order (L10): replica t or parity j.
+  std::vector<Role> MemberRoles(ShardId shard, int s, int d) const;
+};
+
+void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* out);
+// Takes one descriptor off the front of *in.
+absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in);
+
+}  // namespace ring::protocol
+
+#endif  // RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_

@@ -1,0 +1,73 @@
+// ring/cluster/view.h — the replicated facts that routing needs: nodes, groups, roles, epochs,
+// memgests.
+//
+// What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it
+// whole. Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes
+// behind s+d are spares. Units:     epochs are dense counters. Ownership: value; nodes and clients
+// share it by std::shared_ptr<const View> off the hot path. Threads:   immutable once built.
+// Errors:    Validate and Decode: kInvalidArgument naming the field.
+// Source:    architecture section 3 (groups, shards, roles); protocol rules section 0.
+#ifndef RING_CLUSTER_VIEW_H_
+#define RING_CLUSTER_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/base/id.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::cluster {
+
+struct NodeInfo {
+  NodeId id;
+  std::string name;
+  Incarnation incarnation;    // 0 until the node was heard of
+  std::string local_address;  // "local:NAME" inside one process, or empty
+  std::string shm_address;    // "shm:PATH", or empty
+  std::string tcp_address;    // "tcp:HOST:PORT"
+  std::string admin_address;  // "HOST:PORT" of the gRPC admin service, or empty
+  std::string host;           // boot id of the machine: equal means that shm works
+  friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
+};
+
+struct GroupView {
+  Epoch epoch;
+  std::vector<NodeId> roles;  // s+d holders
+  friend bool operator==(const GroupView&, const GroupView&) = default;
+};
+
+struct View {
+  std::uint32_t epoch = 0;    // of the view
+  std::uint64_t cluster = 0;  // hash of the cluster's name and shape
+  int s = 0;
+  int d = 0;
+  std::uint64_t value_size_max = 0;
+  MemgestId default_memgest;
+  std::vector<NodeInfo> nodes;
+  std::vector<GroupView> groups;
+  std::vector<protocol::MemgestDescriptor>
+      memgests;  // the catalogue, by id; DELETED ones stay (V2)
+
+  int group_count() const { return s + d; }
+  int spare_count() const { return static_cast<int>(nodes.size()) - s - d; }
+  NodeId Coordinator(GroupId group, ShardId shard) const {
+    return groups[group.value()].roles[shard.value()];
+  }
+  const protocol::MemgestDescriptor* FindMemgest(MemgestId id) const;            // null: unknown
+  const protocol::MemgestDescriptor* FindMemgest(absl::string_view name) const;  // not DELETED
+  absl::Status Validate() const;
+};
+
+// The view of a new cluster: roles rotated as L10 says, group epochs 1.
+View InitialView(int s, int d, std::vector<NodeInfo> nodes,
+                 std::vector<protocol::MemgestDescriptor> memgests);
+
+std::string EncodeView(const View& view);
+absl::StatusOr<View> DecodeView(absl::string_view bytes);
+
+}  // namespace ring::cluster
+
+#endif  // RING_CLUSTER_VIEW_H_

@@ -1,0 +1,98 @@
+// ring/node/admin_port.h — what operators' services may ask of a running process: the seam under
+// gRPC and ringctl.
+//
+// What:      AdminPort: catalogue changes, views, statistics, scrub. The implementation posts each
+// call to the nodes'
+//            reactor and waits; the callers are gRPC threads, never a reactor.
+// Shape:     every change carries (admin client, seq), so that a retry is the same change (X6).
+// Ownership: values.
+// Threads:   any thread but a reactor's.
+// Errors:    absl::Status as each method says; kDeadlineExceeded: outcome unknown, retry with the
+// same request id. Source:    protocol rules G10, G11, X6.
+#ifndef RING_NODE_ADMIN_PORT_H_
+#define RING_NODE_ADMIN_PORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "ring/cluster/view.h"
+
+namespace ring::node {
+
+struct AdminRequestId {
+  std::string client;  // unique per admin client, e.g. 32 hex digits
+  std::uint64_t seq = 0;
+};
+
+// Counts of one memgest over the whole cluster (each key version counted where it is coordinated).
+struct MemgestStats {
+  MemgestId id;
+  std::uint64_t keys = 0;            // newest committed versions
+  std::uint64_t versions = 0;        // all versions not collected
+  std::uint64_t logical_bytes = 0;   // of the newest committed versions
+  std::uint64_t heap_bytes = 0;      // slots in use at coordinators, rounded up to their size class
+  std::uint64_t resident_bytes = 0;  // heap memory of coordinators, replicas and parities
+};
+
+struct NodeStats {
+  NodeId node;
+  std::uint64_t resident_bytes = 0;  // of registered memory touched
+  std::uint64_t gets = 0;
+  std::uint64_t puts = 0;
+  std::uint64_t deletes = 0;
+  std::uint64_t moves = 0;
+  std::uint64_t refusals = 0;
+  std::uint64_t clients = 0;
+  std::uint64_t log_entries_appended = 0;
+  std::uint64_t log_entries_folded = 0;
+  std::uint64_t log_bytes = 0;
+  std::uint64_t wakeups = 0;
+  std::vector<std::string> transports;  // by peer node: "local", "shm", "tcp", "" for itself
+};
+
+struct ClusterStats {
+  std::vector<MemgestStats> memgests;
+  std::vector<NodeStats> nodes;
+};
+
+struct ScrubProgress {
+  std::uint64_t checked = 0;  // values (replicas) and rows (parities) so far
+  std::uint64_t total = 0;    // estimate
+};
+
+struct ScrubReport {
+  std::uint64_t values_checked = 0;    // values against their CRC at coordinators
+  std::uint64_t replicas_checked = 0;  // replica copies compared with their value
+  std::uint64_t rows_checked = 0;  // parity rows compared with an encode of their blocks at a cut
+  std::uint64_t mismatches = 0;
+  std::vector<std::string> details;  // the first 100 mismatches, named
+};
+
+class AdminPort {
+ public:
+  virtual ~AdminPort() = default;
+  virtual std::shared_ptr<const cluster::View> GetView() = 0;
+  // kAlreadyExists (name), kInvalidArgument (descriptor). Returns once every node has it (G11).
+  virtual absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
+      const AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) = 0;
+  // kNotFound; kFailedPrecondition: not empty without force, or it is the default memgest (G10).
+  virtual absl::Status DeleteMemgest(const AdminRequestId& id, absl::string_view name,
+                                     bool force) = 0;
+  virtual absl::Status SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) = 0;
+  virtual absl::StatusOr<ClusterStats> GetStats() = 0;
+  // Compares replicas and parities with the data at a cut, over the whole cluster (S2, S12).
+  // progress may be called from the calling thread only; returning false stops the scrub with
+  // kCancelled.
+  virtual absl::StatusOr<ScrubReport> Scrub(
+      absl::FunctionRef<bool(const ScrubProgress&)> progress) = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_ADMIN_PORT_H_

@@ -30,10 +30,10 @@ struct Voidify {
 
 }  // namespace ring::internal
 
-#define RING_CHECK(condition)               \
-  __builtin_expect(!!(condition), 1)        \
-      ? (void)0                             \
-      : ::ring::internal::Voidify() &       \
+#define RING_CHECK(condition)         \
+  __builtin_expect(!!(condition), 1)  \
+      ? (void)0                       \
+      : ::ring::internal::Voidify() & \
             ::ring::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
 #ifdef NDEBUG

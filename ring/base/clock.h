@@ -1,7 +1,7 @@
 // ring/base/clock.h — the port of time.
 //
-// What:      Clock: monotonic nanoseconds that include suspend (CLOCK_BOOTTIME in production). The core
-//            takes it from outside, so that a simulation owns time.
+// What:      Clock: monotonic nanoseconds that include suspend (CLOCK_BOOTTIME in production). The
+//            core takes it from outside, so that a simulation owns time.
 // Units:     nanoseconds since an arbitrary origin.
 // Ownership: the caller keeps the clock alive as long as its users.
 // Threads:   NowNs may be called from any thread.

@@ -29,13 +29,13 @@ class Id {
   Rep value_{};
 };
 
-using NodeId = Id<struct NodeIdTag, std::uint32_t>;          // index in the cluster's node list
+using NodeId = Id<struct NodeIdTag, std::uint32_t>;            // index in the cluster's node list
 using Incarnation = Id<struct IncarnationTag, std::uint64_t>;  // one start of a node's process
-using GroupId = Id<struct GroupIdTag, std::uint16_t>;        // memgest group, 0 .. s+d-1
-using ShardId = Id<struct ShardIdTag, std::uint16_t>;        // shard of a group, 0 .. s-1
-using Role = Id<struct RoleTag, std::uint16_t>;              // role of a group, 0 .. s+d-1
-using MemgestId = Id<struct MemgestIdTag, std::uint16_t>;    // never reused (V2)
-using Epoch = Id<struct EpochTag, std::uint32_t>;            // of a group, u24, dense
+using GroupId = Id<struct GroupIdTag, std::uint16_t>;          // memgest group, 0 .. s+d-1
+using ShardId = Id<struct ShardIdTag, std::uint16_t>;          // shard of a group, 0 .. s-1
+using Role = Id<struct RoleTag, std::uint16_t>;                // role of a group, 0 .. s+d-1
+using MemgestId = Id<struct MemgestIdTag, std::uint16_t>;      // never reused (V2)
+using Epoch = Id<struct EpochTag, std::uint32_t>;              // of a group, u24, dense
 
 // (epoch, tenure counter), compared lexicographically; 0 is "no version" (V1).
 class Version {

@@ -1,7 +1,8 @@
 // ring/base/random.h — the port of randomness, and its reproducible generator.
 //
-// What:      Random: 64 random bits. SeededRandom: xoshiro256**, the same sequence for a seed on every
-//            machine and version (absl::BitGen promises none), so that a seed replays a cluster.
+// What:      Random: 64 random bits. SeededRandom: xoshiro256**, the same sequence for a seed on
+//            every machine and version (absl::BitGen promises none), so that a seed replays a
+//            cluster.
 // Threads:   thread-compatible.
 // Errors:    none.
 // Source:    Blackman and Vigna, "Scrambled linear pseudorandom number generators" (2018).

@@ -13,8 +13,8 @@
 
 #define RING_CONCAT_INNER_(a, b) a##b
 #define RING_CONCAT_(a, b) RING_CONCAT_INNER_(a, b)
-#define RING_RETURN_IF_ERROR(expr)                                             \
-  do {                                                                         \
+#define RING_RETURN_IF_ERROR(expr)                                                   \
+  do {                                                                               \
     if (absl::Status ring_status_ = (expr); !ring_status_.ok()) return ring_status_; \
   } while (false)
 #define RING_ASSIGN_OR_RETURN(lhs, expr) \

@@ -1,12 +1,13 @@
 // ring/base/sync.h — mutex and condition variable with thread-safety annotations.
 //
-// What:      Mutex, MutexLock, CondVar over the standard library. absl::Mutex is not used: Debian's is not
-//            instrumented, and ThreadSanitizer reports false races on what it guards.
+// What:      Mutex, MutexLock, CondVar over the standard library. absl::Mutex is not used: Debian's
+//            is not instrumented, and ThreadSanitizer reports false races on what it guards.
 // Threads:   as their standard counterparts. Never taken on the put/get path.
 // Errors:    none.
 #ifndef RING_BASE_SYNC_H_
 #define RING_BASE_SYNC_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -41,6 +42,14 @@ class CondVar {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     cv_.wait(lock);
     lock.release();
+  }
+  // As Wait, for at most the given time; false when that passed. Either way the caller looks at its
+  // condition again.
+  bool WaitFor(Mutex& mu, std::chrono::nanoseconds time_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
+    const std::cv_status result = cv_.wait_for(lock, time_max);
+    lock.release();
+    return result == std::cv_status::no_timeout;
   }
   void NotifyOne() { cv_.notify_one(); }
   void NotifyAll() { cv_.notify_all(); }

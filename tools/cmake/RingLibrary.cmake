@@ -1,17 +1,29 @@
-# The build is the module table: one ring_library() per folder, one ring_test() per source file.
+# The build is the module table: one ring_library() per folder, one ring_test() per tests/ folder,
+# one ring_fuzz() per fuzz target.
 
 add_library(ring_options INTERFACE)
 target_compile_options(ring_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
                        $<$<BOOL:${RING_STRICT}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(ring_options INTERFACE -Wthread-safety)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   add_compile_options(-march=${RING_MARCH})
 endif()
 if(RING_SANITIZE STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
 elseif(RING_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread)
   add_link_options(-fsanitize=thread)
+elseif(NOT RING_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "RING_SANITIZE=${RING_SANITIZE}: give address, thread or nothing")
+endif()
+if(RING_BUILD_FUZZ)
+  # Every library is instrumented, or the fuzzer is blind in it.
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
 endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
@@ -20,18 +32,23 @@ endif()
 
 # ring_library(<name> HDRS ... SRCS ... DEPS ... PRIVATE_DEPS ...)
 # Defines ring_<name> with the alias Ring::<name>; DEPS are the folders that it may see.
+# What is installed is decided in one place: tools/cmake/RingInstall.cmake.
 function(ring_library name)
   cmake_parse_arguments(A "" "" "HDRS;SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(ring_${name} ${A_SRCS})
   add_library(Ring::${name} ALIAS ring_${name})
-  set_target_properties(ring_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  target_sources(ring_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${A_HDRS})
-  target_link_libraries(ring_${name} PUBLIC ${A_DEPS} PRIVATE ${A_PRIVATE_DEPS} $<BUILD_INTERFACE:ring_options>)
+  set_target_properties(ring_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
+                        POSITION_INDEPENDENT_CODE ON)
+  target_sources(ring_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
+                 FILES ${A_HDRS})
+  target_link_libraries(ring_${name} PUBLIC ${A_DEPS}
+                        PRIVATE ${A_PRIVATE_DEPS} $<BUILD_INTERFACE:ring_options>)
   target_compile_features(ring_${name} PUBLIC cxx_std_20)
 endfunction()
 
-# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit])
-# One test program a prefix; tests are named <prefix>.<Suite>.<Rule>.
+# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120])
+# One test program a prefix; tests are named <prefix>.<Suite>.<Rule>. One label only: CMake 3.25
+# keeps the first. The label grpc keeps a test out of the ThreadSanitizer run.
 function(ring_test prefix)
   cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT A_LABEL)
@@ -41,7 +58,19 @@ function(ring_test prefix)
     set(A_TIMEOUT 120)
   endif()
   add_executable(${prefix}_test ${A_SRCS})
-  target_link_libraries(${prefix}_test PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main ring_options)
+  target_include_directories(${prefix}_test PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${prefix}_test PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main
+                        ring_options)
   gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
                        PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+endfunction()
+
+# ring_fuzz(<name> SRCS <name>.cc ... DEPS ...)
+# A libFuzzer program build/fuzz/tests/fuzz/<name>; its seeds are in tests/fuzz/corpus/<name>/.
+function(ring_fuzz name)
+  cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${A_SRCS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${A_DEPS} ring_options)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()

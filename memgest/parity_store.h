@@ -1,0 +1,53 @@
+// memgest/parity_store.h — parity j of one SRS memgest in one group: folds deltas of all its shards.
+//
+// What:      Keeps P_j = XOR over i of g_ji * D_i(applied_j[i]) exactly (S1), with lastTouch per (shard, block) so that a
+//            reader can ask for a row at a cut (S2).
+// Shape:     parity block (e, p) at offset (e*(l/k)+p)*B, as srs/layout.h. A delta arrives already multiplied by this
+//            parity's coefficient.
+// Ownership: owns its heap space.
+// Threads:   one, the node's.
+// Errors:    kInvalidArgument for a range that crosses a block; kResourceExhausted for memory.
+// Cost:      one read-modify-write of the payload.
+// Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3.
+#ifndef RING_MEMGEST_PARITY_STORE_H_
+#define RING_MEMGEST_PARITY_STORE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "memgest/heap_space.h"
+#include "ring/base/id.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::memgest {
+
+class ParityStore {
+ public:
+  ParityStore(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s,
+              int parity_index);
+
+  // Folds the delta of entry `index` of shard i at heap range [offset_cells, + length bytes): XOR into the parity.
+  absl::Status Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
+                     std::uint32_t length, std::uint64_t index);
+  void Prefetch(ShardId shard, std::uint32_t offset_cells) const;
+
+  // The parity block of (extent, row) and, for each code column c of the row, the last folded index that touched that
+  // column's block: taken together, atomically for the single thread (S2). Null memory: never touched, all zero.
+  struct Row {
+    const std::byte* bytes = nullptr;
+    std::vector<std::uint64_t> last_touch;  // by column
+  };
+  Row ReadRow(std::uint32_t extent, std::uint32_t row) const;
+  std::uint32_t extent_count() const;  // extents ever touched
+  int parity_index() const { return parity_index_; }
+  std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
+
+ private:
+  int parity_index_;
+  HeapSpace heap_;
+};
+
+}  // namespace ring::memgest
+
+#endif  // RING_MEMGEST_PARITY_STORE_H_

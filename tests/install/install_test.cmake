@@ -1,0 +1,44 @@
+# One step of the install test: stage, find_package or pkg_config. Any failed command is fatal.
+cmake_policy(VERSION 3.25)
+string(REPLACE "," ";" CONSUMERS "${CONSUMERS}")
+set(prefix ${WORK}/moved)
+
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY COMMAND_ECHO STDOUT)
+endfunction()
+
+if(STEP STREQUAL "stage")
+  file(REMOVE_RECURSE ${WORK})
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+  # Moved, so that a path of the first place would show.
+  file(RENAME ${WORK}/first ${prefix})
+  file(GLOB_RECURSE private ${prefix}/include/ring-kvs/memgest/*
+       ${prefix}/include/ring-kvs/ring/coordinator/* ${prefix}/include/ring-kvs/ring/node/*)
+  if(private)
+    message(FATAL_ERROR "private headers are installed: ${private}")
+  endif()
+elseif(STEP STREQUAL "find_package")
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/find_package
+      -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${CXX}
+      "-DCONSUMERS=${CONSUMERS}")
+  run(${CMAKE_COMMAND} --build ${WORK}/find_package)
+  foreach(name ${CONSUMERS})
+    run(${WORK}/find_package/${name})
+  endforeach()
+elseif(STEP STREQUAL "pkg_config")
+  set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+  file(MAKE_DIRECTORY ${WORK}/pkg_config)
+  run(pkg-config --exact-version=${VERSION} ring)
+  foreach(name ${CONSUMERS})
+    foreach(part cflags libs)
+      execute_process(COMMAND pkg-config --${part} ring-${name} COMMAND_ERROR_IS_FATAL ANY
+                      OUTPUT_VARIABLE ${part} OUTPUT_STRIP_TRAILING_WHITESPACE)
+      separate_arguments(${part} UNIX_COMMAND "${${part}}")
+    endforeach()
+    run(${CXX} -std=c++20 ${cflags} ${CMAKE_CURRENT_LIST_DIR}/consumer/${name}.cc
+        -o ${WORK}/pkg_config/${name} ${libs})
+    run(${WORK}/pkg_config/${name})
+  endforeach()
+else()
+  message(FATAL_ERROR "STEP=${STEP}: give stage, find_package or pkg_config")
+endif()

@@ -1,0 +1,176 @@
+"""Tests of tools/tidy.py."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import tidy  # noqa: E402
+
+HEADER = """// srs/layout.h — where bytes are.
+//
+// What:      Layout.
+// Threads:   pure.
+#ifndef RING_SRS_LAYOUT_H_
+#define RING_SRS_LAYOUT_H_
+
+#endif  // RING_SRS_LAYOUT_H_
+"""
+
+
+def body(lines):
+    return "{\n" + "  f();\n" * (lines - 2) + "}\n"
+
+
+class Blank(unittest.TestCase):
+    def test_comments_and_literals_go_and_lines_stay(self):
+        text = 'a("rand()"); // rand()\n/* rand()\n */ b(\'{\'); R"x(rand()\n)x";\n'
+        blanked = tidy.blank(text)
+        self.assertNotIn("rand", blanked)
+        self.assertNotIn("{", blanked)
+        self.assertEqual(blanked.count("\n"), text.count("\n"))
+        self.assertEqual(len(blanked), len(text))
+
+    def test_digit_separators_are_not_characters(self):
+        self.assertEqual(tidy.blank("x = 1'000 + rand() + 2'000;"),
+                         "x = 1'000 + rand() + 2'000;")
+
+    def test_an_escaped_quote_does_not_end_a_string(self):
+        self.assertIn("g();", tidy.blank('f("a\\"b"); g();'))
+
+
+class Functions(unittest.TestCase):
+    def lengths(self, text):
+        return [count for _, count in tidy.functions(text)]
+
+    def test_free_functions_in_namespaces_are_measured_with_their_signature(self):
+        text = "namespace ring {\nnamespace {\nint f(int a,\n      int b) " + body(10) + "}\n}\n"
+        self.assertEqual(tidy.functions(text), [(3, 11)])
+
+    def test_methods_in_a_class_are_measured_apart(self):
+        text = ("class A final : public B {\n public:\n  A() : a_{1}, b_(2) {}\n"
+                "  int f() const override " + body(5) + "  int g_ = 3;\n};\n")
+        self.assertEqual(self.lengths(text), [1, 5])
+
+    def test_a_braced_member_initialiser_is_not_the_body(self):
+        self.assertEqual(self.lengths("A::A(int x) : x_{x}, y_{2} " + body(6)), [6])
+
+    def test_a_test_case_is_a_function(self):
+        self.assertEqual(self.lengths("TEST(A, B) " + body(80)), [80])
+
+    def test_nested_blocks_and_lambdas_belong_to_their_function(self):
+        self.assertEqual(self.lengths("void f() {\n  if (a) {\n  }\n  auto g = [] { return 1; };\n}\n"),
+                         [5])
+
+    def test_tables_enums_and_structs_are_no_functions(self):
+        text = ("constexpr int kTable[] = {\n1,\n2};\nenum class E {\n kA,\n};\n"
+                "struct S {\n  int a = 0;\n};\nusing F = int;\n")
+        self.assertEqual(self.lengths(text), [])
+
+    def test_macros_do_not_unbalance(self):
+        self.assertEqual(self.lengths("#define OPEN \\\n  {\nvoid f() " + body(3)), [3])
+
+    def test_a_function_over_the_limit_is_found_at_its_first_line(self):
+        self.assertEqual(tidy.check_cpp("srs/a.cc", "\nvoid f() " + body(70)), [])
+        self.assertEqual(tidy.check_cpp("srs/a.cc", "\nvoid f() " + body(71)),
+                         ["srs/a.cc:2: function of 71 lines, at most 70"])
+
+
+class Banned(unittest.TestCase):
+    def count(self, path, line):
+        return len(tidy.check_text(path, line + "\n"))
+
+    def test_banned_calls_are_found(self):
+        for line in ("assert(x);", "int a = rand();", "sleep(1);", "::usleep(5);",
+                     "absl::Mutex mu;", "auto v = std::views::all(x);", "#include <format>",
+                     "GTEST_SKIP() << 1;", "TEST(A, DISABLED_b);"):
+            self.assertEqual(self.count("tests/a.cc", line), 1, line)
+
+    def test_names_that_only_look_alike_pass(self):
+        for line in ("static_assert(sizeof(int) == 4);", "operand(x);", "my_assert(x);",
+                     "// assert(x), rand() and sleep(1) are banned", 'Log("sleep(1)");',
+                     "state.sleeping();"):
+            self.assertEqual(self.count("tests/a.cc", line), 0, line)
+
+    def test_std_function_is_banned_on_the_hot_path_only(self):
+        line = "std::function<void()> f;"
+        for path in ("memgest/a.cc", "ring/coordinator/put.cc", "rdma/soft/nic.cc"):
+            self.assertEqual(self.count(path, line), 1, path)
+        self.assertEqual(self.count("tools/bench.cc", line), 0)
+
+    def test_words_are_banned_in_comments_too(self):
+        for word in ("TO" + "DO", "FIX" + "ME", "X" + "XX", "NO" + "LINT(x)",
+                     "NO" + "LINTNEXTLINE"):
+            self.assertEqual(self.count("srs/a.cc", "// " + word + ": later"), 1, word)
+        self.assertEqual(self.count("README.md", "# A\nTO" + "DO"), 0)
+
+    def test_a_path_of_this_machine_is_found_in_any_file(self):
+        for path in ("docs/a.md", "srs/a.cc", "data.json"):
+            findings = tidy.check_text(path, "# see /wo" + "rk/main\n")
+            self.assertEqual(len(findings), 1, path)
+        self.assertEqual(tidy.check_text("a.sh", "build/wo" + "rk/x\n"), [])
+
+
+class Sizes(unittest.TestCase):
+    def test_columns_are_characters_not_bytes(self):
+        self.assertEqual(tidy.check_text("srs/a.cc", "// " + "é" * 97 + "\n"), [])
+        self.assertEqual(tidy.check_text("srs/a.cc", "// " + "é" * 98 + "\n"),
+                         ["srs/a.cc:1: line of 101 columns, at most 100"])
+
+    def test_prose_may_have_long_lines(self):
+        self.assertEqual(tidy.check_text("docs/a.md", "# A\n" + "word " * 60 + "\n"), [])
+
+    def test_files_have_at_most_500_lines(self):
+        self.assertEqual(tidy.check_text("srs/a.cc", "int a;\n" * 500), [])
+        self.assertEqual(len(tidy.check_text("srs/a.cc", "int a;\n" * 501)), 1)
+
+
+class Headers(unittest.TestCase):
+    def test_a_good_header_passes(self):
+        self.assertEqual(tidy.check_text("srs/layout.h", HEADER), [])
+
+    def test_what_and_threads_each_begin_a_line(self):
+        self.assertEqual(len(tidy.check_text("srs/layout.h", HEADER.replace("Threads:", "T:"))), 1)
+        reflowed = HEADER.replace("Layout.\n// Threads:", "Layout. Threads:")
+        self.assertEqual(len(tidy.check_text("srs/layout.h", reflowed)), 1)
+
+    def test_the_guard_follows_the_path(self):
+        self.assertEqual(tidy.guard_of("ring/base/log.h"), "RING_BASE_LOG_H_")
+        self.assertEqual(tidy.guard_of("rdma/soft/nic.h"), "RING_RDMA_SOFT_NIC_H_")
+        self.assertEqual(len(tidy.check_text("srs/plan.h", HEADER)), 1)
+        self.assertEqual(len(tidy.check_text("srs/layout.h", HEADER.replace("#endif  //", "#endif /"))),
+                         1)
+
+
+class Markdown(unittest.TestCase):
+    def test_one_title_per_document(self):
+        self.assertEqual(tidy.check_text("a.md", "# A\n\n## B\n"), [])
+        self.assertEqual(tidy.check_text("a.md", "# A\n# B\n"),
+                         ["a.md:2: one '# ' title per document, not 2"])
+        self.assertEqual(len(tidy.check_text("a.md", "no title\n")), 1)
+
+    def test_a_comment_in_a_code_block_is_no_title(self):
+        self.assertEqual(tidy.check_text("a.md", "# A\n```\n# build\n```\n"), [])
+
+
+class Targets(unittest.TestCase):
+    def test_a_source_file_outside_every_target_is_found(self):
+        lists = {"": "add_subdirectory(srs)", "srs": "ring_library(srs SRCS layout.cc)"}
+        self.assertEqual(tidy.check_targets(["srs/layout.cc", "srs/plan.cc", "srs/x.h"], lists),
+                         ["srs/plan.cc:1: no CMake target builds this file"])
+
+    def test_a_list_above_may_name_it_by_path(self):
+        lists = {"rdma": "ring_library(rdma SRCS soft/nic.cc)"}
+        self.assertEqual(tidy.check_targets(["rdma/soft/nic.cc"], lists), [])
+
+    def test_a_commented_line_does_not_build_it(self):
+        self.assertEqual(len(tidy.check_targets(["srs/a.cc"], {"srs": "# a.cc\n"})), 1)
+
+    def test_names_made_from_a_loop_count(self):
+        lists = {"tests/bench": "foreach(b encode)\n add_executable(${b} ${b}_bench.cc)\n"}
+        self.assertEqual(tidy.check_targets(["tests/bench/encode_bench.cc"], lists), [])
+        self.assertEqual(len(tidy.check_targets(["tests/bench/other_bench.cc"], lists)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""The style rules that a machine can check.
+
+Prints file:line: rule for each finding; exit status 1 when there is one.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+LINE_MAX = 100
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+# (pattern, what to do instead, path prefixes or None for everywhere); matched against C++ code
+# whose comments and literals are blanked.
+BANNED = [
+    (r"\bassert\s*\(", "assert() is off in release: use RING_CHECK", None),
+    (r"\brand\s*\(", "rand() does not replay: use ring::Random", None),
+    (r"\bu?sleep\s*\(", "a sleep hides a race: wait for the event", None),
+    (r"\bstd::function\b", "std::function allocates: use a template or a function pointer",
+     ("memgest/", "ring/coordinator/", "rdma/soft/")),
+    (r"\babsl::Mutex\b", "Debian's absl::Mutex is not instrumented: use ring::Mutex", None),
+    (r"\bstd::views\b", "clang 14 cannot compile std::views: write the loop", None),
+    (r"#\s*include\s*<format>", "libstdc++ 12 has no <format>: use absl::StrFormat", None),
+    (r"\bGTEST_SKIP\b", "a skipped test is no test", None),
+    (r"\bDISABLED_", "a disabled test is no test", None),
+]
+# Matched against whole lines, comments included. Split, so that this file passes its own rules.
+BANNED_WORDS = [
+    (r"\bNO" r"LINT", "fix it or change the rule"),
+    (r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b", "do it now, or write it down where work is planned"),
+]
+MACHINE_PATH = re.compile(r"(?<![\w.$}-])/wo" r"rk/")
+
+CPP = (".h", ".cc")
+SCRIPTS = ("tools/setup", "tools/test", "tools/check", "tools/run", ".ci/run")
+
+
+def is_code(path):
+    return (path.endswith(CPP + (".py", ".cmake", ".proto", ".sh")) or path in SCRIPTS or
+            path.endswith("CMakeLists.txt"))
+
+
+_SKIP = re.compile(
+    r'//(?:[^\n\\]|\\.|\\\n)*'                     # line comment
+    r'|/\*.*?\*/'                                  # block comment
+    r'|R"(?P<tag>[^()\s\\]{0,16})\(.*?\)(?P=tag)"'  # raw string
+    r'|"(?:[^"\\\n]|\\.)*"'                        # string
+    r"|(?<![0-9A-Za-z_])(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+'",  # character, not a digit separator
+    re.DOTALL)
+
+
+def blank(text):
+    """The text with comments and literals replaced by spaces; positions and lines stay."""
+    def spaces(match):
+        found = match.group(0)
+        # The name of an included file is no literal.
+        if found[0] == '"' and re.search(r"#\s*include\s*$", match.string[:match.start()][-40:]):
+            return found
+        return re.sub(r"[^\n]", " ", found)
+    return _SKIP.sub(spaces, text)
+
+
+def _blank_directives(code):
+    return re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda m: re.sub(r"[^\n]", " ", m.group(0)),
+                  code, flags=re.MULTILINE | re.DOTALL)
+
+
+def _match_braces(code):
+    """Position of each '{' -> position of its '}'."""
+    pairs, stack = {}, []
+    for match in re.finditer(r"[{}]", code):
+        if match.group(0) == "{":
+            stack.append(match.start())
+        elif stack:
+            pairs[stack.pop()] = match.start()
+    return pairs
+
+
+_SCOPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?"
+                    r"(?:namespace\b|(?:class|struct|union|enum)\b(?!.*\)\s*(?:const|noexcept|\s)*$)|"
+                    r'extern\s+$|export\b)', re.DOTALL)
+
+
+def functions(text):
+    """(first line, number of lines) of each function body with its signature; a heuristic."""
+    code = _blank_directives(blank(text))
+    pairs = _match_braces(code)
+    found = []
+    start = position = 0
+    while True:
+        match = re.search(r"[;{}]", code[position:])
+        if not match:
+            return found
+        at = position + match.start()
+        if code[at] != "{":
+            start = position = at + 1
+            continue
+        head = re.sub(r"\b(?:public|private|protected)\s*:", lambda m: " " * len(m.group(0)),
+                      code[start:at])
+        end = pairs.get(at, len(code) - 1)
+        if "(" not in head or _SCOPE.match(head):
+            is_scope = re.search(r"\b(namespace|class|struct|union|extern)\b", head)
+            # Into a namespace or class; over an enum or an initialiser.
+            start = position = at + 1 if is_scope else end + 1
+            continue
+        if re.match(r"\s*[,{]", code[end + 1:]) and re.search(r"\)[^;{}]*:[^:]", head):
+            position = end + 1  # a braced member initialiser: the body is still to come
+            continue
+        begin = start + len(head) - len(head.lstrip())
+        first = code.count("\n", 0, begin) + 1
+        found.append((first, code.count("\n", 0, end) + 2 - first))
+        start = position = end + 1
+
+
+def guard_of(path):
+    name = re.sub(r"[^A-Za-z0-9]", "_", path).upper() + "_"
+    return name if name.startswith("RING_") else "RING_" + name
+
+
+def check_header(path, text):
+    findings = []
+    lines = text.splitlines()
+    for key in ("What:", "Threads:"):
+        if not any(re.match(rf"// {key}\s+\S", line) for line in lines[:40]):
+            findings.append(f"{path}:1: the header comment has no '// {key}' line")
+    guard = guard_of(path)
+    directives = [(n, line.split()) for n, line in enumerate(lines, 1) if line.startswith("#")]
+    opening = [words[:2] for _, words in directives[:2]]
+    if opening != [["#ifndef", guard], ["#define", guard]]:
+        where = directives[0][0] if directives else 1
+        findings.append(f"{path}:{where}: the include guard must be {guard}")
+    elif lines[-1] != f"#endif  // {guard}":
+        findings.append(f"{path}:{len(lines)}: the last line must be '#endif  // {guard}'")
+    return findings
+
+
+def check_cpp(path, text):
+    findings = []
+    for number, line in enumerate(blank(text).splitlines(), 1):
+        for pattern, advice, prefixes in BANNED:
+            if (prefixes is None or path.startswith(prefixes)) and re.search(pattern, line):
+                findings.append(f"{path}:{number}: {advice}")
+    for first, count in functions(text):
+        if count > FUNCTION_LINES_MAX:
+            findings.append(f"{path}:{first}: function of {count} lines, "
+                            f"at most {FUNCTION_LINES_MAX}")
+    if path.endswith(".h"):
+        findings += check_header(path, text)
+    return findings
+
+
+def check_markdown(path, text):
+    titles, fenced = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*(```|~~~)", line):
+            fenced = not fenced
+        elif not fenced and re.match(r"# ", line):
+            titles.append(number)
+    if len(titles) == 1:
+        return []
+    return [f"{path}:{titles[1] if titles else 1}: one '# ' title per document, "
+            f"not {len(titles)}"]
+
+
+def check_text(path, text):
+    """The findings of one file by itself."""
+    findings = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if MACHINE_PATH.search(line):
+            findings.append(f"{path}:{number}: names a path of one machine")
+        if not is_code(path):
+            continue
+        if len(line) > LINE_MAX:
+            findings.append(f"{path}:{number}: line of {len(line)} columns, at most {LINE_MAX}")
+        for pattern, advice in BANNED_WORDS:
+            word = re.search(pattern, line)
+            if word:
+                findings.append(f"{path}:{number}: {word.group(0)}: {advice}")
+    if path.endswith(CPP + (".py",)) and len(lines) > FILE_LINES_MAX:
+        findings.append(f"{path}:{len(lines)}: file of {len(lines)} lines, "
+                        f"at most {FILE_LINES_MAX}")
+    if path.endswith(CPP):
+        findings += check_cpp(path, text)
+    if path.endswith(".md"):
+        findings += check_markdown(path, text)
+    return findings
+
+
+def check_targets(sources, lists):
+    """Each .cc file is named by a CMakeLists.txt at or above its folder.
+
+    `lists` maps the folder of each CMakeLists.txt ("" is the root) to its text. A file also counts
+    as named by its stem where the list builds file names from a variable: foreach(x a b) ${x}.cc.
+    """
+    tokens = {folder: set(re.split(r'[\s()"]+', re.sub(r"#.*", "", text)))
+              for folder, text in lists.items()}
+    findings = []
+    for path in sources:
+        if not path.endswith(".cc"):
+            continue
+        for folder, words in tokens.items():
+            if folder and not path.startswith(folder + "/"):
+                continue
+            inside = path[len(folder) + 1:] if folder else path
+            if inside in words or "${CMAKE_CURRENT_SOURCE_DIR}/" + inside in words:
+                break
+            made = {re.sub(r"\$\{\w+\}", "*", word) for word in words if "${" in word}
+            stems = [word for word in words if word and word in inside]
+            if any(mask.replace("*", stem) == inside for mask in made for stem in stems):
+                break
+        else:
+            findings.append(f"{path}:1: no CMake target builds this file")
+    return findings
+
+
+def check_tree(files):
+    """The findings of a tree, given as path -> text."""
+    findings = []
+    for path, text in files.items():
+        findings += check_text(path, text)
+    lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
+             for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
+    return findings + check_targets(list(files), lists)
+
+
+def main():
+    root = Path(__file__).resolve().parent.parent
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True,
+                           text=True).stdout.split("\0")
+    files = {}
+    for name in names:
+        if not name or not (root / name).is_file():
+            continue
+        try:
+            files[name] = (root / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a fuzz seed or a picture
+    findings = check_tree(files)
+    print("".join(f"{finding}\n" for finding in findings), end="")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

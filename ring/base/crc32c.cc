@@ -21,7 +21,7 @@ using crc32c_fold::TailMask;
 enum class Store { kNone, kOrdinary, kStream };
 
 // ---- 512-bit folding
-// ------------------------------------------------------------------------------------------
+//
 
 template <Store store>
 RING_TARGET_WIDE_INLINE __m512i Take(std::uint8_t* destination, const std::uint8_t* source) {
@@ -91,7 +91,7 @@ RING_TARGET_WIDE std::uint32_t WideCopyStream(std::uint32_t state, std::uint8_t*
 }
 
 // ---- 128-bit folding
-// ------------------------------------------------------------------------------------------
+//
 
 #define RING_TARGET_NARROW __attribute__((target("pclmul,sse4.2")))
 #define RING_TARGET_NARROW_INLINE RING_TARGET_NARROW __attribute__((always_inline)) inline
@@ -175,7 +175,7 @@ std::uint32_t NarrowCopy(std::uint32_t state, std::uint8_t* to, const std::uint8
 }
 
 // ---- choice
-// ---------------------------------------------------------------------------------------------------
+//
 
 std::uint32_t PlainCopy(std::uint32_t state, std::uint8_t* to, const std::uint8_t* from,
                         std::size_t size) {

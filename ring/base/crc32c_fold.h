@@ -2,18 +2,16 @@
 // they pass.
 //
 // What:      Folding constants, and inline steps on 512-bit states: start, fold in 64 bytes, join,
-// finish. Only
-//            functions marked RING_TARGET_WIDE may call the steps, after CpuHasWideVectors() said
-//            yes.
+//            finish. Only functions marked RING_TARGET_WIDE may call the steps, after
+//            CpuHasWideVectors() said yes.
 // Shape:     a state of four 128-bit lanes, congruent (mod P) to the bytes summed so far. Folding
-// by d bytes
-//            multiplies it by x^(8 d). `streams` states take turns over 64-byte blocks to hide the
-//            latency.
+//            by d bytes multiplies it by x^(8 d). `streams` states take turns over 64-byte blocks
+//            to hide the latency.
 // Threads:   pure.
 // Errors:    none.
 // Cost:      two carry-less multiplications and one xor for 64 bytes.
 // Source:    Gopal et al. (Intel, 2009); bit-reflected: the constant for x^n is reflect(x^n mod P)
-// << 1.
+//            << 1.
 #ifndef RING_BASE_CRC32C_FOLD_H_
 #define RING_BASE_CRC32C_FOLD_H_
 

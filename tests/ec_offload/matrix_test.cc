@@ -1,0 +1,70 @@
+#include "ec_offload/matrix.h"
+
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+
+namespace ring::ec_offload {
+namespace {
+
+Matrix RandomMatrix(SeededRandom& random, std::size_t rows, std::size_t columns) {
+  Matrix matrix(rows, columns);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) {
+      matrix.At(r, c) = static_cast<gf256::Element>(random.Next64());
+    }
+  }
+  return matrix;
+}
+
+TEST(Matrix, InverseTimesMatrixIsIdentity) {
+  SeededRandom random(21);
+  int inverted = 0;
+  for (std::size_t size = 1; size <= 12; ++size) {
+    const Matrix matrix = RandomMatrix(random, size, size);
+    const std::optional<Matrix> inverse = Invert(matrix);
+    ASSERT_EQ(inverse.has_value(), Rank(matrix) == size);
+    if (!inverse) continue;
+    ++inverted;
+    EXPECT_EQ(Product(*inverse, matrix), Matrix::Identity(size));
+    EXPECT_EQ(Product(matrix, *inverse), Matrix::Identity(size));
+  }
+  EXPECT_GT(inverted, 6);
+}
+
+TEST(Matrix, SingularMatrixHasNoInverse) {
+  EXPECT_EQ(Invert(Matrix{{1, 2}, {1, 2}}), std::nullopt);
+  EXPECT_EQ(Rank(Matrix{{1, 2}, {1, 2}}), 1U);
+  EXPECT_EQ(Rank(Matrix(3, 4)), 0U);
+}
+
+TEST(Matrix, SolveRowCombinesTheBasisIntoTheTarget) {
+  SeededRandom random(22);
+  for (int round = 0; round < 50; ++round) {
+    const Matrix basis = RandomMatrix(random, 6, 5);
+    const Matrix combination = RandomMatrix(random, 1, 6);
+    const Matrix target = Product(combination, basis);
+    const auto solution = SolveRow(basis, target.Row(0));
+    ASSERT_TRUE(solution.has_value());
+    Matrix row;
+    row.AppendRow(*solution);
+    EXPECT_EQ(Product(row, basis), target);
+  }
+}
+
+TEST(Matrix, SolveRowRefusesATargetOutsideTheRowSpace) {
+  const Matrix basis = {{1, 0, 0}, {0, 1, 0}, {1, 1, 0}};
+  EXPECT_EQ(SolveRow(basis, Matrix{{0, 0, 1}}.Row(0)), std::nullopt);
+  const auto solution = SolveRow(basis, Matrix{{1, 1, 0}}.Row(0));
+  ASSERT_TRUE(solution.has_value());
+  EXPECT_EQ(*solution, (std::vector<gf256::Element>{1, 1, 0}));  // earlier rows are preferred
+}
+
+TEST(Matrix, MinorsFindTheSingularOneWhereverItIs) {
+  EXPECT_TRUE(AllMinorsInvertible(Matrix{{1, 1, 1}, {1, 2, 3}}));
+  EXPECT_FALSE(AllMinorsInvertible(Matrix{{1, 1, 1}, {1, 2, 0}}));
+  EXPECT_FALSE(AllMinorsInvertible(Matrix{{1, 1, 1}, {5, 2, 5}}));
+  EXPECT_TRUE(AllMinorsInvertible(Matrix{{1}, {2}, {3}}));
+}
+
+}  // namespace
+}  // namespace ring::ec_offload

@@ -79,9 +79,10 @@ def _match_braces(code):
     return pairs
 
 
-_SCOPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?"
-                    r"(?:namespace\b|(?:class|struct|union|enum)\b(?!.*\)\s*(?:const|noexcept|\s)*$)|"
-                    r'extern\s+$|export\b)', re.DOTALL)
+# The head of a scope, not of a function that returns a `struct x`: it does not end with ')'.
+_SCOPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(?:namespace\b|extern\s+$|"
+                    r"(?:class|struct|union|enum)\b(?!.*\)\s*(?:const|noexcept|\s)*$))",
+                    re.DOTALL)
 
 
 def functions(text):
@@ -196,8 +197,10 @@ def check_targets(sources, lists):
     `lists` maps the folder of each CMakeLists.txt ("" is the root) to its text. A file also counts
     as named by its stem where the list builds file names from a variable: foreach(x a b) ${x}.cc.
     """
-    tokens = {folder: set(re.split(r'[\s()"]+', re.sub(r"#.*", "", text)))
-              for folder, text in lists.items()}
+    tokens = {}
+    for folder, text in lists.items():
+        text = re.sub(r"#.*", "", text).replace("${CMAKE_CURRENT_SOURCE_DIR}/", "")
+        tokens[folder] = set(re.split(r'[\s()"]+', text))
     findings = []
     for path in sources:
         if not path.endswith(".cc"):
@@ -206,7 +209,7 @@ def check_targets(sources, lists):
             if folder and not path.startswith(folder + "/"):
                 continue
             inside = path[len(folder) + 1:] if folder else path
-            if inside in words or "${CMAKE_CURRENT_SOURCE_DIR}/" + inside in words:
+            if inside in words:
                 break
             made = {re.sub(r"\$\{\w+\}", "*", word) for word in words if "${" in word}
             stems = [word for word in words if word and word in inside]

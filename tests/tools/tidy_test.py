@@ -59,8 +59,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(self.lengths("TEST(A, B) " + body(80)), [80])
 
     def test_nested_blocks_and_lambdas_belong_to_their_function(self):
-        self.assertEqual(self.lengths("void f() {\n  if (a) {\n  }\n  auto g = [] { return 1; };\n}\n"),
-                         [5])
+        text = "void f() {\n  if (a) {\n  }\n  auto g = [] { return 1; };\n}\n"
+        self.assertEqual(self.lengths(text), [5])
 
     def test_tables_enums_and_structs_are_no_functions(self):
         text = ("constexpr int kTable[] = {\n1,\n2};\nenum class E {\n kA,\n};\n"
@@ -138,8 +138,8 @@ class Headers(unittest.TestCase):
         self.assertEqual(tidy.guard_of("ring/base/log.h"), "RING_BASE_LOG_H_")
         self.assertEqual(tidy.guard_of("rdma/soft/nic.h"), "RING_RDMA_SOFT_NIC_H_")
         self.assertEqual(len(tidy.check_text("srs/plan.h", HEADER)), 1)
-        self.assertEqual(len(tidy.check_text("srs/layout.h", HEADER.replace("#endif  //", "#endif /"))),
-                         1)
+        torn = HEADER.replace("#endif  //", "#endif /")
+        self.assertEqual(len(tidy.check_text("srs/layout.h", torn)), 1)
 
 
 class Markdown(unittest.TestCase):

@@ -1,22 +1,22 @@
-// ring/protocol/client_frame.h — what a client WRITEs into a node's request ring, and what the node
-// WRITEs back.
+// ring/protocol/client_frame.h — what a client WRITEs into a node's request ring, and what the
+// node WRITEs back.
 //
-// What:      A request is a header cell, then cells of a long key, an extension cell (large
-// values), and the inline
-//            value; a reply is a header cell and the inline value. Both are published by their
-//            first 8 bytes: the body is WRITTEN first, the 8-byte word with the stamp after it, in
-//            one chain.
-// Shape:     request ring: kRequestRingSize bytes, cells of 64. A request never wraps; a PAD word
-// sends the reader back
-//            to cell 0, and the last cell of the ring is never a request's. Before a request is
-//            published, the 8 bytes of the header that follows it are zero, so that old payload
-//            never looks like a stamp. Reply slots: the client names one in its request and owns it
-//            again once the reply is there.
+// What:      A request is a header cell, the cells of a long key, an extension cell (large values),
+//            and the inline value; a reply is a header cell and the inline value. Both are
+//            published by their first 8 bytes: the body is WRITTEN first, the 8-byte word with the
+//            stamp after it, in one chain.
+// Shape:     The ring is kRequestRingSize bytes, cells of 64. A request never wraps; a PAD word
+//            sends the reader back to cell 0, and the last cell of the ring is never a request's.
+//            Before a request is published, the 8 bytes of the header that follows it are zero, so
+//            that old payload never looks like a stamp; before a PAD, those of cell 0. Reply slots:
+//            the client names one in its request and owns it again once the reply is there.
 // Units:     bytes; stamps count the requests (and PADs) of this ring from 1, skipping 0 when they
-// wrap. Ownership: views borrow; a node copies the header before it looks at it, since the client
-// can change it. Threads:   pure. Errors:    DecodeRequest gives kBadRequest, kTooLarge: nothing
-// outside the ring is read. Source:    architecture, "The path of a put"; protocol rules X1, X3,
-// X4.
+//            wrap.
+// Ownership: views borrow; a node copies the header before it looks at it, since the client can
+//            change it.
+// Threads:   pure.
+// Errors:    DecodeRequest gives kBadRequest, kTooLarge: nothing outside the ring is read.
+// Source:    architecture, "The path of a put"; protocol rules X1, X3, X4.
 #ifndef RING_PROTOCOL_CLIENT_FRAME_H_
 #define RING_PROTOCOL_CLIENT_FRAME_H_
 
@@ -42,10 +42,12 @@ enum class Operation : std::uint8_t {
 };
 
 enum RequestFlags : std::uint8_t {
-  kIfVersion = 1,  // if_version holds; 0: only if the key does not exist
-  kLargeValue =
-      2,  // put: READ the value from the extension's buffer; get: WRITE it there if it does not fit
-  kDefaultMemgest = 4,  // put: the cluster's default memgest
+  // put, delete, move: if_version must hold; 0: only if the key does not exist
+  kIfVersion = 1,
+  // put: READ the value from the extension's buffer; get, get view: WRITE it there if it does not
+  // fit the reply slot
+  kLargeValue = 2,
+  kDefaultMemgest = 4,  // put, move: the cluster's default memgest
 };
 
 // The first 8 bytes of a request: stored last, in one WRITE.
@@ -61,9 +63,9 @@ struct RequestHeader {
   RequestWord word;
   std::uint32_t value_length = 0;
   std::uint32_t value_crc = 0;  // CRC-32C of the value
-  std::uint64_t seq = 0;        // 0 for operations that change nothing
-  std::uint32_t incomplete_delta =
-      0;                      // seq - first incomplete seq of this client in this shard (X3, X4)
+  std::uint64_t seq = 0;        // from 1; 0 for operations that change nothing
+  // seq - first incomplete seq of this client in this shard (X3, X4)
+  std::uint32_t incomplete_delta = 0;
   std::uint16_t memgest = 0;  // put, move
   std::uint16_t reply_slot = 0;
   std::uint64_t if_version = 0;
@@ -110,8 +112,8 @@ struct RequestView {
   RequestHeader header;
   absl::string_view key;       // into the ring for long keys, else into header.key of *this* object
   RequestExtension extension;  // a copy
-  const std::byte* value =
-      nullptr;  // inline value in the ring: may change under the reader, read it once
+  // Inline value in the ring, null if there is none: may change under the reader, read it once.
+  const std::byte* value = nullptr;
   std::size_t size_cells = 0;
 };
 
@@ -122,9 +124,12 @@ constexpr std::size_t RequestCells(std::size_t key_length, bool large,
          (large ? 1 : 0) + (inline_value_length + kCell - 1) / kCell;
 }
 
-// Decodes the request whose header cell is `cell` of a ring of kRequestRingSize bytes. kOk, or why
-// it is refused; then only view->header is set. A frame whose extent cannot be trusted gives
-// kBadRequest, and the connection must end.
+// Decodes the request (or PAD) whose header cell is `cell` of a ring of kRequestRingSize bytes,
+// 8-byte aligned. REQUIRES: the caller saw the stamp (acquire); cell is inside the ring.
+// kOk:         all of *view is set; for a PAD, size_cells leads to the end of the ring. The bytes of
+//              a long key and of the value stay the client's to change: copy them once, then look.
+// kTooLarge:   key or value over its limit; header and size_cells are set, the next request follows.
+// kBadRequest: only the header is set; the extent cannot be trusted, the connection must end.
 Outcome DecodeRequest(const std::byte* ring, std::size_t cell, std::size_t value_size_max,
                       RequestView* view);
 

@@ -2,8 +2,7 @@
 // memory is offered.
 //
 // What:      ClientHello/ClientAccept, LogHello/LogAccept, ControlHello/ControlAccept. Fixed
-// little-endian structs
-//            behind one prefix {magic, version, kind}.
+//            little-endian structs behind one prefix {magic, version, kind}.
 // Shape:     at most rdma::kPrivateDataSizeMax bytes each.
 // Ownership: values.
 // Threads:   pure.

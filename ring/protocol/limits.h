@@ -15,12 +15,12 @@ namespace ring::protocol {
 inline constexpr std::size_t kCell = 64;
 inline constexpr std::size_t kKeySizeMax = 1024;
 inline constexpr std::size_t kValueSizeMaxDefault = std::size_t{16} << 20;
-inline constexpr std::size_t kInlineValueSizeMax =
-    8 * 1024;                                         // larger values are READ and WRITTEN apart
+// Larger values are READ and WRITTEN apart.
+inline constexpr std::size_t kInlineValueSizeMax = 8 * 1024;
 inline constexpr std::size_t kInlineKeySizeMax = 24;  // longer keys stand in cells of their own
 inline constexpr std::size_t kRequestRingSize = 64 * 1024;  // of one client at one node
-inline constexpr std::size_t kReplySlotCountMax =
-    1024;  // also the outstanding operations per client and shard (X4)
+// Also the outstanding operations per client and shard (X4).
+inline constexpr std::size_t kReplySlotCountMax = 1024;
 inline constexpr std::size_t kReplySlotSize = kCell + kInlineValueSizeMax;
 inline constexpr std::size_t kRequestSizeMax = 2 * kCell + kKeySizeMax + kInlineValueSizeMax;
 static_assert(kRequestSizeMax * 4 < kRequestRingSize);

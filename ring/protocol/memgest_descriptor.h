@@ -1,13 +1,12 @@
 // ring/protocol/memgest_descriptor.h — what a memgest is: a value type.
 //
 // What:      MemgestDescriptor, its validation against the cluster's (s, d), f(M), storage
-// overhead, its roles, and its
-//            bytes on the wire.
-// Shape:     Rep(r,s): 1 <= r <= s+d. SRS(k,m,s): 2 <= k <= s <= 16, 1 <= m <= d <= 4.
+//            overhead, its roles, and its bytes on the wire.
+// Shape:     Rep(r,s): 1 <= r <= s+d. SRS(k,m,s): 2 <= k <= s <= 16, 1 <= m <= d, m <= 4.
 // Units:     block_size in bytes, a power of two, 4 KiB to 2 MiB.
 // Ownership: value.
 // Threads:   pure.
-// Errors:    Validate: kInvalidArgument naming the field and its bounds.
+// Errors:    Validate, Consume: kInvalidArgument naming the field and its bounds.
 // Source:    protocol rules section 0 (commit rule, f(M)), S9, L10; Ring section 3.
 #ifndef RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
 #define RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_

@@ -1,11 +1,12 @@
 // ring/protocol/outcome.h — how an operation ended, in one byte.
 //
 // What:      Outcome travels in replies and completion records; the client's edge turns it into
-// absl::Status. Shape:     values are part of the protocol: never renumber. Threads:   pure.
+//            absl::Status.
+// Shape:     values are part of the protocol: never renumber.
+// Threads:   pure.
 // Errors:    ToStatus: what the caller should do follows absl's canonical codes. NOT_APPLIED is
-// certain, UNKNOWN is
-//            told as kDeadlineExceeded or kUnavailable with the payload kUnknownOutcomeUrl (rule
-//            X5).
+//            certain, UNKNOWN is told as kDeadlineExceeded or kUnavailable with the payload
+//            kUnknownOutcomeUrl (rule X5).
 #ifndef RING_PROTOCOL_OUTCOME_H_
 #define RING_PROTOCOL_OUTCOME_H_
 
@@ -27,11 +28,10 @@ enum class Outcome : std::uint8_t {
   kWrongOwner = 7,          // the reply's view epoch says which view to ask for
   kUnavailable = 8,         // e.g. no writable memgest is strong enough for a tombstone (G4)
   kRequestReused = 9,       // the same (client, seq) with another payload (X2)
-  kStaleRequest =
-      10,            // seq below the client's first incomplete (X3): certain not to be executed now
-  kBadRequest = 11,  // malformed
-  kBadChecksum = 12,    // the value does not match its CRC: nothing was stored
-  kReplyTooLarge = 13,  // the value does not fit the reply; value_length says what is needed
+  kStaleRequest = 10,       // seq below the client's first incomplete (X3): not executed now
+  kBadRequest = 11,         // malformed
+  kBadChecksum = 12,        // the value does not match its CRC: nothing was stored
+  kReplyTooLarge = 13,      // the value does not fit the reply; value_length says what is needed
   kDataLost = 14,
 };
 

@@ -1,0 +1,113 @@
+#include "ring/protocol/hello.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+#include "ring/protocol/limits.h"
+
+namespace ring::protocol {
+namespace {
+
+template <class T>
+struct KindOf;
+template <>
+struct KindOf<ClientHello> : std::integral_constant<HelloKind, HelloKind::kClient> {};
+template <>
+struct KindOf<ClientAccept> : std::integral_constant<HelloKind, HelloKind::kClient> {};
+template <>
+struct KindOf<LogHello> : std::integral_constant<HelloKind, HelloKind::kLog> {};
+template <>
+struct KindOf<LogAccept> : std::integral_constant<HelloKind, HelloKind::kLog> {};
+template <>
+struct KindOf<ControlHello> : std::integral_constant<HelloKind, HelloKind::kControl> {};
+template <>
+struct KindOf<ControlAccept> : std::integral_constant<HelloKind, HelloKind::kControl> {};
+
+absl::Status CheckBuffer(absl::string_view name, const BufferFields& buffer,
+                         std::uint64_t length_min) {
+  if (buffer.length < length_min) {
+    return absl::InvalidArgumentError(absl::StrCat("handshake: ", name, ".length=", buffer.length,
+                                                   " is below length_min=", length_min));
+  }
+  if (buffer.address + buffer.length < buffer.address) {
+    return absl::InvalidArgumentError(absl::StrCat("handshake: ", name, ".address=", buffer.address,
+                                                   " + length=", buffer.length, " wraps around"));
+  }
+  return absl::OkStatus();
+}
+
+template <class T>
+absl::Status CheckFields(const T&) {
+  return absl::OkStatus();
+}
+absl::Status CheckFields(const ClientHello& hello) {
+  if (hello.reply_slot_count == 0 || hello.reply_slot_count > kReplySlotCountMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("handshake: reply_slot_count=", hello.reply_slot_count, " is not in 1..",
+                     kReplySlotCountMax));
+  }
+  return CheckBuffer("replies", hello.replies,
+                     std::uint64_t{hello.reply_slot_count} * kReplySlotSize);
+}
+absl::Status CheckFields(const ClientAccept& accept) {
+  return CheckBuffer("requests", accept.requests, kRequestRingSize);
+}
+
+}  // namespace
+
+absl::StatusOr<HelloKind> PeekHello(absl::string_view bytes) {
+  HelloPrefix prefix;
+  if (bytes.size() < sizeof(prefix)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("handshake: length=", bytes.size(), " is below ", sizeof(prefix)));
+  }
+  std::memcpy(&prefix, bytes.data(), sizeof(prefix));
+  if (prefix.magic != kHelloMagic) {
+    return absl::InvalidArgumentError(absl::StrCat("handshake: magic=0x", absl::Hex(prefix.magic),
+                                                   " is not Ring's: the peer is another program"));
+  }
+  if (prefix.version != kProtocolVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("handshake: version=", prefix.version,
+                                                   ", this side speaks ", kProtocolVersion,
+                                                   ": use the same release on both sides"));
+  }
+  switch (prefix.kind) {
+    case HelloKind::kClient:
+    case HelloKind::kLog:
+    case HelloKind::kControl:
+      return prefix.kind;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("handshake: kind=", static_cast<int>(prefix.kind), " is unknown"));
+}
+
+template <class T>
+absl::StatusOr<T> DecodeHello(absl::string_view bytes) {
+  // Bytes go to the peer as they stand in memory: no padding may carry what it should not see.
+  static_assert(std::has_unique_object_representations_v<T>);
+  RING_ASSIGN_OR_RETURN(const HelloKind kind, PeekHello(bytes));
+  if (kind != KindOf<T>::value) {
+    return absl::InvalidArgumentError(absl::StrCat("handshake: kind=", static_cast<int>(kind),
+                                                   ", expected ",
+                                                   static_cast<int>(KindOf<T>::value)));
+  }
+  if (bytes.size() != sizeof(T)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("handshake: length=", bytes.size(), ", expected ", sizeof(T)));
+  }
+  T hello;
+  std::memcpy(&hello, bytes.data(), sizeof(hello));
+  RING_RETURN_IF_ERROR(CheckFields(hello));
+  return hello;
+}
+
+template absl::StatusOr<ClientHello> DecodeHello<ClientHello>(absl::string_view);
+template absl::StatusOr<ClientAccept> DecodeHello<ClientAccept>(absl::string_view);
+template absl::StatusOr<LogHello> DecodeHello<LogHello>(absl::string_view);
+template absl::StatusOr<LogAccept> DecodeHello<LogAccept>(absl::string_view);
+template absl::StatusOr<ControlHello> DecodeHello<ControlHello>(absl::string_view);
+template absl::StatusOr<ControlAccept> DecodeHello<ControlAccept>(absl::string_view);
+
+}  // namespace ring::protocol

@@ -1,15 +1,18 @@
 // ring/cluster/view.h — the replicated facts that routing needs: nodes, groups, roles, epochs,
 // memgests.
 //
-// What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it
-// whole. Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes
-// behind s+d are spares. Units:     epochs are dense counters. Ownership: value; nodes and clients
-// share it by std::shared_ptr<const View> off the hot path. Threads:   immutable once built.
+// What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it whole.
+// Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes behind s+d
+//            are spares. A node's id is its place in the list.
+// Units:     epochs are dense counters.
+// Ownership: value; nodes and clients share it by std::shared_ptr<const View> off the hot path.
+// Threads:   immutable once built.
 // Errors:    Validate and Decode: kInvalidArgument naming the field.
 // Source:    architecture section 3 (groups, shards, roles); protocol rules section 0.
 #ifndef RING_CLUSTER_VIEW_H_
 #define RING_CLUSTER_VIEW_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +23,13 @@
 #include "ring/protocol/memgest_descriptor.h"
 
 namespace ring::cluster {
+
+inline constexpr int kShardCountMax = 16;  // s
+inline constexpr int kRedundancyMax = 4;   // d
+inline constexpr std::size_t kNodeCountMax = 1024;
+inline constexpr std::size_t kAddressSizeMax = 255;  // also of a node's name
+inline constexpr std::uint64_t kValueSizeMaxLimit = std::uint64_t{1} << 30;
+inline constexpr std::uint32_t kEpochMax = (1u << 24) - 1;  // of a group (u24)
 
 struct NodeInfo {
   NodeId id;
@@ -58,14 +68,23 @@ struct View {
   }
   const protocol::MemgestDescriptor* FindMemgest(MemgestId id) const;            // null: unknown
   const protocol::MemgestDescriptor* FindMemgest(absl::string_view name) const;  // not DELETED
+  // Refuses what no cluster can be: also two roles of a group on one node (L10).
   absl::Status Validate() const;
+  friend bool operator==(const View&, const View&) = default;
 };
 
-// The view of a new cluster: roles rotated as L10 says, group epochs 1.
+// Names the cluster in handshakes, so that strangers are refused.
+std::uint64_t ClusterHash(absl::string_view name, int s, int d);
+
+// The view of a new cluster: view epoch 1, roles rotated as L10 says, group epochs 1. The first
+// memgest is the default one; memgests that all have id 0 are numbered from 1 on.
+// REQUIRES: nodes.size() >= s + d.
 View InitialView(int s, int d, std::vector<NodeInfo> nodes,
                  std::vector<protocol::MemgestDescriptor> memgests);
 
+// REQUIRES: a valid view.
 std::string EncodeView(const View& view);
+// The whole of `bytes`, checked by Validate().
 absl::StatusOr<View> DecodeView(absl::string_view bytes);
 
 }  // namespace ring::cluster

@@ -1,0 +1,45 @@
+#include "ring/protocol/outcome.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::protocol {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(Outcome, EveryCodeThatTravelsHasANameAndAStatus) {
+  int count = 0;
+  for (int code = 0; code <= 255; ++code) {
+    if (!IsOutcome(static_cast<std::uint8_t>(code))) continue;
+    ++count;
+    const auto outcome = static_cast<Outcome>(code);
+    EXPECT_NE(OutcomeName(outcome), "UNKNOWN_OUTCOME") << code;
+    EXPECT_EQ(ToStatus(outcome, "key=k").ok(), outcome == Outcome::kOk) << code;
+  }
+  EXPECT_EQ(count, 15);
+}
+
+TEST(Outcome, CanonicalCodesSayWhatTheCallerShouldDo) {
+  EXPECT_THAT(ToStatus(Outcome::kNotFound, "key=\"a\""),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("key=\"a\"")));
+  EXPECT_THAT(ToStatus(Outcome::kVersionMismatch, ""), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(ToStatus(Outcome::kNoSuchMemgest, "memgest=gold"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("memgest=gold")));
+  EXPECT_THAT(ToStatus(Outcome::kWrongOwner, ""), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(ToStatus(Outcome::kUnavailable, ""), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(ToStatus(Outcome::kResourceExhausted, ""),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(ToStatus(Outcome::kDataLost, ""), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(Outcome, ACodeOfALaterReleaseIsAnErrorThatNamesIt) {
+  EXPECT_THAT(ToStatus(static_cast<Outcome>(77), "key=\"a\""),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("code=77")));
+}
+
+}  // namespace
+}  // namespace ring::protocol

@@ -1,6 +1,6 @@
 # One step of the install test: stage, find_package or pkg_config. Any failed command is fatal.
 cmake_policy(VERSION 3.25)
-string(REPLACE "," ";" CONSUMERS "${CONSUMERS}")
+string(REPLACE "," ";" consumers "${CONSUMERS}")
 set(prefix ${WORK}/moved)
 
 function(run)
@@ -20,16 +20,16 @@ if(STEP STREQUAL "stage")
 elseif(STEP STREQUAL "find_package")
   run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/find_package
       -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${CXX}
-      "-DCONSUMERS=${CONSUMERS}")
+      -D CONSUMERS=${CONSUMERS})
   run(${CMAKE_COMMAND} --build ${WORK}/find_package)
-  foreach(name ${CONSUMERS})
+  foreach(name ${consumers})
     run(${WORK}/find_package/${name})
   endforeach()
 elseif(STEP STREQUAL "pkg_config")
   set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
   file(MAKE_DIRECTORY ${WORK}/pkg_config)
   run(pkg-config --exact-version=${VERSION} ring)
-  foreach(name ${CONSUMERS})
+  foreach(name ${consumers})
     foreach(part cflags libs)
       execute_process(COMMAND pkg-config --${part} ring-${name} COMMAND_ERROR_IS_FATAL ANY
                       OUTPUT_VARIABLE ${part} OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -67,10 +67,12 @@ endfunction()
 
 # ring_fuzz(<name> SRCS <name>.cc ... DEPS ...)
 # A libFuzzer program build/fuzz/tests/fuzz/<name>; its seeds are in tests/fuzz/corpus/<name>/.
+add_custom_target(ring_fuzzers)
 function(ring_fuzz name)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${A_SRCS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${A_DEPS} ring_options)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(ring_fuzzers ${name})
 endfunction()

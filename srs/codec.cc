@@ -1,0 +1,79 @@
+#include "srs/codec.h"
+
+#include <cstring>
+#include <utility>
+
+#include "ec_offload/kernels.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "srs/generator.h"
+
+namespace ring::srs {
+
+using ec_offload::DeltaCalculator;
+using ec_offload::IsalMatrixCalculator;
+using ec_offload::Matrix;
+namespace gf256 = ec_offload::gf256;
+
+absl::StatusOr<std::unique_ptr<const Codec>> Codec::Create(const SrsParameters& parameters,
+                                                           std::uint64_t block_size_min) {
+  RING_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, block_size_min));
+  RING_ASSIGN_OR_RETURN(Matrix generator, MakeGenerator(parameters.k, parameters.m));
+  RING_ASSIGN_OR_RETURN(auto encoder, IsalMatrixCalculator::Create(generator));
+  return std::unique_ptr<const Codec>(
+      new Codec(std::move(layout), std::move(generator), std::move(encoder)));
+}
+
+Codec::Codec(Layout layout, Matrix generator, std::unique_ptr<IsalMatrixCalculator> encoder)
+    : layout_(std::move(layout)), generator_(std::move(generator)), encoder_(std::move(encoder)) {
+  for (auto slot : {DeltaCalculator::Slot::kUntouched, DeltaCalculator::Slot::kWritten,
+                    DeltaCalculator::Slot::kWrittenUnsummed}) {
+    for (std::size_t c = 0; c < generator_.columns(); ++c) {
+      std::vector<gf256::Element> column;
+      for (std::size_t j = 0; j < generator_.rows(); ++j) column.push_back(generator_.At(j, c));
+      deltas_[static_cast<std::size_t>(slot)].emplace_back(column, slot);
+    }
+  }
+}
+
+void Codec::EncodeRow(absl::Span<const std::byte* const> data,
+                      absl::Span<std::byte* const> parities, std::size_t length) const {
+  RING_CHECK(data.size() == parameters().k) << "data=" << data.size();
+  RING_CHECK(parities.size() == parameters().m) << "parities=" << parities.size();
+  encoder_->Run(data.data(), parities.data(), length, nullptr);
+}
+
+void Codec::AddContribution(std::byte* parity, std::uint32_t parity_index, const std::byte* data,
+                            std::uint32_t column, std::size_t length) const {
+  ec_offload::MultiplyAdd(parity, data, coefficient(parity_index, column), length);
+}
+
+void Codec::Rescale(std::byte* destination, const std::byte* source, std::uint32_t column,
+                    std::uint32_t from, std::uint32_t to, std::size_t length) const {
+  const gf256::Element factor = gf256::Divide(coefficient(to, column), coefficient(from, column));
+  ec_offload::Multiply(destination, source, factor, length);
+}
+
+void RunRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,
+               absl::Span<const std::byte* const> parities, std::byte* destination,
+               std::size_t length) {
+  if (recipe.terms.empty()) {
+    std::memset(destination, 0, length);
+    return;
+  }
+  bool first = true;
+  for (const Term& term : recipe.terms) {
+    const std::byte* survivor =
+        term.survivor.is_parity ? parities[term.survivor.index] : data[term.survivor.index];
+    RING_CHECK(survivor != nullptr)
+        << "survivor index=" << term.survivor.index << " is_parity=" << term.survivor.is_parity;
+    if (first) {
+      ec_offload::Multiply(destination, survivor, term.coefficient, length);
+    } else {
+      ec_offload::MultiplyAdd(destination, survivor, term.coefficient, length);
+    }
+    first = false;
+  }
+}
+
+}  // namespace ring::srs

@@ -1,0 +1,110 @@
+#include "srs/decode_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+
+namespace ring::srs {
+namespace {
+
+using ec_offload::Matrix;
+using ec_offload::gf256::Element;
+
+bool Has(std::uint32_t mask, std::uint32_t index) { return ((mask >> index) & 1) != 0; }
+
+// The rows of the systematic matrix [I; G] that survive, and their names.
+struct Survivors {
+  Matrix basis;
+  std::vector<BlockName> names;
+};
+
+Survivors SurvivorsOf(const Matrix& generator, std::uint32_t lost_columns,
+                      std::uint32_t lost_parities) {
+  const auto k = static_cast<std::uint32_t>(generator.columns());
+  const auto m = static_cast<std::uint32_t>(generator.rows());
+  const Matrix identity = Matrix::Identity(k);
+  Survivors survivors{Matrix(0, k), {}};
+  for (std::uint32_t c = 0; c < k; ++c) {
+    if (Has(lost_columns, c)) continue;
+    survivors.basis.AppendRow(identity.Row(c));
+    survivors.names.push_back({false, c});
+  }
+  for (std::uint32_t j = 0; j < m; ++j) {
+    if (Has(lost_parities, j)) continue;
+    survivors.basis.AppendRow(generator.Row(j));
+    survivors.names.push_back({true, j});
+  }
+  return survivors;
+}
+
+void PlanBlock(const Survivors& survivors, BlockName lost, absl::Span<const Element> target,
+               RowPlan& plan) {
+  const std::optional<std::vector<Element>> solution =
+      ec_offload::SolveRow(survivors.basis, target);
+  if (!solution) {
+    plan.undecodable.push_back(lost);
+    return;
+  }
+  Recipe recipe{lost, {}};
+  for (std::size_t i = 0; i < solution->size(); ++i) {
+    if ((*solution)[i] != 0) recipe.terms.push_back({survivors.names[i], (*solution)[i]});
+  }
+  plan.recipes.push_back(std::move(recipe));
+}
+
+}  // namespace
+
+bool DecodePlan::decodable() const {
+  return std::all_of(rows.begin(), rows.end(), [](const RowPlan& row) { return row.decodable(); });
+}
+
+std::vector<std::uint32_t> DecodePlan::UndecodableRows() const {
+  std::vector<std::uint32_t> undecodable;
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    if (!rows[p].decodable()) undecodable.push_back(static_cast<std::uint32_t>(p));
+  }
+  return undecodable;
+}
+
+RowPlan PlanRow(const Matrix& generator, std::uint32_t lost_columns, std::uint32_t lost_parities) {
+  RowPlan plan;
+  plan.lost_columns = lost_columns;
+  const Survivors survivors = SurvivorsOf(generator, lost_columns, lost_parities);
+  const Matrix identity = Matrix::Identity(generator.columns());
+  for (std::uint32_t c = 0; c < generator.columns(); ++c) {
+    if (Has(lost_columns, c)) PlanBlock(survivors, {false, c}, identity.Row(c), plan);
+  }
+  for (std::uint32_t j = 0; j < generator.rows(); ++j) {
+    if (Has(lost_parities, j)) PlanBlock(survivors, {true, j}, generator.Row(j), plan);
+  }
+  return plan;
+}
+
+std::uint32_t LostColumns(const Layout& layout, std::uint32_t row, std::uint32_t lost_shards) {
+  std::uint32_t lost = 0;
+  for (std::uint32_t c = 0; c < layout.parameters().k; ++c) {
+    if (Has(lost_shards, layout.BlockOf(0, row, c).shard)) lost |= 1U << c;
+  }
+  return lost;
+}
+
+absl::StatusOr<DecodePlan> MakeDecodePlan(const Layout& layout, const Matrix& generator,
+                                          const Losses& losses) {
+  const SrsParameters& parameters = layout.parameters();
+  RING_CHECK(generator.columns() == parameters.k) << "columns=" << generator.columns();
+  RING_CHECK(generator.rows() == parameters.m) << "rows=" << generator.rows();
+  if ((losses.shards >> parameters.s) != 0 || (losses.parities >> parameters.m) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToString(parameters), ": lost shards=0x", absl::Hex(losses.shards),
+                     " parities=0x", absl::Hex(losses.parities), " name nodes that do not exist"));
+  }
+  DecodePlan plan;
+  for (std::uint32_t p = 0; p < layout.row_count(); ++p) {
+    plan.rows.push_back(PlanRow(generator, LostColumns(layout, p, losses.shards), losses.parities));
+  }
+  return plan;
+}
+
+}  // namespace ring::srs

@@ -1,0 +1,245 @@
+#include "rdma/soft/device.h"
+
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rdma/soft/completion_queue.h"
+#include "rdma/soft/local_endpoint.h"
+#include "rdma/soft/queue_pair.h"
+#include "rdma/soft/shared_copy.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::rdma {
+
+absl::StatusOr<std::unique_ptr<Device>> OpenSoftDevice(const SoftDeviceOptions& options) {
+  return soft::SoftDevice::Open(options);
+}
+
+namespace soft {
+namespace {
+
+class BootClock final : public Clock {
+ public:
+  std::uint64_t NowNs() const override {
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec);
+  }
+};
+const BootClock kBootClock;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> SoftDevice::Open(const SoftDeviceOptions& options) {
+  Mapping::Options memory;
+  memory.arena_size_max = options.arena_size_max;
+  memory.mailbox_count = options.qp_count_max;
+  memory.recv_depth_max = options.recv_depth_max;
+  memory.shareable = options.shareable;
+  RING_ASSIGN_OR_RETURN(std::shared_ptr<Mapping> mapping, Mapping::Create(memory));
+  std::unique_ptr<SoftDevice> device(new SoftDevice(options, std::move(mapping)));
+  device->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (device->epoll_fd_ < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("device ", options.name, ": epoll_create1: ", strerror(errno)));
+  }
+  epoll_event wake{};
+  wake.events = EPOLLIN;
+  wake.data.ptr = nullptr;
+  RING_CHECK(epoll_ctl(device->epoll_fd_, EPOLL_CTL_ADD, device->mapping_->event_fd(), &wake) == 0)
+      << "epoll_ctl";
+  device->local_ = MakeLocalEndpoint(device.get());
+  return device;
+}
+
+SoftDevice::SoftDevice(const SoftDeviceOptions& options, std::shared_ptr<Mapping> mapping)
+    : options_(options),
+      mapping_(std::move(mapping)),
+      regions_(mapping_),
+      mailboxes_(options.qp_count_max),
+      clock_(options.clock != nullptr ? options.clock : &kBootClock) {
+  caps_.sge_count_max = 16;
+  caps_.inline_size_max = 256;
+  caps_.calc = true;
+  caps_.calc_crc = true;
+  for (std::uint32_t i = kCqCountMax; i > 0; --i) free_cq_cells_.push_back(i - 1);
+}
+
+SoftDevice::~SoftDevice() {
+  RING_CHECK(queue_pairs_.empty())
+      << "device " << options_.name << " destroyed before its queue pairs";
+  requests_.clear();
+  local_.reset();
+  shm_.reset();
+  tcp_.reset();
+  for (RegionEntry& entry : mapping_->control()->regions)
+    entry.key.store(0, std::memory_order_seq_cst);
+  mapping_->ReleaseOwner();
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, bool huge) {
+  const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  const std::uint64_t room = mapping_->layout().arena_size - allocated_;
+  if (size == 0 || rounded < size || rounded > room) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "device ", options_.name, ": cannot allocate size=", size, ", arena has room=", room,
+        " of arena_size_max=", mapping_->layout().arena_size));
+  }
+  std::byte* address = mapping_->arena() + allocated_;
+  allocated_ += rounded;
+  if (huge)
+    madvise(address, rounded, MADV_HUGEPAGE);  // a hint: fails harmlessly where not supported
+  return address;
+}
+
+void SoftDevice::Discard(std::byte* address, std::size_t size) {
+  RING_CHECK(regions_.InArena(address, size)) << "discard of memory that is not the device's";
+  constexpr std::uint64_t kPage = 4096;
+  const auto begin = reinterpret_cast<std::uint64_t>(address);
+  const std::uint64_t first = AlignUp(begin, kPage);
+  const std::uint64_t last = (begin + size) & ~(kPage - 1);
+  if (first >= last) {
+    std::memset(address, 0, size);
+    return;
+  }
+  std::memset(address, 0, first - begin);
+  std::memset(reinterpret_cast<std::byte*>(last), 0, begin + size - last);
+  // A memfd's pages leave the file, so that peers give them up too; private pages are dropped.
+  const int advice = mapping_->memory_fd() >= 0 ? MADV_REMOVE : MADV_DONTNEED;
+  if (madvise(reinterpret_cast<void*>(first), last - first, advice) != 0) {
+    std::memset(reinterpret_cast<void*>(first), 0, last - first);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<MemoryRegion>> SoftDevice::Register(std::byte* address,
+                                                                   std::size_t length,
+                                                                   std::uint32_t access) {
+  return regions_.Register(address, length, access);
+}
+
+absl::StatusOr<std::unique_ptr<CompletionQueue>> SoftDevice::CreateCompletionQueue(
+    std::size_t depth) {
+  if (depth == 0 || depth > (1u << 22)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("completion queue depth=", depth, " not in [1, 4194304]"));
+  }
+  if (free_cq_cells_.empty()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", kCqCountMax, " completion queues"));
+  }
+  const std::uint32_t cell = free_cq_cells_.back();
+  free_cq_cells_.pop_back();
+  return std::make_unique<SoftCompletionQueue>(this, cell, depth);
+}
+
+void SoftDevice::BindThread() {
+  const std::uint64_t token = CurrentThreadToken();
+  if (mapping_->thread_token.load(std::memory_order_relaxed) != token) {
+    mapping_->thread_token.store(token, std::memory_order_relaxed);
+  }
+}
+
+bool SoftDevice::Progress() {
+  BindThread();
+  bool worked = false;
+  if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) {
+    mapping_->control()->attention.exchange(0, std::memory_order_seq_cst);
+    worked |= local_->Progress();
+    worked |= CheckPeers();
+  }
+  if (polled_connections_ > 0 || check_descriptors_ || (++turn_ & 63) == 0) {
+    check_descriptors_ = false;
+    worked |= PollDescriptors();
+    if (shm_ != nullptr) worked |= shm_->Progress();
+    if (tcp_ != nullptr) worked |= tcp_->Progress();
+  }
+  if (!deferred_.empty()) worked |= RunDeferred();
+  return worked;
+}
+
+bool SoftDevice::RunDeferred() {
+  if (running_deferred_) return false;
+  running_deferred_ = true;
+  bool worked = false;
+  // A queue pair that advanced may have made the completion for which another waits.
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < deferred_.size(); ++i) again |= deferred_[i]->Run();
+    worked |= again;
+  }
+  running_deferred_ = false;
+  return worked;
+}
+
+void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
+  const auto it = std::find(deferred_.begin(), deferred_.end(), qp);
+  if (it == deferred_.end()) return;
+  *it = deferred_.back();
+  deferred_.pop_back();
+}
+
+void SoftDevice::SetSleeping(bool sleeping) {
+  mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
+  if (!sleeping) return;
+  FullFence();
+  check_descriptors_ = true;
+}
+
+bool SoftDevice::PollDescriptors() {
+  constexpr int kBatch = 64;
+  epoll_event events[kBatch];
+  const int count = epoll_wait(epoll_fd_, events, kBatch, 0);
+  if (count <= 0) return false;
+  ready_.clear();
+  for (int i = 0; i < count; ++i) ready_.push_back(static_cast<FdHandler*>(events[i].data.ptr));
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.ptr == nullptr) {
+      std::uint64_t wakeups = 0;
+      const ssize_t taken = read(mapping_->event_fd(), &wakeups, sizeof(wakeups));
+      static_cast<void>(taken);
+    } else if (FdHandler* handler = ready_[static_cast<std::size_t>(i)]; handler != nullptr) {
+      handler->OnReady(events[i].events);
+    }
+  }
+  ready_.clear();
+  return true;
+}
+
+absl::Status SoftDevice::Watch(int fd, FdHandler* handler, std::uint32_t epoll_events) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.ptr = handler;
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll_ctl add: ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+void SoftDevice::ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_events) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.ptr = handler;
+  RING_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0)
+      << "epoll_ctl mod errno=" << errno;
+}
+
+void SoftDevice::Unwatch(int fd, FdHandler* handler) {
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  for (FdHandler*& ready : ready_) {
+    if (ready == handler) ready = nullptr;
+  }
+}
+
+}  // namespace soft
+}  // namespace ring::rdma

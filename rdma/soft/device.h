@@ -1,0 +1,126 @@
+// rdma/soft/device.h — the software NIC: arena, queues, connections, progress.
+//
+// What:      SoftDevice implements Device. It carves the arena, hands out mailboxes and completion-queue cells, keeps
+//            the queue pairs with waiting requests, and drives its endpoints.
+// Ownership: owns endpoints and unanswered requests; queue pairs and queues point back to it and go first.
+// Threads:   one.
+// Errors:    see fabric.h.
+// Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or every 64th turn, and
+//            each turn while a tcp connection is open.
+#ifndef RING_RDMA_SOFT_DEVICE_H_
+#define RING_RDMA_SOFT_DEVICE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "rdma/fabric.h"
+#include "rdma/soft/endpoint.h"
+#include "rdma/soft/link.h"
+#include "rdma/soft/mailbox_pool.h"
+#include "rdma/soft/mapping.h"
+#include "rdma/soft/region_table.h"
+#include "rdma/soft/soft_device.h"
+
+namespace ring::rdma::soft {
+
+class SoftCompletionQueue;
+class SoftQueuePair;
+
+class SoftDevice final : public Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<Device>> Open(const SoftDeviceOptions& options);
+  ~SoftDevice() override;
+
+  const Caps& caps() const override { return caps_; }
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) override;
+  void Discard(std::byte* address, std::size_t size) override;
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
+                                                         std::uint32_t access) override;
+  absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
+      std::size_t depth) override;
+  absl::StatusOr<std::string> Listen(absl::string_view address) override;
+  absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
+                                                     const QueuePairOptions& options,
+                                                     absl::string_view private_data) override;
+  absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request,
+                                                    const QueuePairOptions& options,
+                                                    absl::string_view private_data) override;
+  void Reject(std::uint64_t request, absl::string_view private_data) override;
+  bool PollEvent(ConnectionEvent* event) override;
+  bool Progress() override;
+  int event_fd() const override { return epoll_fd_; }
+  void SetSleeping(bool sleeping) override;
+
+  // --- for queue pairs, queues and endpoints ---
+  const SoftDeviceOptions& options() const { return options_; }
+  const std::shared_ptr<Mapping>& mapping() const { return mapping_; }
+  RegionTable& regions() { return regions_; }
+  MailboxPool& mailboxes() { return mailboxes_; }
+  std::uint64_t NowNs() const { return clock_->NowNs(); }
+
+  void NoteArmed() { check_descriptors_ = true; }
+  void ReleaseCqCell(std::uint32_t index) { free_cq_cells_.push_back(index); }
+  void Forget(SoftQueuePair* qp);
+  SoftQueuePair* FindQueuePair(std::uint32_t number) const;
+
+  bool has_deferred() const { return !deferred_.empty(); }
+  void AddDeferred(SoftQueuePair* qp) { deferred_.push_back(qp); }
+  void RemoveDeferred(SoftQueuePair* qp);
+  bool RunDeferred();
+
+  std::uint64_t AddRequest(std::unique_ptr<PendingRequest> request, std::string private_data);
+  // The peer withdrew before the request was answered.
+  void Establish(SoftQueuePair* qp, std::unique_ptr<Link> link, std::string private_data);
+  void FailConnect(SoftQueuePair* qp, std::string private_data);
+  // Looks at one queue pair whose peer may be gone.
+  void CheckPeer(SoftQueuePair* qp);
+
+  absl::Status Watch(int fd, FdHandler* handler, std::uint32_t epoll_events);
+  void ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_events);
+  // The handler is not called again, not even by the round of epoll events under way.
+  void Unwatch(int fd, FdHandler* handler);
+  // Connections whose every turn needs a look at the descriptors.
+  void AddPolledConnection(int delta) { polled_connections_ += delta; }
+
+ private:
+  explicit SoftDevice(const SoftDeviceOptions& options, std::shared_ptr<Mapping> mapping);
+  absl::StatusOr<Endpoint*> EndpointOf(absl::string_view* address);
+  absl::StatusOr<std::unique_ptr<SoftQueuePair>> MakeQueuePair(const QueuePairOptions& options,
+                                                               bool mapped);
+  void PushEvent(ConnectionEvent event);
+  bool CheckPeers();
+  bool PollDescriptors();
+  void BindThread();
+
+  SoftDeviceOptions options_;
+  Caps caps_;
+  std::shared_ptr<Mapping> mapping_;
+  RegionTable regions_;
+  MailboxPool mailboxes_;
+  const Clock* clock_;
+  int epoll_fd_ = -1;
+  std::uint64_t allocated_ = 0;
+  std::uint32_t next_qp_number_ = 1;
+  std::uint64_t next_request_ = 1;
+  std::uint32_t turn_ = 0;
+  int polled_connections_ = 0;
+  bool check_descriptors_ = true;
+  bool running_deferred_ = false;
+  std::vector<std::uint32_t> free_cq_cells_;
+  absl::flat_hash_map<std::uint32_t, SoftQueuePair*> queue_pairs_;
+  std::vector<SoftQueuePair*> deferred_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<PendingRequest>> requests_;
+  std::deque<ConnectionEvent> events_;
+  std::vector<FdHandler*> ready_;  // of the epoll round under way; null: unwatched meanwhile
+  std::unique_ptr<Endpoint> local_;
+  std::unique_ptr<Endpoint> shm_;
+  std::unique_ptr<Endpoint> tcp_;
+};
+
+}  // namespace ring::rdma::soft
+
+#endif  // RING_RDMA_SOFT_DEVICE_H_

@@ -1,0 +1,122 @@
+// rdma/soft/queue_pair.h — a reliable-connected queue pair of the software NIC.
+//
+// What:      executes chains in order over a Link; does WAIT, CALC, selective signalling, flushing, resets and
+//            receives. On a mapped link with nothing queued a chain executes inside PostSend, straight from the
+//            caller's requests; else its requests are copied to slots and run from Progress.
+// Shape:     at most send_depth requests in slots; at most recv_depth receives.
+// Ownership: see fabric.h. Points to its queues and device.
+// Threads:   its device's.
+// Errors:    a failed request completes with its status, the rest is flushed, the link is closed.
+// Cost:      no allocation, lock or system call per request on mapped links (slots are allocated once, with the
+//            first request that has to wait).
+//
+// WAIT counts the completions of wait_cq that were not yet taken by Poll when the WAIT was posted, less those that an
+// earlier WAIT of this queue pair counted, and those that come. It fails, and with it its queue pair, when a failed
+// completion is among them; so a queue used for WAIT should be polled once its work is over, and used for little else.
+#ifndef RING_RDMA_SOFT_QUEUE_PAIR_H_
+#define RING_RDMA_SOFT_QUEUE_PAIR_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "rdma/fabric.h"
+#include "rdma/soft/completion_queue.h"
+#include "rdma/soft/link.h"
+#include "rdma/soft/receive_queue.h"
+#include "rdma/soft/send_slot.h"
+
+namespace ring::rdma::soft {
+
+class SoftDevice;
+
+class SoftQueuePair final : public QueuePair {
+ public:
+  SoftQueuePair(SoftDevice* device, const QueuePairOptions& options, std::uint32_t number,
+                const MailboxName& mailbox, bool mapped);
+  ~SoftQueuePair() override;
+
+  std::uint32_t number() const override { return number_; }
+  QpState state() const override { return state_; }
+  absl::Status PostSend(const WorkRequest& chain) override;
+  absl::Status PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) override;
+  void Reset() override;
+  bool PeerSleeping() const override { return link_ != nullptr && link_->PeerSleeping(); }
+  absl::string_view transport() const override {
+    return link_ != nullptr ? link_->transport() : "none";
+  }
+
+  // --- for the device and its links ---
+  void Establish(std::unique_ptr<Link> link);
+  // The peer's end is gone: fails what is outstanding.
+  void OnPeerClosed();
+  // The connection never came about.
+  void OnRejected() { state_ = QpState::kError; }
+  bool ShouldReportPeerClosed() const;
+  void set_peer_close_reported() { peer_close_reported_ = true; }
+
+  // Whether requests wait in slots.
+  bool HasDeferred() const { return head_ != tail_; }
+  // Issues what can be issued; gives whether anything happened.
+  bool Run();
+  // A link's late answer: all requests up to and including `sequence` succeeded / the request failed.
+  void OnRemoteDone(std::uint64_t sequence);
+  void OnRemoteFailed(std::uint64_t sequence, WcStatus status);
+  const WorkRequest& Outstanding(std::uint64_t sequence) { return SlotOf(sequence).wr; }
+  bool IsOutstanding(std::uint64_t sequence) const {
+    return sequence >= head_ && sequence < issue_;
+  }
+
+  ReceiveQueue& receives() { return receives_; }
+  const MailboxName& mailbox_name() const { return mailbox_; }
+  std::uint32_t mailbox_index() const { return mailbox_.index; }
+  bool mapped() const { return mapped_; }
+  Link* link() const { return link_.get(); }
+  void HarvestArrivals();
+  // Completes the oldest posted receive (links without a mailbox). REQUIRES: one is posted.
+  void CompleteReceive(const Arrival& arrival);
+  // Moves to kError: flushes requests and receives, closes mailbox and link.
+  void EnterError();
+
+ private:
+  SendSlot& SlotOf(std::uint64_t sequence) { return slots_[sequence % slots_.size()]; }
+  const WorkRequest* ExecuteNow(const WorkRequest& chain);
+  bool FinishBatch(const WorkRequest* first, const WorkRequest* end, std::uint64_t first_sequence);
+  void FailChain(const WorkRequest* first, std::uint64_t first_sequence,
+                 std::uint64_t failed_sequence, WcStatus status);
+  IssueResult IssueOne(const WorkRequest& wr, std::uint64_t sequence, const WaitPlan* plan);
+  IssueResult RunCalc(const CalcArguments& calc);
+  WaitPlan PlanWait(const WorkRequest& wr);
+  std::uint64_t& WaitCursor(const CompletionQueue* cq);
+  void Enqueue(const WorkRequest& wr);
+  bool BlockedTooLong(SendSlot& slot);
+  void Retire();
+  void FailSlot(std::uint64_t sequence, WcStatus status);
+  void FlushSlots();
+  void FlushReceives();
+  void Complete(const WorkRequest& wr, WcStatus status);
+
+  SoftDevice* device_;
+  QueuePairOptions options_;
+  SoftCompletionQueue* send_cq_;
+  SoftCompletionQueue* recv_cq_;
+  std::uint32_t number_;
+  MailboxName mailbox_;
+  bool mapped_;
+  QpState state_ = QpState::kInit;
+  bool peer_close_reported_ = false;
+  bool running_ = false;
+  std::unique_ptr<Link> link_;
+  // Requests [head_, issue_) are issued or done, [issue_, tail_) wait. All equal on an idle or fast path.
+  std::uint64_t head_ = 0;
+  std::uint64_t issue_ = 0;
+  std::uint64_t tail_ = 0;
+  std::vector<SendSlot> slots_;
+  std::vector<std::pair<const CompletionQueue*, std::uint64_t>> wait_cursors_;
+  ReceiveQueue receives_;
+};
+
+}  // namespace ring::rdma::soft
+
+#endif  // RING_RDMA_SOFT_QUEUE_PAIR_H_

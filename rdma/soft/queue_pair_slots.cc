@@ -1,0 +1,183 @@
+// The part of SoftQueuePair that deals with requests in slots, and with receives.
+#include "absl/strings/str_cat.h"
+#include "rdma/soft/device.h"
+#include "rdma/soft/queue_pair.h"
+#include "ring/base/check.h"
+
+namespace ring::rdma::soft {
+
+void SoftQueuePair::Enqueue(const WorkRequest& wr) {
+  if (slots_.empty()) slots_.resize(options_.send_depth);
+  if (head_ == tail_) device_->AddDeferred(this);
+  SendSlot& slot = SlotOf(tail_);
+  slot.Store(wr);
+  if (wr.opcode == Opcode::kWait) {
+    slot.wait = PlanWait(wr);
+    WaitCursor(wr.wait_cq) = slot.wait.target;
+  }
+  send_cq_->Reserve(1);
+  ++tail_;
+}
+
+bool SoftQueuePair::BlockedTooLong(SendSlot& slot) {
+  if (slot.wr.opcode == Opcode::kWait || !link_->BoundsRnrHere()) return false;
+  const std::uint64_t now = device_->NowNs();
+  if (slot.blocked_since_ns == 0) slot.blocked_since_ns = now | 1;
+  return now - slot.blocked_since_ns > std::uint64_t{device_->options().rnr_timeout_ms} * 1'000'000;
+}
+
+bool SoftQueuePair::Run() {
+  // A completion pushed below may make the device run its deferred queue pairs, this one among them.
+  if (running_ || state_ != QpState::kReadyToSend) return false;
+  running_ = true;
+  const std::uint64_t head_before = head_;
+  const std::uint64_t issue_before = issue_;
+  while (issue_ != tail_ && state_ == QpState::kReadyToSend) {
+    SendSlot& slot = SlotOf(issue_);
+    if (slot.wr.opcode == Opcode::kWait) {
+      static_cast<SoftCompletionQueue*>(slot.wr.wait_cq)->Harvest();
+      // What it watches may stand before it in this very queue.
+      Retire();
+      if (state_ != QpState::kReadyToSend) break;
+    }
+    const IssueResult result = IssueOne(slot.wr, issue_, &slot.wait);
+    if (result.state == IssueState::kBlocked) {
+      if (!BlockedTooLong(slot)) break;
+      slot.state = SlotState::kFailed;
+      slot.status = WcStatus::kRnrRetryExceeded;
+      ++issue_;
+      break;
+    }
+    slot.state = result.state == IssueState::kDone      ? SlotState::kDone
+                 : result.state == IssueState::kPending ? SlotState::kIssued
+                                                        : SlotState::kFailed;
+    slot.status = result.status;
+    ++issue_;
+    if (slot.state == SlotState::kFailed) break;
+  }
+  if (state_ == QpState::kReadyToSend) Retire();
+  running_ = false;
+  return head_ != head_before || issue_ != issue_before;
+}
+
+// Commits what was issued and completes the finished requests at the head, in order.
+void SoftQueuePair::Retire() {
+  const CommitResult result = link_->Commit();
+  if (result.status != WcStatus::kSuccess) {
+    SendSlot& slot = SlotOf(result.failed_sequence);
+    slot.state = SlotState::kFailed;
+    slot.status = result.status;
+  }
+  while (head_ != issue_) {
+    SendSlot& slot = SlotOf(head_);
+    if (slot.state == SlotState::kFailed) {
+      FailSlot(head_, slot.status);
+      return;
+    }
+    if (slot.state != SlotState::kDone) return;
+    send_cq_->Release(1);
+    if (slot.wr.signaled) Complete(slot.wr, WcStatus::kSuccess);
+    ++head_;
+  }
+  if (head_ == tail_) device_->RemoveDeferred(this);
+}
+
+void SoftQueuePair::OnRemoteDone(std::uint64_t sequence) {
+  if (state_ != QpState::kReadyToSend || !IsOutstanding(sequence)) return;
+  for (std::uint64_t i = head_; i <= sequence; ++i) {
+    if (SlotOf(i).state == SlotState::kIssued) SlotOf(i).state = SlotState::kDone;
+  }
+  Retire();
+}
+
+void SoftQueuePair::OnRemoteFailed(std::uint64_t sequence, WcStatus status) {
+  if (state_ != QpState::kReadyToSend || !IsOutstanding(sequence)) return;
+  for (std::uint64_t i = head_; i < sequence; ++i) {
+    if (SlotOf(i).state == SlotState::kIssued) SlotOf(i).state = SlotState::kDone;
+  }
+  SlotOf(sequence).state = SlotState::kFailed;
+  SlotOf(sequence).status = status;
+  Retire();
+}
+
+void SoftQueuePair::FailSlot(std::uint64_t sequence, WcStatus status) {
+  RING_CHECK(sequence == head_ && head_ != tail_) << "only the oldest request can fail";
+  send_cq_->Release(1);
+  Complete(SlotOf(sequence).wr, status);
+  ++head_;
+  if (issue_ < head_) issue_ = head_;
+  EnterError();
+}
+
+void SoftQueuePair::FlushSlots() {
+  for (; head_ != tail_; ++head_) {
+    send_cq_->Release(1);
+    Complete(SlotOf(head_).wr, WcStatus::kFlushed);
+  }
+  issue_ = tail_;
+  device_->RemoveDeferred(this);
+}
+
+void SoftQueuePair::FlushReceives() {
+  while (!receives_.Empty()) {
+    Arrival arrival;
+    arrival.status = WcStatus::kFlushed;
+    CompleteReceive(arrival);
+  }
+}
+
+absl::Status SoftQueuePair::PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) {
+  if (state_ == QpState::kReset) {
+    return absl::InvalidArgumentError(absl::StrCat("qp=", number_, " was reset"));
+  }
+  if (sges.size() > kRecvSgeMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("receive with sges=", sges.size(), ", at most ", kRecvSgeMax));
+  }
+  for (const Sge& sge : sges) {
+    if (!device_->regions().CheckLocal(sge) ||
+        (mapped_ && !device_->regions().InArena(sge.address, sge.length))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("receive buffer is not registered memory of this device: lkey=", sge.lkey,
+                       " length=", sge.length));
+    }
+  }
+  if (receives_.Full() || !recv_cq_->HasRoom(1)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("qp=", number_, ": receive queue or its completion queue full, ",
+                     "posted=", receives_.count()));
+  }
+  recv_cq_->Reserve(1);
+  receives_.Post(wr_id, sges);
+  if (state_ == QpState::kError) {
+    FlushReceives();
+  } else if (link_ != nullptr) {
+    link_->OnReceivePosted();
+  }
+  return absl::OkStatus();
+}
+
+void SoftQueuePair::CompleteReceive(const Arrival& arrival) {
+  WorkCompletion completion;
+  completion.wr_id = receives_.Front().wr_id;
+  completion.qp = this;
+  completion.status = arrival.status;
+  completion.opcode = arrival.opcode;
+  completion.has_imm = arrival.has_imm;
+  completion.imm = arrival.imm;
+  completion.byte_len = arrival.status == WcStatus::kSuccess ? arrival.byte_len : 0;
+  receives_.PopFront();
+  recv_cq_->Release(1);
+  recv_cq_->Push(completion);
+}
+
+void SoftQueuePair::HarvestArrivals() {
+  Arrival arrival;
+  while (state_ != QpState::kError && state_ != QpState::kReset &&
+         receives_.PeekArrival(&arrival)) {
+    CompleteReceive(arrival);
+    if (arrival.status != WcStatus::kSuccess) EnterError();
+  }
+}
+
+}  // namespace ring::rdma::soft

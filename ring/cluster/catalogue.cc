@@ -1,0 +1,273 @@
+#include "ring/cluster/catalogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+#include "ring/base/crc32c.h"
+
+namespace ring::cluster {
+namespace {
+
+using protocol::MemgestDescriptor;
+using protocol::MemgestState;
+
+constexpr std::size_t kMemgestIdMax = 0xffff;
+
+absl::string_view StateName(MemgestState state) {
+  switch (state) {
+    case MemgestState::kCreating:
+      return "CREATING";
+    case MemgestState::kActive:
+      return "ACTIVE";
+    case MemgestState::kDraining:
+      return "DRAINING";
+    case MemgestState::kDeleted:
+      return "DELETED";
+  }
+  return "unknown";
+}
+
+bool IsStep(MemgestState from, MemgestState to) {
+  switch (from) {
+    case MemgestState::kCreating:
+      return to == MemgestState::kActive;
+    case MemgestState::kActive:
+      return to == MemgestState::kDraining;
+    case MemgestState::kDraining:
+      return to == MemgestState::kActive || to == MemgestState::kDeleted;
+    case MemgestState::kDeleted:
+      return false;
+  }
+  return false;
+}
+
+CommandResult Refused(absl::Status status, MemgestId memgest = MemgestId()) {
+  return {std::move(status), memgest, false, false};
+}
+
+CommandResult Unknown(MemgestId memgest) {
+  return Refused(absl::NotFoundError(absl::StrCat("memgest=", memgest.value(), " is not known")),
+                 memgest);
+}
+
+// Of what is asked, without who asks.
+std::uint32_t PayloadCrc(const CatalogueCommand& command) {
+  CatalogueCommand payload = command;
+  payload.request = {};
+  const std::string bytes = EncodeCommand(payload);
+  return Crc32c(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+CatalogueCommand CreateCommand(RequestId request, MemgestDescriptor descriptor) {
+  CatalogueCommand command;
+  command.request = std::move(request);
+  command.action = CatalogueAction::kCreate;
+  command.descriptor = std::move(descriptor);
+  return command;
+}
+
+CatalogueCommand SetStateCommand(RequestId request, MemgestId memgest, MemgestState from,
+                                 MemgestState to) {
+  CatalogueCommand command;
+  command.request = std::move(request);
+  command.action = CatalogueAction::kSetState;
+  command.memgest = memgest;
+  command.from = from;
+  command.to = to;
+  return command;
+}
+
+CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest) {
+  CatalogueCommand command;
+  command.request = std::move(request);
+  command.action = CatalogueAction::kSetDefault;
+  command.memgest = memgest;
+  return command;
+}
+
+Catalogue::Catalogue(const View& view)
+    : s_(view.s), d_(view.d), default_memgest_(view.default_memgest), memgests_(view.memgests) {
+  const absl::Status status = view.Validate();
+  RING_CHECK(status.ok()) << status;
+}
+
+const MemgestDescriptor* Catalogue::Find(MemgestId id) const {
+  for (const MemgestDescriptor& memgest : memgests_) {
+    if (memgest.id == id) return &memgest;
+  }
+  return nullptr;
+}
+
+const MemgestDescriptor* Catalogue::Find(absl::string_view name) const {
+  for (const MemgestDescriptor& memgest : memgests_) {
+    if (memgest.state != MemgestState::kDeleted && memgest.name == name) return &memgest;
+  }
+  return nullptr;
+}
+
+MemgestDescriptor* Catalogue::FindMutable(MemgestId id) {
+  return const_cast<MemgestDescriptor*>(std::as_const(*this).Find(id));
+}
+
+View Catalogue::NextView(const View& view) const {
+  View next = view;
+  ++next.epoch;
+  next.memgests = memgests_;
+  next.default_memgest = default_memgest_;
+  return next;
+}
+
+CommandResult Catalogue::Apply(const CatalogueCommand& command) {
+  if (command.request.client.size() > kAdminClientSizeMax) {
+    return Refused(absl::InvalidArgumentError(
+        absl::StrCat("admin client name has size=", command.request.client.size(), ", at most ",
+                     kAdminClientSizeMax)));
+  }
+  if (command.request.client.empty()) return Execute(command);
+  CommandResult result;
+  if (Recall(command, &result)) return result;
+  result = Execute(command);
+  Remember(command, result);
+  return result;
+}
+
+bool Catalogue::Recall(const CatalogueCommand& command, CommandResult* result) const {
+  std::uint64_t highest = 0;
+  for (const Remembered& one : remembered_) {
+    if (one.request.client != command.request.client) continue;
+    highest = std::max(highest, one.request.seq);
+    if (one.request.seq != command.request.seq) continue;
+    if (one.payload_crc != PayloadCrc(command)) {
+      *result = Refused(absl::InvalidArgumentError(absl::StrCat(
+          "admin request client=", command.request.client, " seq=", command.request.seq,
+          " was used for another command: give each command its own seq")));
+    } else {
+      *result = {absl::Status(one.code, one.message), one.memgest, false, true};
+    }
+    return true;
+  }
+  if (highest >= kRequestWindow && command.request.seq <= highest - kRequestWindow) {
+    *result = Refused(absl::AbortedError(
+        absl::StrCat("admin request client=", command.request.client, " seq=", command.request.seq,
+                     " is too old, highest_seq=", highest)));
+    return true;
+  }
+  return false;
+}
+
+void Catalogue::Remember(const CatalogueCommand& command, const CommandResult& result) {
+  const RequestId& request = command.request;
+  // What fell below the client's window is refused from now on without being remembered.
+  std::uint64_t highest = request.seq;
+  for (const Remembered& one : remembered_) {
+    if (one.request.client == request.client) highest = std::max(highest, one.request.seq);
+  }
+  std::erase_if(remembered_, [&](const Remembered& one) {
+    return one.request.client == request.client && highest >= kRequestWindow &&
+           one.request.seq <= highest - kRequestWindow;
+  });
+  if (remembered_.size() >= kRequestMemory) remembered_.pop_front();
+  const absl::string_view message = result.status.message();
+  remembered_.push_back({request, PayloadCrc(command), result.status.code(),
+                         std::string(message.data(), message.size()), result.memgest});
+}
+
+CommandResult Catalogue::Execute(const CatalogueCommand& command) {
+  CommandResult result;
+  switch (command.action) {
+    case CatalogueAction::kCreate:
+      result = Create(command);
+      break;
+    case CatalogueAction::kSetState:
+      result = SetState(command);
+      break;
+    case CatalogueAction::kSetDefault:
+      result = SetDefault(command);
+      break;
+  }
+  if (result.changed) ++revision_;
+  return result;
+}
+
+CommandResult Catalogue::Create(const CatalogueCommand& command) {
+  MemgestDescriptor memgest = command.descriptor;
+  memgest.state = MemgestState::kCreating;
+  if (absl::Status status = memgest.Validate(s_, d_); !status.ok()) {
+    return Refused(std::move(status));
+  }
+  if (const MemgestDescriptor* same = Find(memgest.name); same != nullptr) {
+    return Refused(absl::AlreadyExistsError(absl::StrCat("memgest name=", memgest.name,
+                                                         " is taken by id=", same->id.value(), " ",
+                                                         same->SchemeName())),
+                   same->id);
+  }
+  const auto live = std::count_if(
+      memgests_.begin(), memgests_.end(),
+      [](const MemgestDescriptor& one) { return one.state != MemgestState::kDeleted; });
+  if (static_cast<std::size_t>(live) >= kLiveMemgestCountMax) {
+    return Refused(absl::ResourceExhaustedError(
+        absl::StrCat("memgest_count=", live,
+                     " is the most there may be: delete one before name=", memgest.name)));
+  }
+  const std::size_t last = memgests_.empty() ? 0 : memgests_.back().id.value();
+  if (last >= kMemgestIdMax) {
+    return Refused(absl::ResourceExhaustedError(
+        absl::StrCat("all memgest ids are used up, last_id=", last, ": ids are never used again")));
+  }
+  memgest.id = MemgestId(static_cast<std::uint16_t>(last + 1));
+  memgests_.push_back(memgest);
+  return {absl::OkStatus(), memgest.id, true, false};
+}
+
+CommandResult Catalogue::SetState(const CatalogueCommand& command) {
+  MemgestDescriptor* memgest = FindMutable(command.memgest);
+  if (memgest == nullptr) return Unknown(command.memgest);
+  if (!IsStep(command.from, command.to)) {
+    return Refused(absl::InvalidArgumentError(
+                       absl::StrCat("memgest=", memgest->name, " cannot go from ",
+                                    StateName(command.from), " to ", StateName(command.to))),
+                   memgest->id);
+  }
+  if (memgest->state == command.to) return {absl::OkStatus(), memgest->id, false, false};
+  if (memgest->state != command.from) {
+    return Refused(absl::FailedPreconditionError(absl::StrCat(
+                       "memgest=", memgest->name, " is ", StateName(memgest->state), ", not ",
+                       StateName(command.from), ": look at its state and ask again")),
+                   memgest->id);
+  }
+  if (command.to == MemgestState::kDraining && memgest->id == default_memgest_) {
+    return Refused(absl::FailedPreconditionError(
+                       absl::StrCat("memgest=", memgest->name,
+                                    " is the default one and cannot be deleted: make another one "
+                                    "the default first")),
+                   memgest->id);
+  }
+  memgest->state = command.to;
+  return {absl::OkStatus(), memgest->id, true, false};
+}
+
+CommandResult Catalogue::SetDefault(const CatalogueCommand& command) {
+  const MemgestDescriptor* memgest = Find(command.memgest);
+  if (memgest == nullptr) return Unknown(command.memgest);
+  if (memgest->state != MemgestState::kActive) {
+    return Refused(absl::FailedPreconditionError(
+                       absl::StrCat("memgest=", memgest->name, " is ", StateName(memgest->state),
+                                    ": only an ACTIVE one can be the default")),
+                   memgest->id);
+  }
+  const bool changed = default_memgest_ != memgest->id;
+  default_memgest_ = memgest->id;
+  return {absl::OkStatus(), memgest->id, changed, false};
+}
+
+bool operator==(const Catalogue& a, const Catalogue& b) {
+  return a.s_ == b.s_ && a.d_ == b.d_ && a.revision_ == b.revision_ &&
+         a.default_memgest_ == b.default_memgest_ && a.memgests_ == b.memgests_ &&
+         a.remembered_ == b.remembered_;
+}
+
+}  // namespace ring::cluster

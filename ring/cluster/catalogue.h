@@ -1,0 +1,135 @@
+// ring/cluster/catalogue.h — the memgest catalogue as a deterministic state machine.
+//
+// What:      Catalogue: the memgests of a view, their states and the default one, changed by
+//            CatalogueCommands in one agreed order. Equal commands in equal order give equal
+//            catalogues on every node, byte for byte (EncodeCatalogue).
+// Shape:     CREATING -> ACTIVE -> DRAINING -> DELETED, and DRAINING -> ACTIVE when a drain is given
+//            up (G10, G11). Ids ascend and are never used again (V2).
+// Units:     revision counts the changes.
+// Ownership: value.
+// Threads:   thread-compatible; no clock, no I/O.
+// Errors:    in CommandResult::status; a refused command changes nothing but the record of its
+//            request, so that a retry is refused the same way (X6).
+// Cost:      linear in memgests and requests remembered; off the hot path.
+// Source:    protocol rules G10, G11, X1, X2, X6, V2.
+#ifndef RING_CLUSTER_CATALOGUE_H_
+#define RING_CLUSTER_CATALOGUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/base/id.h"
+#include "ring/cluster/view.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::cluster {
+
+inline constexpr std::size_t kAdminClientSizeMax = 64;
+inline constexpr std::size_t kLiveMemgestCountMax = 256;  // not DELETED: each costs every shard
+// Requests remembered over all clients; beyond, the one applied first is forgotten.
+inline constexpr std::size_t kRequestMemory = 4096;
+// A client's request is refused when its seq is this far below the client's highest.
+inline constexpr std::uint64_t kRequestWindow = 64;
+
+// Who asks, for the n-th time: a retry carries the same pair. An empty client is the cluster itself,
+// whose commands are idempotent by their own (SetState says from where to where).
+struct RequestId {
+  std::string client;
+  std::uint64_t seq = 0;
+  friend bool operator==(const RequestId&, const RequestId&) = default;
+};
+
+// Travels: never renumber.
+enum class CatalogueAction : std::uint8_t { kCreate = 1, kSetState = 2, kSetDefault = 3 };
+
+struct CatalogueCommand {
+  RequestId request;
+  CatalogueAction action = CatalogueAction::kCreate;
+  protocol::MemgestDescriptor descriptor;  // create; its id and state are not looked at
+  MemgestId memgest;                       // set state, set default
+  protocol::MemgestState from = protocol::MemgestState::kActive;  // set state
+  protocol::MemgestState to = protocol::MemgestState::kActive;
+  friend bool operator==(const CatalogueCommand&, const CatalogueCommand&) = default;
+};
+
+CatalogueCommand CreateCommand(RequestId request, protocol::MemgestDescriptor descriptor);
+CatalogueCommand SetStateCommand(RequestId request, MemgestId memgest, protocol::MemgestState from,
+                                 protocol::MemgestState to);
+CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest);
+
+// REQUIRES: a client of at most kAdminClientSizeMax bytes.
+std::string EncodeCommand(const CatalogueCommand& command);
+absl::StatusOr<CatalogueCommand> DecodeCommand(absl::string_view bytes);
+
+struct CommandResult {
+  absl::Status status;
+  MemgestId memgest;       // the one created or changed
+  bool changed = false;    // the catalogue is another one than before
+  bool duplicate = false;  // answered from memory
+};
+
+class Catalogue {
+ public:
+  // REQUIRES: a valid view.
+  explicit Catalogue(const View& view);
+
+  // Errors: kAlreadyExists (name), kInvalidArgument (descriptor; the request id was used for another
+  // command), kNotFound (memgest), kFailedPrecondition (state; default memgest), kResourceExhausted
+  // (ids or live memgests), kAborted (seq is below the client's window: it is certain not to be
+  // executed now).
+  CommandResult Apply(const CatalogueCommand& command);
+
+  const std::vector<protocol::MemgestDescriptor>& memgests() const { return memgests_; }
+  const protocol::MemgestDescriptor* Find(MemgestId id) const;            // null: unknown
+  const protocol::MemgestDescriptor* Find(absl::string_view name) const;  // not DELETED
+  MemgestId default_memgest() const { return default_memgest_; }
+  std::uint64_t revision() const { return revision_; }
+
+  // A copy of `view` with this catalogue and the next view epoch.
+  View NextView(const View& view) const;
+
+  friend std::string EncodeCatalogue(const Catalogue& catalogue);
+  friend absl::StatusOr<Catalogue> DecodeCatalogue(int s, int d, absl::string_view bytes);
+  friend bool operator==(const Catalogue&, const Catalogue&);
+
+ private:
+  // What was answered, kept for retries.
+  struct Remembered {
+    RequestId request;
+    std::uint32_t payload_crc = 0;
+    absl::StatusCode code = absl::StatusCode::kOk;
+    std::string message;
+    MemgestId memgest;
+    friend bool operator==(const Remembered&, const Remembered&) = default;
+  };
+
+  Catalogue(int s, int d) : s_(s), d_(d) {}
+  protocol::MemgestDescriptor* FindMutable(MemgestId id);
+  // Whether the request was seen; then *result is its answer.
+  bool Recall(const CatalogueCommand& command, CommandResult* result) const;
+  void Remember(const CatalogueCommand& command, const CommandResult& result);
+  CommandResult Execute(const CatalogueCommand& command);
+  CommandResult Create(const CatalogueCommand& command);
+  CommandResult SetState(const CatalogueCommand& command);
+  CommandResult SetDefault(const CatalogueCommand& command);
+
+  int s_;
+  int d_;
+  std::uint64_t revision_ = 0;
+  MemgestId default_memgest_;
+  std::vector<protocol::MemgestDescriptor> memgests_;  // ids ascend
+  std::deque<Remembered> remembered_;                  // in the order applied
+};
+
+// A snapshot: the memgests, the default one, and the requests remembered.
+std::string EncodeCatalogue(const Catalogue& catalogue);
+absl::StatusOr<Catalogue> DecodeCatalogue(int s, int d, absl::string_view bytes);
+
+}  // namespace ring::cluster
+
+#endif  // RING_CLUSTER_CATALOGUE_H_

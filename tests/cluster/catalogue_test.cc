@@ -1,0 +1,263 @@
+#include "ring/cluster/catalogue.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "tests/cluster/view_builders.h"
+#include "tests/support/random_seed.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::cluster {
+namespace {
+
+using protocol::MemgestState;
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr MemgestId kRep3(1);
+constexpr MemgestId kSrs32(2);
+
+// Walks a memgest to a state as the cluster itself does.
+void Walk(Catalogue& catalogue, MemgestId id, const std::vector<MemgestState>& states) {
+  MemgestState from = catalogue.Find(id)->state;
+  for (const MemgestState to : states) {
+    ASSERT_OK(catalogue.Apply(SetStateCommand({}, id, from, to)).status);
+    from = to;
+  }
+}
+
+TEST(Catalogue, G11CreatesInCreatingAndIsUsableOnlyWhenActive) {
+  Catalogue catalogue(TestView());
+  const CommandResult created = catalogue.Apply(CreateCommand({"a", 1}, Srs("cold", 2, 1)));
+  ASSERT_OK(created.status);
+  EXPECT_TRUE(created.changed);
+  EXPECT_EQ(created.memgest, MemgestId(3));
+  EXPECT_EQ(catalogue.Find("cold")->state, MemgestState::kCreating);
+  EXPECT_THAT(catalogue.Apply(SetDefaultCommand({"a", 2}, created.memgest)).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("CREATING")));
+  Walk(catalogue, created.memgest, {MemgestState::kActive});
+  ASSERT_OK(catalogue.Apply(SetDefaultCommand({"a", 3}, created.memgest)).status);
+  EXPECT_EQ(catalogue.default_memgest(), created.memgest);
+}
+
+TEST(Catalogue, X6ARetriedCreateMakesOneMemgestAndGivesTheSameAnswer) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand command = CreateCommand({"admin", 7}, Srs("cold", 2, 1));
+  const CommandResult first = catalogue.Apply(command);
+  const CommandResult again = catalogue.Apply(command);
+  ASSERT_OK(again.status);
+  EXPECT_EQ(again.memgest, first.memgest);
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_FALSE(again.changed);
+  EXPECT_EQ(catalogue.memgests().size(), 3u);
+  EXPECT_EQ(catalogue.revision(), 1u);
+}
+
+TEST(Catalogue, X6ARefusalIsRememberedToo) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand command = CreateCommand({"admin", 1}, Rep("REP3", 2));
+  EXPECT_THAT(catalogue.Apply(command).status,
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("name=REP3")));
+  ASSERT_OK(catalogue.Apply(SetDefaultCommand({"admin", 2}, kSrs32)).status);
+  Walk(catalogue, kRep3, {MemgestState::kDraining, MemgestState::kDeleted});
+  const CommandResult again = catalogue.Apply(command);
+  EXPECT_THAT(again.status, StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(again.duplicate);
+}
+
+TEST(Catalogue, X2ARequestIdUsedForAnotherCommandIsRefused) {
+  Catalogue catalogue(TestView());
+  ASSERT_OK(catalogue.Apply(CreateCommand({"admin", 1}, Rep("one", 1))).status);
+  EXPECT_THAT(
+      catalogue.Apply(CreateCommand({"admin", 1}, Rep("two", 1))).status,
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client=admin seq=1 was used")));
+  EXPECT_EQ(catalogue.Find("two"), nullptr);
+}
+
+TEST(Catalogue, X3ASeqBelowTheClientsWindowIsCertainNotToBeExecuted) {
+  Catalogue catalogue(TestView());
+  for (std::uint64_t seq = 1; seq <= 100; ++seq) {
+    ASSERT_OK(catalogue.Apply(SetDefaultCommand({"a", seq}, seq % 2 ? kRep3 : kSrs32)).status);
+  }
+  EXPECT_THAT(catalogue.Apply(SetDefaultCommand({"a", 36}, kSrs32)).status,
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("highest_seq=100")));
+  EXPECT_TRUE(catalogue.Apply(SetDefaultCommand({"a", 37}, kRep3)).duplicate);
+  EXPECT_FALSE(catalogue.Apply(SetDefaultCommand({"b", 1}, kRep3)).duplicate);
+}
+
+TEST(Catalogue, V2NeverUsesAnIdAgain) {
+  Catalogue catalogue(TestView());
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    const CommandResult created = catalogue.Apply(CreateCommand({"a", round}, Rep("temp", 2)));
+    ASSERT_OK(created.status);
+    EXPECT_EQ(created.memgest.value(), 3 + round);
+    Walk(catalogue, created.memgest,
+         {MemgestState::kActive, MemgestState::kDraining, MemgestState::kDeleted});
+    EXPECT_EQ(catalogue.Find("temp"), nullptr);
+    EXPECT_EQ(catalogue.Find(created.memgest)->state, MemgestState::kDeleted);
+  }
+  ASSERT_OK(catalogue.NextView(TestView()).Validate());
+}
+
+TEST(Catalogue, G10TheDefaultMemgestCannotBeDeleted) {
+  Catalogue catalogue(TestView());
+  EXPECT_THAT(
+      catalogue
+          .Apply(SetStateCommand({"a", 1}, kRep3, MemgestState::kActive, MemgestState::kDraining))
+          .status,
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
+  EXPECT_EQ(catalogue.Find(kRep3)->state, MemgestState::kActive);
+}
+
+TEST(Catalogue, G10ADrainCanBeGivenUpButADeletionCannot) {
+  Catalogue catalogue(TestView());
+  Walk(catalogue, kSrs32,
+       {MemgestState::kDraining, MemgestState::kActive, MemgestState::kDraining,
+        MemgestState::kDeleted});
+  for (const MemgestState from : {MemgestState::kDraining, MemgestState::kCreating}) {
+    EXPECT_THAT(catalogue.Apply(SetStateCommand({}, kSrs32, from, MemgestState::kActive)).status,
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is DELETED")));
+  }
+}
+
+TEST(Catalogue, RefusesEveryStepThatIsNotInTheOrderOfStates) {
+  const std::vector<MemgestState> states = {MemgestState::kCreating, MemgestState::kActive,
+                                            MemgestState::kDraining, MemgestState::kDeleted};
+  int allowed = 0;
+  for (const MemgestState from : states) {
+    for (const MemgestState to : states) {
+      Catalogue catalogue(TestView());
+      const absl::Status status = catalogue.Apply(SetStateCommand({}, kSrs32, from, to)).status;
+      if (status.code() != absl::StatusCode::kInvalidArgument) ++allowed;
+    }
+  }
+  EXPECT_EQ(allowed, 4);
+}
+
+TEST(Catalogue, ASetStateSaysFromWhereAndIsIdempotent) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand drain =
+      SetStateCommand({}, kSrs32, MemgestState::kActive, MemgestState::kDraining);
+  EXPECT_TRUE(catalogue.Apply(drain).changed);
+  const CommandResult again = catalogue.Apply(drain);
+  EXPECT_OK(again.status);
+  EXPECT_FALSE(again.changed);
+  Walk(catalogue, kSrs32, {MemgestState::kDeleted});
+  EXPECT_THAT(catalogue.Apply(drain).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("DELETED")));
+}
+
+TEST(Catalogue, RefusesWhatTheClusterCannotHold) {
+  Catalogue catalogue(TestView());
+  EXPECT_THAT(catalogue.Apply(CreateCommand({"a", 1}, Srs("big", 4, 2))).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k=4")));
+  EXPECT_THAT(catalogue.Apply(CreateCommand({"a", 2}, Rep("big", 6))).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("r=6")));
+  EXPECT_THAT(catalogue.Apply(CreateCommand({"a", 3}, Rep("no good", 1))).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name")));
+  EXPECT_THAT(catalogue.Apply(SetDefaultCommand({"a", 4}, MemgestId(9))).status,
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("memgest=9")));
+  EXPECT_THAT(catalogue.Apply(CreateCommand({std::string(65, 'x'), 1}, Rep("ok", 1))).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("size=65")));
+  EXPECT_EQ(catalogue.revision(), 0u);
+}
+
+TEST(Catalogue, HasABoundOnLiveMemgests) {
+  Catalogue catalogue(TestView());
+  for (std::size_t i = 2; i < kLiveMemgestCountMax; ++i) {
+    ASSERT_OK(catalogue.Apply(CreateCommand({}, Rep(absl::StrCat("m", i), 1))).status);
+  }
+  EXPECT_THAT(catalogue.Apply(CreateCommand({}, Rep("more", 1))).status,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("memgest_count=256")));
+}
+
+// A random command of a client that retries now and then.
+CatalogueCommand RandomCommand(Random& random, std::uint64_t step) {
+  const RequestId id{absl::StrCat("c", random.Next64() % 3), step - random.Next64() % 3};
+  const MemgestId memgest(static_cast<std::uint16_t>(random.Next64() % 12));
+  const auto state = [&] { return static_cast<MemgestState>(1 + random.Next64() % 4); };
+  switch (random.Next64() % 4) {
+    case 0:
+      return CreateCommand(
+          id, Rep(absl::StrCat("m", random.Next64() % 6), static_cast<int>(random.Next64() % 7)));
+    case 1:
+      return SetDefaultCommand(id, memgest);
+    default:
+      return SetStateCommand(random.Next64() % 2 ? id : RequestId{}, memgest, state(), state());
+  }
+}
+
+// What lets it be replicated: equal commands, equal bytes; and its views are always valid.
+TEST(Catalogue, EqualCommandsGiveEqualCataloguesAlsoOverSnapshotsAndTheWire) {
+  SeededRandom random(testing::SeedFor("catalogue"));
+  View view = TestView();
+  Catalogue one(view);
+  Catalogue two(view);
+  for (std::uint64_t step = 3; step < 3000; ++step) {
+    const CatalogueCommand command = RandomCommand(random, step);
+    const CommandResult first = one.Apply(command);
+    const absl::StatusOr<CatalogueCommand> sent = DecodeCommand(EncodeCommand(command));
+    if (command.descriptor.name == "") {
+      ASSERT_OK(sent.status());
+    }
+    if (!sent.ok()) {  // a descriptor that the wire itself refuses
+      two.Apply(command);
+    } else {
+      const CommandResult second = two.Apply(*sent);
+      ASSERT_EQ(first.status, second.status);
+      ASSERT_EQ(first.changed, second.changed);
+    }
+    if (first.changed) {
+      view = one.NextView(view);
+      ASSERT_OK(view.Validate());
+    }
+    if (step % 50 == 0) {
+      ASSERT_OK_AND_ASSIGN(two, DecodeCatalogue(3, 2, EncodeCatalogue(two)));
+    }
+    ASSERT_TRUE(one == two) << "step=" << step;
+  }
+  EXPECT_EQ(EncodeCatalogue(one), EncodeCatalogue(two));
+  EXPECT_GT(one.revision(), 20u);
+}
+
+TEST(CatalogueCommand, SurvivesTheWire) {
+  CatalogueCommand create = CreateCommand({"c", 1}, Srs("cold", 3, 2));
+  create.descriptor.state = MemgestState::kCreating;
+  for (const CatalogueCommand& command :
+       {create,
+        SetStateCommand({"client-0123", 1ull << 60}, MemgestId(4), MemgestState::kDraining,
+                        MemgestState::kActive),
+        SetDefaultCommand({}, MemgestId(65535))}) {
+    const std::string bytes = EncodeCommand(command);
+    ASSERT_OK_AND_ASSIGN(const CatalogueCommand decoded, DecodeCommand(bytes));
+    EXPECT_EQ(decoded, command);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_THAT(DecodeCommand(absl::string_view(bytes).substr(0, size)),
+                  StatusIs(absl::StatusCode::kInvalidArgument));
+    }
+    EXPECT_THAT(DecodeCommand(bytes + "x"), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST(CatalogueCommand, OfMutatedBytesIsACommandOrAnError) {
+  SeededRandom random(testing::SeedFor("command"));
+  const std::string bytes = EncodeCommand(CreateCommand({"client", 1}, Srs("cold", 3, 2)));
+  Catalogue catalogue(TestView());
+  for (int round = 0; round < 20000; ++round) {
+    std::string mutated = bytes;
+    for (std::uint64_t flips = 1 + random.Next64() % 3; flips > 0; --flips) {
+      mutated[random.Next64() % mutated.size()] = static_cast<char>(random.Next64());
+    }
+    const absl::StatusOr<CatalogueCommand> command = DecodeCommand(mutated);
+    if (command.ok()) catalogue.Apply(*command);
+  }
+  ASSERT_OK(catalogue.NextView(TestView()).Validate());
+  ASSERT_OK(DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)).status());
+}
+
+}  // namespace
+}  // namespace ring::cluster

@@ -1,30 +1,45 @@
 // memgest/log_entry.h — the bytes of one log entry, shared by writer and reader.
 //
-// What:      An entry is header (128 bytes) | extension | payload | trailer (64 bytes). The header
-// holds a key of up
-//            to 24 bytes; a longer key, the expiry, the ranges of a large value, the PART fields
-//            and the list of collected versions stand in the extension. header_crc covers header
-//            and extension, payload_crc in the trailer covers the payload.
-// Shape:     every part starts on a 64-byte boundary of the ring; an entry never wraps (PAD fills
-// the end).
-//            The ring position of an entry is its sequence number: the byte position of its header
+// What:      An entry is header | extension | payload | trailer. header_crc covers header and
+//            extension, payload_crc in the trailer covers the payload.
+// Shape:     offset                 bytes             part
+//            0                      128               EntryHeader
+//            128                    64 * e            extension, e = extension_cells
+//            128 + 64 e             p                 payload, p = payload_length
+//            ...                    up to 63          zeros, to the next multiple of 64
+//            128 + 64 e + up64(p)   64                EntryTrailer
+//            The extension holds, in this order, each item at a multiple of 8, zeros behind:
+//            8                      if kHasExpiry     u64 expiry_ns
+//            8 + 8 n                if kHasRanges     u32 n, u32 zero, n * Range
+//            16 c                   if c > 0          c * CollectItem, c = collect_count
+//            key_length             if it is > 24     the key (else it stands in the header)
+//            Every entry starts at a multiple of 64 of the ring and never wraps. When the next
+//            does not fit before the ring's end, a PAD fills it: header and payload_length
+//            arbitrary bytes, no trailer. When fewer than a header's 128 bytes are left there (64,
+//            then), both ends skip them without an entry: NextEntryPosition.
+//            The position of an entry is its sequence number: the byte position of its header
 //            counted from the ring's first byte ever, so that contiguity and "same place" are one
 //            check.
-// Units:     bytes, except where named: heap offsets and range lengths in 64-byte cells.
+// Units:     bytes, except where named: heap offsets and range lengths in 64-byte cells. All
+//            integers are little-endian.
 // Ownership: views borrow the ring's memory.
 // Threads:   pure.
 // Errors:    decoding gives kInvalidArgument naming the field; nothing outside the given bytes is
-// read. Source:    protocol rules, section 0 (entry), E4 (valid tail), G2 (collect list), S10
-// (PART, FINAL).
+//            read, whatever they hold.
+// Cost:      no allocation unless decoding fails.
+// Source:    protocol rules, section 0 (entry), E4 (valid tail), G2 (collect list), S10 (PART,
+//            FINAL).
 #ifndef RING_MEMGEST_LOG_ENTRY_H_
 #define RING_MEMGEST_LOG_ENTRY_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "ring/base/align.h"
 #include "ring/base/id.h"
 
 namespace ring::memgest {
@@ -46,14 +61,18 @@ inline constexpr std::uint16_t kEntryMagic = 0x4752;        // "RG"
 inline constexpr std::uint32_t kTrailerMagic = 0x31474c52;  // "RLG1"
 inline constexpr std::size_t kEntryHeaderSize = 128;
 inline constexpr std::size_t kEntryTrailerSize = 64;
+inline constexpr std::size_t kEntryAlignment = 64;
 inline constexpr std::size_t kInlineKeySizeMax = 24;
+inline constexpr std::size_t kEntryKeySizeMax = 1024;
 inline constexpr std::size_t kPayloadSizeMax = 64 * 1024;
 inline constexpr std::size_t kCollectCountMax = 16;
+inline constexpr std::size_t kRangeCountMax = 1024;
 inline constexpr std::uint32_t kNoLine = 0xffffffff;
 
+// Travels: never renumber.
 enum EntryFlags : std::uint8_t {
-  kHasExpiry = 1,     // extension: u64
-  kHasRanges = 2,     // extension: u32 count, count * Range
+  kHasExpiry = 1,     // extension: u64, not 0
+  kHasRanges = 2,     // extension: u32 count, not 0, u32 zero, count * Range
   kExplicitMove = 4,  // a move asked for by a user: collects all lower versions (G1)
 };
 
@@ -73,13 +92,21 @@ struct Range {
   std::uint32_t offset_cells = 0;
   std::uint32_t length_cells = 0;
 };
+static_assert(sizeof(Range) == 8);
 
-// A version whose slot the members give up. line is where its metadata stands.
+// A version whose slot the members give up (G2). line is where its metadata stands.
 struct CollectItem {
   std::uint64_t version = 0;
   std::uint32_t line = kNoLine;
   std::uint32_t reserved = 0;
 };
+static_assert(sizeof(CollectItem) == 16);
+
+// The largest header and extension that an entry can have.
+inline constexpr std::size_t kEntryHeadSizeMax =
+    kEntryHeaderSize + AlignUp(8 + 8 + kRangeCountMax * sizeof(Range) +
+                                   kCollectCountMax * sizeof(CollectItem) + kEntryKeySizeMax,
+                               kEntryAlignment);
 
 struct EntryHeader {
   std::uint16_t magic = kEntryMagic;
@@ -88,8 +115,7 @@ struct EntryHeader {
   std::uint32_t header_crc = 0;  // of header (this field as 0) and extension
   std::uint64_t position = 0;    // of this entry in this member's ring
   std::uint32_t epoch = 0;
-  std::uint32_t prev_crc =
-      0;  // header_crc of the entry before it in this ring; 0 at the ring's start
+  std::uint32_t prev_crc = 0;  // header_crc of the entry before it in this ring; 0 at the start
   std::uint64_t version = 0;
   std::uint64_t index = 0;  // in the log of (memgest, shard), dense, from 1; 0 for PAD
   std::uint16_t memgest = 0;
@@ -108,8 +134,9 @@ struct EntryHeader {
   ClientId client;
   std::uint64_t seq = 0;
   std::uint32_t request_crc = 0;
-  std::uint32_t commit_delta =
-      0;  // position - commit position of this member's ring, in 64-byte cells
+  // position - commit position of this member's ring, in 64-byte cells, when it was appended. For
+  // people who read a dump: members learn the commit position from the control word alone.
+  std::uint32_t commit_delta = 0;
   char key[kInlineKeySizeMax] = {};
 };
 static_assert(sizeof(EntryHeader) == kEntryHeaderSize);
@@ -122,8 +149,8 @@ struct EntryTrailer {
 };
 static_assert(sizeof(EntryTrailer) == kEntryTrailerSize);
 
-// What an appender says of an entry; the writer adds position, prev_crc, commit_delta and
-// header_crc for each member.
+// What an appender says of an entry; the writer adds what differs by member: position, prev_crc,
+// commit_delta and header_crc.
 struct EntryFields {
   EntryType type = EntryType::kPut;
   MemgestId memgest;
@@ -147,22 +174,26 @@ struct EntryFields {
   std::uint32_t payload_length = 0;
 };
 
-// A decoded entry: a checked copy of the header, and views into the ring.
+// A decoded entry: a checked copy of the header, and views into the ring. All sizes come from the
+// checked copy, so that no view leaves the entry even if a peer writes under it.
 struct EntryView {
   EntryHeader header;
-  absl::string_view key;  // into header.key's source or the extension, in the ring
+  absl::string_view key;  // into the ring: the header's place or the extension's
   std::uint64_t expiry_ns = 0;
   absl::Span<const Range> ranges;         // into the ring
   absl::Span<const CollectItem> collect;  // into the ring
-  const std::byte* payload = nullptr;
-  std::size_t size = 0;  // whole entry
+  const std::byte* payload = nullptr;     // header.payload_length bytes
+  std::size_t size = 0;                   // whole entry
 };
 
-// Bytes of an entry with these fields in a ring.
+// Bytes of an entry with these fields in a ring; for a PAD, of header and fill.
 std::size_t EntrySize(const EntryFields& fields);
 
-// Builds header and extension at `to` (at least EntrySize - payload - trailer bytes); gives their
-// size. The fields that differ by member are left 0 for SealEntryHeader.
+// Builds header and extension at `to` (room for kEntryHeadSizeMax, or exactly what EntrySize gives
+// for payload_length 0, less the trailer); gives their size. The fields that differ by member are
+// left 0 for SealEntryHead. REQUIRES: `to` is 8-aligned; index > 0 unless PAD; key, ranges, collect
+// and payload within their limits; the key of a PUT, FINAL or TOMBSTONE is not empty; a PAD has
+// nothing but memgest and payload_length.
 std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to);
 
 // Fills in what is this member's own and computes header_crc; gives it.
@@ -171,9 +202,16 @@ std::uint32_t SealEntryHead(std::byte* head, std::size_t head_size, std::uint64_
 
 // Decodes the entry at the start of `bytes`, which must be the entry at `position` of a ring of
 // `epoch` behind an entry whose header_crc was prev_crc (E4). check_payload: verify payload_crc
-// also. Bounds are checked before use.
+// also. Bounds are checked before use. REQUIRES: bytes.data() is 8-aligned.
 absl::StatusOr<EntryView> DecodeEntry(absl::Span<const std::byte> bytes, std::uint64_t position,
                                       Epoch epoch, std::uint32_t prev_crc, bool check_payload);
+
+// Where the entry stands that follows one of `size` bytes which ends `left` bytes before the end of
+// the ring: behind it, or at the ring's start if no header fits there.
+constexpr std::uint64_t NextEntryPosition(std::uint64_t position, std::size_t size,
+                                          std::size_t left) {
+  return position + size + (left < kEntryHeaderSize ? left : 0);
+}
 
 }  // namespace ring::memgest
 

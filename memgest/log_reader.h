@@ -2,22 +2,28 @@
 // valid tail.
 //
 // What:      Gives the next entry that is valid (E4) and known to be committed (E9), a ring at a
-// time; after folding,
-//            Consume moves on and the folded position goes back to the coordinator as credit (E5).
+//            time; after folding, Consume moves on and the folded position goes back to the
+//            coordinator as credit (E5).
 // Shape:     one reader per (group, shard, epoch) on a member; memory as log_writer.h says.
 // Units:     bytes; positions as in log_writer.h.
-// Ownership: borrows the ring memory. A view is good until the next Next or Consume.
+// Ownership: borrows the ring memory. What a view points at stays until ShareCredit told a folded
+//            position behind it: several entries may be taken (Next, Consume, Next, ...) and folded
+//            together, before ShareCredit.
 // Threads:   one, the node's; the ring's bytes are written by the peer (or its NIC) at any time.
-// Errors:    an entry below the commit position that does not decode is corruption: kDataLoss, and
-// the reader stays
-//            where it is.
-// Cost:      one load of the control word when there is nothing to fold.
+// Errors:    an entry below the commit position that does not decode is corruption, and so is a
+//            control word that goes back or beyond the ring: kDataLoss, and the reader stays where
+//            it is.
+// Cost:      one load of the control word when there is nothing to fold; a CRC of each entry's
+//            payload.
 // Source:    protocol rules E4, E5, E9.
 #ifndef RING_MEMGEST_LOG_READER_H_
 #define RING_MEMGEST_LOG_READER_H_
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "memgest/log_entry.h"
 #include "memgest/log_writer.h"
 #include "rdma/fabric.h"
@@ -26,39 +32,64 @@
 namespace ring::memgest {
 
 struct LogReaderOptions {
-  std::byte* memory = nullptr;  // control line, then the ring
-  std::size_t size = 0;         // of both
+  std::byte* memory = nullptr;  // control line, then the ring; 64-aligned
+  std::size_t size = 0;         // of both, a multiple of 64
   Epoch epoch;
-  rdma::QueuePair* qp = nullptr;  // towards the coordinator, for the credit
+  rdma::QueuePair* qp = nullptr;  // towards the coordinator, for the credit; null once it is reset
   rdma::RemoteBuffer credit;      // the coordinator's word
+  // Of the credit's WRITEs. One in kCreditSignalEvery is signalled, so that the send queue is
+  // emptied; a successful completion needs no answer, a failed one means the link is down.
+  std::uint64_t wr_id = 0;
+};
+
+// The end of what is valid, and where a further connection of the epoch goes on (L8).
+struct LogTail {
+  std::uint64_t position = 0;
+  std::uint32_t prev_crc = 0;
 };
 
 class LogReader {
  public:
+  static constexpr std::uint32_t kCreditSignalEvery = 16;
+
   explicit LogReader(const LogReaderOptions& options);
 
-  // Whether a committed entry waits. One load.
+  // Whether a committed entry waits (or the control word is wrong, which Next tells). One load.
   bool HasCommitted() const;
-  // Decodes the next committed entry into *entry (PADs are skipped). False: none.
+  // Decodes the next committed entry into *entry, its payload's CRC checked (PADs are skipped).
+  // False: none. Gives the same entry again until Consume.
   absl::StatusOr<bool> Next(EntryView* entry);
-  // The entry that Next gave is folded.
+  // The entry that Next gave last is folded, or will be before ShareCredit.
   void Consume(const EntryView& entry);
   // WRITEs the folded position to the coordinator if 1/8 of the ring went by since the last time,
-  // or if idle.
+  // or if idle. Errors: the queue pair's, or kFailedPrecondition without one; call again.
   absl::Status ShareCredit(bool idle);
 
   // Walks the valid tail behind the folded position without a commit position and gives its end.
-  // For seal and scrub.
-  std::uint64_t ValidTail() const;
+  // For seal and scrub: the ring must be revoked, or its coordinator quiet (L5).
+  std::uint64_t ValidTail() const {
+    return FindTail([](const EntryView&) {}).position;
+  }
+  // The same, and shows every entry of the tail but PADs to visit, in order.
+  LogTail FindTail(absl::FunctionRef<void(const EntryView&)> visit) const;
 
   std::uint64_t folded_position() const { return folded_position_; }
+  // The greatest right control word seen, the present one included.
   std::uint64_t commit_position() const;
 
  private:
+  std::uint64_t LoadControlWord() const;
+  bool IsRight(std::uint64_t control_word) const;
+  void MoveBehind(const EntryView& entry);
+
   LogReaderOptions options_;
+  std::uint64_t ring_size_ = 0;
   std::uint64_t folded_position_ = 0;
-  std::uint64_t shared_position_ = 0;
+  std::uint64_t offset_ = 0;           // folded_position_ modulo the ring's size
+  std::uint64_t commit_seen_ = 0;      // control word of the last Next
+  std::uint64_t shared_position_ = 0;  // folded position that was told
   std::uint32_t prev_crc_ = 0;
+  std::uint32_t credits_ = 0;  // told
 };
 
 }  // namespace ring::memgest

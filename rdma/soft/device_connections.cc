@@ -7,6 +7,7 @@
 #include "rdma/soft/completion_queue.h"
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
+#include "rdma/soft/shm_endpoint.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
 
@@ -25,6 +26,15 @@ absl::StatusOr<Endpoint*> SoftDevice::EndpointOf(absl::string_view* address) {
   BindThread();
   const absl::string_view whole = *address;
   if (absl::ConsumePrefix(address, "local:")) return local_.get();
+  if (absl::ConsumePrefix(address, "shm:")) {
+    if (!options_.shareable) {
+      return absl::FailedPreconditionError(absl::StrCat("device ", options_.name,
+                                                        " cannot use address=", whole,
+                                                        ": open it with shareable=true"));
+    }
+    if (shm_ == nullptr) shm_ = MakeShmEndpoint(this);
+    return shm_.get();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("address=", whole, ": give local:NAME, shm:PATH or tcp:HOST:PORT"));
 }

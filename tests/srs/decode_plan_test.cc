@@ -1,0 +1,157 @@
+#include "srs/decode_plan.h"
+
+#include <bit>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "srs/generator.h"
+
+namespace ring::srs {
+namespace {
+
+using ec_offload::Matrix;
+
+struct Code {
+  Layout layout;
+  Matrix generator;
+};
+
+Code Make(std::uint32_t k, std::uint32_t m, std::uint32_t s) {
+  auto layout = Layout::Create({k, m, s, 4096});
+  auto generator = MakeGenerator(k, m);
+  EXPECT_TRUE(layout.ok() && generator.ok());
+  return {*std::move(layout), *std::move(generator)};
+}
+
+DecodePlan Plan(const Code& code, const Losses& losses) {
+  auto plan = MakeDecodePlan(code.layout, code.generator, losses);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+// The rows of H_exp that survive.
+Matrix SurvivingRows(const Code& code, const Matrix& expanded, const Losses& losses) {
+  const std::uint32_t l = code.layout.stripe_block_count();
+  std::vector<std::size_t> kept;
+  for (std::uint32_t t = 0; t < l; ++t) {
+    if (((losses.shards >> (t / code.layout.blocks_per_shard())) & 1) == 0) kept.push_back(t);
+  }
+  for (std::uint32_t i = 0; i < code.layout.row_count() * code.layout.parameters().m; ++i) {
+    if (((losses.parities >> (i / code.layout.row_count())) & 1) == 0) kept.push_back(l + i);
+  }
+  return expanded.SelectRows(kept);
+}
+
+// The row of H_exp that a block of parity row p is.
+std::size_t ExpandedIndex(const Layout& layout, std::uint32_t p, const BlockName& name) {
+  const std::uint32_t base = name.is_parity ? layout.stripe_block_count() : 0;
+  return base + name.index * layout.row_count() + p;
+}
+
+TEST(DecodePlan, LostShardOfSrs213ComesFromOneDataBlockAndTheParity) {
+  const Code code = Make(2, 1, 3);
+  const DecodePlan plan = Plan(code, {.shards = 0b010, .parities = 0});
+  ASSERT_TRUE(plan.decodable());
+  // Shard 2 of the paper holds blocks 3 and 4: 3 is in row {3,6}, 4 in row {1,4}; row {2,5} loses nothing.
+  EXPECT_EQ(plan.rows[0].lost_columns, 0b10U);
+  EXPECT_EQ(plan.rows[1].lost_columns, 0U);
+  EXPECT_TRUE(plan.rows[1].recipes.empty());
+  EXPECT_EQ(plan.rows[2].lost_columns, 0b01U);
+  ASSERT_EQ(plan.rows[0].recipes.size(), 1U);
+  const Recipe& recipe = plan.rows[0].recipes[0];
+  EXPECT_EQ(recipe.lost, (BlockName{false, 1}));
+  ASSERT_EQ(recipe.terms.size(), 2U);
+  EXPECT_EQ(recipe.terms[0].survivor, (BlockName{false, 0}));
+  EXPECT_EQ(recipe.terms[1].survivor, (BlockName{true, 0}));
+  EXPECT_EQ(recipe.terms[0].coefficient, 1);
+  EXPECT_EQ(recipe.terms[1].coefficient, 1);
+}
+
+TEST(DecodePlan, SaysWhichRowsCannotBeDecoded) {
+  const Code code = Make(2, 1, 3);
+  const DecodePlan plan = Plan(code, {.shards = 0b011, .parities = 0});
+  EXPECT_FALSE(plan.decodable());
+  // Blocks 1 to 4 are lost: row {1,4} has none left, rows {2,5} and {3,6} have one each.
+  EXPECT_EQ(plan.UndecodableRows(), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(plan.rows[0].undecodable.size(), 2U);
+  EXPECT_EQ(plan.rows[1].recipes.size(), 1U);
+}
+
+TEST(DecodePlan, Srs214SurvivesFourOfTenDoubleLossesS7) {
+  const Code code = Make(2, 1, 4);
+  std::set<std::uint32_t> survived;
+  for (std::uint32_t pattern = 0; pattern < 32; ++pattern) {
+    if (std::popcount(pattern) != 2) continue;
+    if (Plan(code, {.shards = pattern & 15, .parities = pattern >> 4}).decodable())
+      survived.insert(pattern);
+  }
+  // Rows are on the shards {0,2} and {1,3}: any other two shards share no row.
+  EXPECT_EQ(survived, (std::set<std::uint32_t>{0b00011, 0b01100, 0b01001, 0b00110}));
+}
+
+TEST(DecodePlan, UsesLowParitiesAndAtMostKSurvivors) {
+  const Code code = Make(3, 3, 5);
+  for (std::uint32_t shards = 0; shards < 32; ++shards) {
+    for (std::uint32_t parities = 0; parities < 8; ++parities) {
+      const DecodePlan plan = Plan(code, {.shards = shards, .parities = parities});
+      for (const RowPlan& row : plan.rows) {
+        for (const Recipe& recipe : row.recipes) {
+          EXPECT_LE(recipe.terms.size(), 3U);
+          for (const Term& term : recipe.terms) {
+            EXPECT_NE(term.coefficient, 0);
+            const std::uint32_t lost = term.survivor.is_parity ? parities : row.lost_columns;
+            EXPECT_EQ((lost >> term.survivor.index) & 1, 0U) << "a lost block is no survivor";
+          }
+        }
+      }
+    }
+  }
+  const RowPlan row = PlanRow(code.generator, 0b001, 0);
+  ASSERT_EQ(row.recipes.size(), 1U);
+  EXPECT_EQ(row.recipes[0].terms.back().survivor, (BlockName{true, 0}));
+}
+
+// Every recipe is an identity between rows of H_exp, and what the plan calls lost for good is outside their span.
+TEST(DecodePlan, AgreesWithTheRankOfTheExpandedMatrixForEveryPatternS7) {
+  for (std::uint32_t s = 2; s <= 6; ++s) {
+    for (std::uint32_t k = 2; k <= s; ++k) {
+      for (std::uint32_t m = 1; m <= (s < 6 ? 4U : 2U); ++m) {
+        const Code code = Make(k, m, s);
+        const Matrix expanded = ExpandedMatrix(code.generator, s);
+        for (std::uint32_t pattern = 0; pattern < (1U << (s + m)); ++pattern) {
+          const Losses losses{.shards = pattern & ((1U << s) - 1), .parities = pattern >> s};
+          const DecodePlan plan = Plan(code, losses);
+          const bool full_rank = Rank(SurvivingRows(code, expanded, losses)) == expanded.columns();
+          ASSERT_EQ(plan.decodable(), full_rank)
+              << "k=" << k << " m=" << m << " s=" << s << " pattern=" << pattern;
+          for (std::uint32_t p = 0; p < code.layout.row_count(); ++p) {
+            for (const Recipe& recipe : plan.rows[p].recipes) {
+              std::vector<ec_offload::gf256::Element> sum(expanded.columns(), 0);
+              for (const Term& term : recipe.terms) {
+                const auto row = expanded.Row(ExpandedIndex(code.layout, p, term.survivor));
+                for (std::size_t c = 0; c < sum.size(); ++c) {
+                  sum[c] = static_cast<ec_offload::gf256::Element>(
+                      sum[c] ^ ec_offload::gf256::Multiply(term.coefficient, row[c]));
+                }
+              }
+              const auto expected = expanded.Row(ExpandedIndex(code.layout, p, recipe.lost));
+              ASSERT_TRUE(std::equal(sum.begin(), sum.end(), expected.begin()));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DecodePlan, RefusesLossesThatNameNoNode) {
+  const Code code = Make(2, 1, 3);
+  EXPECT_EQ(
+      MakeDecodePlan(code.layout, code.generator, {.shards = 8, .parities = 0}).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(MakeDecodePlan(code.layout, code.generator, {.shards = 0, .parities = 2}).ok());
+}
+
+}  // namespace
+}  // namespace ring::srs

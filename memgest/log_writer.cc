@@ -99,20 +99,21 @@ bool LogWriter::HasRoom(std::size_t entry_size, bool reserved) const {
 
 rdma::WorkRequest& LogWriter::StageRequest(std::uint64_t order) {
   rdma::WorkRequest& request = requests_[staged_requests_];
-  request = rdma::WorkRequest{};
+  // Only what the writer ever sets: the rest keeps its initial values.
   request.wr_id = wr_id_base_ | order;
+  request.next = nullptr;
+  request.signaled = false;
   if (staged_requests_ > 0) requests_[staged_requests_ - 1].next = &request;
   ++staged_requests_;
   ++request_total_;
   return request;
 }
 
-void LogWriter::StageWrite(std::uint64_t order, absl::Span<const rdma::Sge> sges) {
-  Gather& gather = gathers_[staged_requests_];
-  std::copy(sges.begin(), sges.end(), gather.sges);
+void LogWriter::StageWrite(std::uint64_t order, std::size_t sge_count) {
+  const Gather& gather = gathers_[staged_requests_];
   rdma::WorkRequest& request = StageRequest(order);
   request.opcode = rdma::Opcode::kWrite;
-  request.sges = absl::MakeConstSpan(gather.sges, sges.size());
+  request.sges = absl::MakeConstSpan(gather.sges, sge_count);
   request.remote_address = RingAddress();
   request.rkey = options_.ring.rkey;
 }
@@ -123,16 +124,49 @@ void LogWriter::MoveTo(std::uint64_t next_position) {
   position_ = next_position;
 }
 
-std::byte* LogWriter::StagePad(std::uint64_t order, std::uint64_t pad_size, std::byte* staging) {
+void LogWriter::StagePad(std::uint64_t order, std::uint64_t pad_size, std::byte* staging) {
   EntryFields fields;
   fields.type = EntryType::kPad;
   fields.payload_length = static_cast<std::uint32_t>(pad_size - kEntryHeaderSize);
   BuildEntryHead(fields, options_.epoch, staging);
   prev_crc_ = SealEntryHead(staging, kEntryHeaderSize, position_, prev_crc_, commit_position_);
-  const rdma::Sge sge{staging, kEntryHeaderSize, options_.staging_lkey};
-  StageWrite(order, absl::MakeConstSpan(&sge, 1));
+  gathers_[staged_requests_].sges[0] = {staging, kEntryHeaderSize, options_.staging_lkey};
+  StageWrite(order, 1);
   MoveTo(position_ + pad_size);
-  return staging + kEntryHeaderSize;
+}
+
+std::byte* LogWriter::TakeStaging(std::size_t size, std::uint32_t* cost) {
+  if (staging_used_ == 0) staging_next_ = 0;
+  const std::size_t taken = StagingCost(size);
+  RING_CHECK(taken > 0) << "ask HasRoom before";
+  if (taken != size) staging_next_ = 0;
+  std::byte* at = options_.staging + staging_next_;
+  staging_next_ += size;
+  staging_used_ += taken;
+  *cost = static_cast<std::uint32_t>(taken);
+  return at;
+}
+
+void LogWriter::StageEntry(std::uint64_t order, std::byte* head, std::size_t head_size,
+                           std::byte* trailer, std::size_t zeros, const EntryPayload& payload) {
+  if (payload.wait_cq != nullptr) {
+    rdma::WorkRequest& wait = StageRequest(order);
+    wait.opcode = rdma::Opcode::kWait;
+    wait.sges = {};
+    wait.wait_cq = payload.wait_cq;
+    wait.wait_count = 1;
+  }
+  const std::uint32_t lkey = options_.staging_lkey;
+  rdma::Sge* sges = gathers_[staged_requests_].sges;
+  std::size_t count = 0;
+  if (payload.sges.empty()) {
+    sges[count++] = {head, static_cast<std::uint32_t>(head_size + kEntryTrailerSize), lkey};
+  } else {
+    sges[count++] = {head, static_cast<std::uint32_t>(head_size), lkey};
+    for (const rdma::Sge& sge : payload.sges) sges[count++] = sge;
+    sges[count++] = {trailer - zeros, static_cast<std::uint32_t>(zeros + kEntryTrailerSize), lkey};
+  }
+  StageWrite(order, count);
 }
 
 std::uint32_t* LogWriter::Append(std::uint64_t order, const std::byte* head, std::size_t head_size,
@@ -143,58 +177,31 @@ std::uint32_t* LogWriter::Append(std::uint64_t order, const std::byte* head, std
   RING_CHECK(head_size >= kEntryHeaderSize && head_size <= kEntryHeadSizeMax &&
              IsAligned(head_size, kEntryAlignment))
       << "head_size=" << head_size;
-  RING_CHECK(payload_length <= kPayloadSizeMax) << "payload_length=" << payload_length;
+  std::size_t gathered = 0;
+  for (const rdma::Sge& sge : payload.sges) gathered += sge.length;
+  RING_CHECK(gathered == payload_length && payload_length <= kPayloadSizeMax)
+      << "sges hold " << gathered << " payload_length=" << payload_length;
   const std::size_t padded = AlignUp(payload_length, kEntryAlignment);
   const std::size_t zeros = padded - payload_length;
-  const std::size_t entry_size = head_size + padded + kEntryTrailerSize;
-  const Place place = PlaceFor(entry_size);
+  const Place place = PlaceFor(head_size + padded + kEntryTrailerSize);
   RING_CHECK(staged_count_ < kStagedMax && !InFlightFull() && RingHasRoom(place, true))
       << "ask HasRoom before";
 
   // The piece of staging: [PAD] head [zeros] trailer, the trailer on a line of its own.
   const std::size_t tail_size = zeros > 0 ? kTrailerStagingSize : kEntryTrailerSize;
-  const std::size_t size = (place.pad_size > 0 ? kEntryHeaderSize : 0) + head_size + tail_size;
-  if (staging_used_ == 0) staging_next_ = 0;
-  const std::size_t cost = StagingCost(size);
-  RING_CHECK(cost > 0) << "ask HasRoom before";
-  if (cost != size) staging_next_ = 0;
-  std::byte* at = options_.staging + staging_next_;
-  staging_next_ += size;
-  staging_used_ += cost;
-
-  if (place.pad_size > 0) at = StagePad(order, place.pad_size, at);
+  const std::size_t pad_head_size = place.pad_size > 0 ? kEntryHeaderSize : 0;
+  std::uint32_t cost = 0;
+  std::byte* at = TakeStaging(pad_head_size + head_size + tail_size, &cost);
+  if (place.pad_size > 0) StagePad(order, place.pad_size, at);
+  at += pad_head_size;
   std::memcpy(at, head, head_size);
   prev_crc_ = SealEntryHead(at, head_size, position_, prev_crc_, commit_position_);
-  std::byte* trailer_at = at + head_size + (tail_size - kEntryTrailerSize);
   if (zeros > 0) std::memset(at + head_size, 0, kEntryAlignment);
+  std::byte* trailer_at = at + head_size + (tail_size - kEntryTrailerSize);
   EntryTrailer* trailer = new (trailer_at) EntryTrailer;
   trailer->position = position_;
   trailer->payload_crc = payload.crc;
-
-  if (payload.wait_cq != nullptr) {
-    rdma::WorkRequest& wait = StageRequest(order);
-    wait.opcode = rdma::Opcode::kWait;
-    wait.wait_cq = payload.wait_cq;
-    wait.wait_count = 1;
-  }
-  const std::uint32_t lkey = options_.staging_lkey;
-  rdma::Sge sges[kPayloadSgesMax + 2];
-  std::size_t count = 0;
-  std::size_t gathered = 0;
-  if (payload_length == 0) {
-    sges[count++] = {at, static_cast<std::uint32_t>(head_size + kEntryTrailerSize), lkey};
-  } else {
-    sges[count++] = {at, static_cast<std::uint32_t>(head_size), lkey};
-    for (const rdma::Sge& sge : payload.sges) {
-      sges[count++] = sge;
-      gathered += sge.length;
-    }
-    sges[count++] = {trailer_at - zeros, static_cast<std::uint32_t>(zeros + kEntryTrailerSize),
-                     lkey};
-  }
-  RING_CHECK(gathered == payload_length)
-      << "sges hold " << gathered << " payload_length=" << payload_length;
-  StageWrite(order, absl::MakeConstSpan(sges, count));
+  StageEntry(order, at, head_size, trailer_at, zeros, payload);
   MoveTo(place.next_position);
 
   if (in_flight_acked_ == in_flight_end_ && in_flight_committed_ == in_flight_end_) {
@@ -204,7 +211,7 @@ std::uint32_t* LogWriter::Append(std::uint64_t order, const std::byte* head, std
   At(in_flight_end_++) = {.order = order,
                           .end_position = position_,
                           .request_total = request_total_,
-                          .staging_size = static_cast<std::uint32_t>(cost)};
+                          .staging_size = cost};
   last_order_ = order;
   ++staged_count_;
   return &trailer->payload_crc;

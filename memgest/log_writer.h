@@ -151,8 +151,13 @@ class LogWriter {
   std::uint64_t RequestsOutstanding() const { return request_total_ - request_done_; }
   InFlight& At(std::uint64_t sequence) { return in_flight_[sequence % kInFlightMax]; }
   rdma::WorkRequest& StageRequest(std::uint64_t order);
-  std::byte* StagePad(std::uint64_t order, std::uint64_t pad_size, std::byte* staging);
-  void StageWrite(std::uint64_t order, absl::Span<const rdma::Sge> sges);
+  // A piece of StagingCost(size), and what it took.
+  std::byte* TakeStaging(std::size_t size, std::uint32_t* cost);
+  void StagePad(std::uint64_t order, std::uint64_t pad_size, std::byte* staging);
+  void StageEntry(std::uint64_t order, std::byte* head, std::size_t head_size, std::byte* trailer,
+                  std::size_t zeros, const EntryPayload& payload);
+  // The gather list stands at the next request's place of gathers_.
+  void StageWrite(std::uint64_t order, std::size_t sge_count);
   void DropStaged();
   std::uint64_t RingAddress() const { return options_.ring.address + kRingControlSize + offset_; }
   void MoveTo(std::uint64_t next_position);

@@ -1,0 +1,88 @@
+// ring/node/config.h — the configuration file of a cluster, as one node reads it.
+//
+// What:      NodeConfig, read from TOML. The file describes the whole cluster and may be the same on
+//            every machine; which node a process is, the file's [node] name or the caller says.
+// Shape:     tools/ring.toml.example shows every key with its default.
+// Units:     sizes in bytes; in the file an integer, or a string such as "4MiB" (KiB, MiB, GiB, TiB).
+// Ownership: values.
+// Threads:   pure but for LoadNodeConfig, which reads a file.
+// Errors:    kInvalidArgument: every line is one problem, file:line:column: what, and what to do.
+//            kUnimplemented: the file is sound and asks for a transport that this version lacks.
+//            LoadNodeConfig also: kNotFound, kPermissionDenied, kUnavailable for the file itself.
+// Source:    architecture sections 3 and 4; protocol rules section 11 (bad inputs).
+#ifndef RING_NODE_CONFIG_H_
+#define RING_NODE_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/base/id.h"
+#include "ring/base/log.h"
+#include "ring/cluster/view.h"
+#include "ring/protocol/limits.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::node {
+
+inline constexpr std::size_t kConfigSizeMax = 1 << 20;
+inline constexpr std::uint64_t kRingSizeMin = 256 * 1024;  // four PARTs of 64 KiB
+inline constexpr std::uint64_t kRingSizeMax = 1ull << 30;
+inline constexpr std::uint64_t kArenaSizeMin = 16ull << 20;
+inline constexpr std::uint64_t kArenaSizeLimit = 64ull << 40;
+inline constexpr std::uint32_t kClientCountMax = 65536;
+
+enum class Transport : std::uint8_t {
+  kAuto,  // shared memory between nodes of one host, TCP between hosts
+  kShm,   // shared memory only: all nodes on one host
+  kTcp,
+};
+
+enum class PollPolicy : std::uint8_t {
+  kAdaptive,  // polls for poll_us after the last work, then sleeps
+  kBusy,      // never sleeps: one core per node
+  kSleep,     // sleeps at once
+};
+
+struct NodeEntry {
+  std::string name;
+  std::string host;   // a label of the machine: nodes with an equal one share memory
+  std::string data;   // HOST:PORT, or empty
+  std::string shm;    // absolute path of the rendezvous socket, or empty
+  std::string admin;  // HOST:PORT of the gRPC admin service, or empty
+};
+
+struct NodeConfig {
+  std::string cluster_name;
+  int s = 3;
+  int d = 2;
+  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
+  std::vector<NodeEntry> nodes;  // the first s+d are active, the rest are spares
+  std::vector<protocol::MemgestDescriptor> memgests;  // numbered from 1
+  std::string default_memgest;
+
+  NodeId self;  // index into nodes
+  Transport transport = Transport::kAuto;
+  std::uint64_t ring_size = 4ull << 20;
+  std::uint64_t arena_size_max = 8ull << 30;
+  std::uint32_t client_max = 1024;
+  PollPolicy poll = PollPolicy::kAdaptive;
+  std::uint32_t poll_us = 50;
+  LogSeverity log_level = LogSeverity::kINFO;
+
+  const NodeEntry& self_entry() const { return nodes[self.value()]; }
+  // What all nodes start from; valid, and the same on all of them.
+  cluster::View InitialView() const;
+};
+
+// file: its name in messages. node_name: which node this process is; empty: as the file says.
+absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_view file,
+                                           absl::string_view node_name = "");
+absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path,
+                                          absl::string_view node_name = "");
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONFIG_H_

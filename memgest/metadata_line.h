@@ -2,8 +2,9 @@
 //
 // What:      (key, version) -> where its value is, how long, its CRC, its flags. The same 64 bytes, at the same line
 //            number, on the coordinator and on every member of the version's memgest.
-// Shape:     64 bytes. prev is the coordinator's alone: the line of the next lower version of the key, in whatever
-//            memgest. Large values (kLarge) keep their ranges beside the table (LineTable::ranges).
+// Shape:     64 bytes; version 0: the line is free. prev is the coordinator's alone: the line of the next lower
+//            version of the key, in whatever memgest. Large values (kLarge) keep their ranges beside the table
+//            (LineTable::Ranges).
 // Units:     offset in 64-byte cells of the heap of (memgest, shard).
 // Threads:   one, the node's.
 // Errors:    none.
@@ -19,11 +20,12 @@ namespace ring::memgest {
 
 enum LineFlags : std::uint8_t {
   kLive = 1,       // holds a version (appended at the coordinator; folded at a member)
-  kCommitted = 2,  // coordinator: the version is committed. Members fold only what is.
+  kCommitted = 2,  // the version is committed; members fold only what is, so there it is always set
   kTombstone = 4,
   kLarge = 8,        // ranges beside the table
   kCollecting = 16,  // coordinator: unlinked; its collection is appended or about to be
   kExplicit = 32,    // came from an explicit move: collects all lower versions (G1)
+  kSuperseded = 64,  // coordinator: a higher version of the key was appended
 };
 
 struct MetadataLine {

@@ -1,0 +1,105 @@
+// memgest/memgest.h — one memgest in one shard, at the shard's coordinator.
+//
+// What:      The value heap, the slots, the log index, the members that count, and the collections that wait for the
+//            next entry of this log. How a payload reaches the members is replicated_memgest.h and srs_memgest.h.
+// Shape:     one per (memgest, shard).
+// Ownership: owns heap and allocator; borrows the shard's lines and the writers of its members.
+// Threads:   one, the node's.
+// Errors:    as the allocator.
+// Source:    Ring section 5; protocol rules section 0 (log, members, commit rule), G1, G2.
+#ifndef RING_MEMGEST_MEMGEST_H_
+#define RING_MEMGEST_MEMGEST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ec_offload/delta_calculator.h"
+#include "memgest/heap_space.h"
+#include "memgest/line_table.h"
+#include "memgest/log_writer.h"
+#include "memgest/slot_allocator.h"
+#include "ring/base/fifo.h"
+#include "ring/base/id.h"
+#include "ring/protocol/memgest_descriptor.h"
+#include "srs/layout.h"
+
+namespace ring::memgest {
+
+// A version on its way out: unlinked and freed once its collection is committed (G2).
+struct Collection {
+  CollectItem item;
+  std::uint32_t upper = kNoLine;  // the line whose prev it was when queued: a hint for unlinking
+};
+
+class Memgest {
+ public:
+  // members: writers of the memgest's members, in the order of MemberRoles.
+  Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard, int s,
+          LineTable* lines, std::vector<LogWriter*> members);
+
+  const protocol::MemgestDescriptor& descriptor() const { return descriptor_; }
+  void set_state(protocol::MemgestState state) { descriptor_.state = state; }
+  bool writable() const { return descriptor_.state == protocol::MemgestState::kActive; }
+  int failures_tolerated() const { return failures_tolerated_; }
+  bool coded() const { return descriptor_.scheme == protocol::Scheme::kStretchedReedSolomon; }
+
+  HeapSpace& heap() { return heap_; }
+  SlotAllocator& allocator() { return allocator_; }
+  const std::vector<LogWriter*>& members() const { return members_; }
+
+  // The commit rule (protocol rules, section 0): enough members acknowledged the entry of this order.
+  bool Satisfied(std::uint64_t order) const {
+    int acks = 0;
+    for (const LogWriter* member : members_) acks += member->acked_order() >= order ? 1 : 0;
+    return acks >= acks_needed_;
+  }
+  // Every member acknowledged it: nothing refers to the bytes it was sent from.
+  bool AckedByAll(std::uint64_t order) const {
+    for (const LogWriter* member : members_) {
+      if (member->acked_order() < order) return false;
+    }
+    return true;
+  }
+
+  std::uint64_t next_index() const { return last_index_ + 1; }
+  std::uint64_t TakeIndex() { return ++last_index_; }
+
+  // Calculator of the code column that the block at this offset lies in: inputs {old, new}, outputs {m deltas, slot}.
+  // REQUIRES: coded().
+  const ec_offload::DeltaCalculator& CalculatorAt(std::uint32_t offset_cells) const;
+  const srs::Layout& layout() const { return *layout_; }
+
+  // Versions whose collection goes out with the next entries of this log.
+  Fifo<Collection>& to_collect() { return to_collect_; }
+  // Collections in flight: appended with `order`, in order.
+  struct InFlight {
+    std::uint64_t order = 0;
+    Collection collection;
+  };
+  Fifo<InFlight>& collecting() { return collecting_; }
+
+  // Counts for operators: newest committed versions and their bytes.
+  std::uint64_t key_count = 0;
+  std::uint64_t version_count = 0;
+  std::uint64_t logical_bytes = 0;
+
+ private:
+  protocol::MemgestDescriptor descriptor_;
+  ShardId shard_;
+  HeapSpace heap_;
+  SlotAllocator allocator_;
+  std::vector<LogWriter*> members_;
+  int acks_needed_;
+  int failures_tolerated_;
+  std::uint64_t last_index_ = 0;
+  std::optional<srs::Layout> layout_;
+  std::vector<ec_offload::DeltaCalculator> calculators_;  // by code column
+  Fifo<Collection> to_collect_;
+  Fifo<InFlight> collecting_;
+};
+
+}  // namespace ring::memgest
+
+#endif  // RING_MEMGEST_MEMGEST_H_

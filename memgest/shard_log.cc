@@ -1,0 +1,96 @@
+#include "memgest/shard_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::memgest {
+
+ShardLog::ShardLog(Epoch epoch, DeltaArena* arena)
+    : epoch_(epoch), arena_(arena), pending_(kPendingMax) {}
+
+LogWriter* ShardLog::AddWriter(std::unique_ptr<LogWriter> writer) {
+  writers_.push_back(std::move(writer));
+  return writers_.back().get();
+}
+
+bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const {
+  if (next_order_ - release_front_ >= kPendingMax) return false;
+  for (const LogWriter* member : memgest.members()) {
+    if (!member->HasRoom(entry_size, reserved)) return false;
+  }
+  return true;
+}
+
+Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
+                          absl::Span<const EntryPayload> payloads) {
+  RING_CHECK(next_order_ - release_front_ < kPendingMax) << "no pending entry free";
+  const std::uint64_t order = next_order_++;
+  fields.memgest = memgest.descriptor().id;
+  fields.index = memgest.TakeIndex();
+
+  std::array<CollectItem, kCollectCountMax> items;
+  std::size_t item_count = 0;
+  auto& waiting = memgest.to_collect();
+  while (!waiting.empty() && item_count < kCollectCountMax) {
+    items[item_count++] = waiting.front().item;
+    memgest.collecting().push_back({order, waiting.front()});
+    waiting.pop_front();
+  }
+  fields.collect = absl::MakeConstSpan(items.data(), item_count);
+
+  if (!memgest.members().empty()) {
+    const std::size_t head_size = BuildEntryHead(fields, epoch_, head_.data());
+    for (std::size_t i = 0; i < memgest.members().size(); ++i) {
+      const EntryPayload& payload = payloads[payloads.size() == 1 ? 0 : i];
+      memgest.members()[i]->Append(order, head_.data(), head_size, fields.payload_length, payload);
+    }
+    dirty_ = true;
+  }
+  Pending& pending = at(order);
+  pending = Pending{};
+  pending.order = order;
+  pending.memgest = &memgest;
+  pending.line = fields.line;
+  pending.type = fields.type;
+  return pending;
+}
+
+absl::Status ShardLog::Flush() {
+  if (!dirty_) return absl::OkStatus();
+  dirty_ = false;
+  absl::Status result;
+  for (const std::unique_ptr<LogWriter>& writer : writers_) {
+    if (writer->staged()) result.Update(writer->Flush());
+  }
+  return result;
+}
+
+void ShardLog::MoveFront() {
+  while (commit_front_ < next_order_ && at(commit_front_).committed) ++commit_front_;
+}
+
+void ShardLog::EndTurn() {
+  while (release_front_ < commit_front_) {
+    Pending& pending = at(release_front_);
+    if (!pending.memgest->AckedByAll(pending.order)) break;
+    if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
+    ++release_front_;
+  }
+  for (const std::unique_ptr<LogWriter>& writer : writers_) {
+    writer->AdvanceCommit(commit_front_);
+    writer->ShareCommit();
+  }
+}
+
+Pending* ShardLog::FindByLine(std::uint32_t line) {
+  for (std::uint64_t order = next_order_; order-- > commit_front_;) {
+    Pending& pending = at(order);
+    if (pending.line == line && !pending.committed) return &pending;
+  }
+  return nullptr;
+}
+
+}  // namespace ring::memgest

@@ -1,0 +1,120 @@
+// memgest/shard_log.h — the log of one shard at its coordinator: append to the members, learn what is committed.
+//
+// What:      Gives every appended entry an order; sends it to the writers of its memgest's members; an entry is
+//            committed when its memgest's commit rule holds. Orders below commit_front() are all committed, which
+//            is what members may fold (E9).
+// Shape:     at most kPendingMax entries are uncommitted or behind an uncommitted one.
+// Ownership: owns the writers.
+// Threads:   one, the node's.
+// Errors:    HasRoom false: nothing was done, ask again after completions. Flush passes on what posting says.
+// Cost:      per entry: one head built, copied and summed per member; per commit: one compare per member.
+// Source:    protocol rules section 0 (commit position), E5, E9, L6.
+#ifndef RING_MEMGEST_SHARD_LOG_H_
+#define RING_MEMGEST_SHARD_LOG_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "memgest/delta_arena.h"
+#include "memgest/log_entry.h"
+#include "memgest/log_writer.h"
+#include "memgest/memgest.h"
+#include "ring/base/id.h"
+
+namespace ring::memgest {
+
+// An appended entry until it is committed, with what the coordinator needs then.
+struct Pending {
+  std::uint64_t order = 0;
+  Memgest* memgest = nullptr;
+  std::uint32_t line = kNoLine;
+  EntryType type = EntryType::kPut;
+  bool committed = false;
+  bool has_piece = false;  // arena bytes to give back once all members acknowledged
+  std::uint8_t piece_segment = 0;
+  std::uint32_t operation = 0;  // the coordinator's handle of who waits for it; 0: nobody
+};
+
+class ShardLog {
+ public:
+  static constexpr std::uint64_t kPendingMax = 1024;
+
+  ShardLog(Epoch epoch, DeltaArena* arena);
+
+  // Adds the writer towards a member; stable address.
+  LogWriter* AddWriter(std::unique_ptr<LogWriter> writer);
+  const std::vector<std::unique_ptr<LogWriter>>& writers() const { return writers_; }
+
+  // Whether an entry of this size can go to every member of the memgest now (V5: reserved before the step).
+  bool HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const;
+
+  // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends it to the members.
+  // payloads: one for all members, or one a member. REQUIRES: HasRoom(EntrySize + kCollectRoom).
+  Pending& Append(Memgest& memgest, EntryFields fields, absl::Span<const EntryPayload> payloads);
+  // Room for a full collect list, to be added to what HasRoom is asked.
+  static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
+
+  // Posts what is staged, one chain a member.
+  absl::Status Flush();
+  bool dirty() const { return dirty_; }
+
+  // Calls on_commit(Pending&) for every entry that became committed, in order of each log.
+  template <class OnCommit>
+  void AdvanceCommit(OnCommit on_commit) {
+    for (std::uint64_t order = commit_front_; order < next_order_; ++order) {
+      Pending& pending = at(order);
+      if (pending.committed || !pending.memgest->Satisfied(order)) continue;
+      pending.committed = true;
+      on_commit(pending);
+    }
+    MoveFront();
+  }
+
+  // Tells members the commit position where E5 asks for it, and gives acknowledged bytes back. Once a turn.
+  void EndTurn();
+
+  // Visits collections that are committed and acknowledged by all members (G2), and drops them.
+  template <class OnCollected>
+  void DrainCollected(Memgest& memgest, OnCollected on_collected) {
+    auto& queue = memgest.collecting();
+    while (!queue.empty() && IsCommitted(queue.front().order) &&
+           memgest.AckedByAll(queue.front().order)) {
+      const Collection collection = queue.front().collection;
+      queue.pop_front();
+      on_collected(collection);
+    }
+  }
+
+  bool IsCommitted(std::uint64_t order) const {
+    return order < commit_front_ || (order < next_order_ && at(order).committed);
+  }
+  std::uint64_t commit_front() const { return commit_front_; }
+  std::uint64_t next_order() const { return next_order_; }
+  bool idle() const { return commit_front_ == next_order_; }
+  Epoch epoch() const { return epoch_; }
+  // The pending entry that made this line, newest first; null if it is committed and gone.
+  Pending* FindByLine(std::uint32_t line);
+
+ private:
+  Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
+  const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
+  void MoveFront();
+
+  Epoch epoch_;
+  DeltaArena* arena_;
+  std::vector<std::unique_ptr<LogWriter>> writers_;
+  std::vector<Pending> pending_;
+  std::uint64_t next_order_ = 1;
+  std::uint64_t commit_front_ = 1;   // every order below is committed
+  std::uint64_t release_front_ = 1;  // every order below has given its bytes back
+  bool dirty_ = false;
+  alignas(64) std::array<std::byte, 4096 + 64 * 1024> head_;
+};
+
+}  // namespace ring::memgest
+
+#endif  // RING_MEMGEST_SHARD_LOG_H_

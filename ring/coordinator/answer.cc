@@ -1,0 +1,106 @@
+// Answers and refusals, and the checks that come before any change: exactly once (X1), conditions (V9).
+#include <cstring>
+
+#include "ring/base/crc32c.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+using protocol::Outcome;
+
+std::uint32_t RequestCrc(const Request& request) {
+  struct {
+    std::uint64_t if_version;
+    std::uint32_t value_length;
+    std::uint32_t value_crc;
+    std::uint16_t memgest;
+    std::uint8_t operation;
+    std::uint8_t flags;
+    std::uint32_t key_length;
+  } fields;
+  static_assert(sizeof(fields) == 24);
+  fields.if_version = request.if_version.bits();
+  fields.value_length = request.value_length;
+  fields.value_crc = request.value_crc;
+  fields.memgest = request.memgest.value();
+  fields.operation = static_cast<std::uint8_t>(request.operation);
+  // A retry may offer its value in another way; that makes it no other request.
+  fields.flags = request.flags & static_cast<std::uint8_t>(~protocol::kLargeValue);
+  fields.key_length = static_cast<std::uint32_t>(request.key.size());
+  return Crc32c(request.key.data(), request.key.size(), Crc32cHeader(&fields, sizeof(fields)));
+}
+
+void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version version) {
+  ++counters_.refusals;
+  Reply reply;
+  reply.outcome = outcome;
+  reply.version = version;
+  sink_->Answer(request.reply, reply, *this);
+}
+
+void ShardCoordinator::AnswerLine(const Request& request, std::uint32_t number, bool with_value) {
+  const memgest::MetadataLine& line = lines_.line(number);
+  Reply reply;
+  reply.version = Version(line.version);
+  reply.memgest = MemgestId(line.memgest);
+  if ((line.flags & memgest::kTombstone) != 0) {
+    reply.outcome = Outcome::kNotFound;
+  } else {
+    reply.value_length = line.value_length;
+    reply.value_crc = line.value_crc;
+    reply.expiry_ns = line.expiry_ns;
+    if (with_value && line.value_length > 0) reply.value = {number, reply.memgest};
+  }
+  sink_->Answer(request.reply, reply, *this);
+}
+
+ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
+  if (request.client == nullptr || request.seq == 0) {
+    Refuse(request, Outcome::kBadRequest);
+    return Once::kHandled;
+  }
+  using Check = memgest::CompletionTable::Check;
+  memgest::CompletionRecord record;
+  switch (memgest::CompletionTable::Lookup(request.client, request.seq,
+                                           request.seq - request.incomplete_delta,
+                                           request.request_crc, &record)) {
+    case Check::kNew:
+      if (tenure_counter_ < Version::kCounterMax) return Once::kNew;
+      Refuse(request, Outcome::kUnavailable);
+      return Once::kHandled;
+    case Check::kInFlight:
+      return Once::kWait;
+    case Check::kDone: {
+      Reply reply;
+      reply.outcome = static_cast<Outcome>(record.code);
+      reply.version = Version(record.version);
+      reply.memgest = MemgestId(record.memgest);
+      sink_->Answer(request.reply, reply, *this);
+      return Once::kHandled;
+    }
+    case Check::kReused:
+      Refuse(request, Outcome::kRequestReused);
+      return Once::kHandled;
+    case Check::kStale:
+      Refuse(request, Outcome::kStaleRequest);
+      return Once::kHandled;
+    case Check::kTooMany:
+      Refuse(request, Outcome::kResourceExhausted);
+      return Once::kHandled;
+  }
+  return Once::kHandled;
+}
+
+ShardCoordinator::Condition ShardCoordinator::CheckCondition(const Request& request,
+                                                             const std::uint32_t* head) const {
+  if ((request.flags & protocol::kIfVersion) == 0) return Condition::kHolds;
+  const bool absent = head == nullptr;
+  const std::uint64_t found = absent || tombstone(*head) ? 0 : lines_.line(*head).version;
+  // Equality with the highest known version may append at once: whatever comes of that version, a put conditional on
+  // it stands behind it in the order of versions.
+  const bool holds = found == request.if_version.bits();
+  if (absent || committed(*head)) return holds ? Condition::kHolds : Condition::kMismatch;
+  return holds && found != 0 ? Condition::kHolds : Condition::kWait;
+}
+
+}  // namespace ring::coordinator

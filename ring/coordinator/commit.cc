@@ -1,0 +1,138 @@
+// What a commit does: the version becomes visible, its client is answered, waiters run, lower versions are collected.
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/coordinator/large_write.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+std::uint32_t ShardCoordinator::NewOperation(const Request& request, memgest::EntryType type) {
+  if (free_operation_ == 0) {
+    operations_.emplace_back();
+    free_operation_ = static_cast<std::uint32_t>(operations_.size());
+  }
+  const std::uint32_t handle = free_operation_;
+  Waiting& operation = operations_[handle - 1];
+  free_operation_ = operation.next_free;
+  operation = Waiting{};
+  operation.reply = request.reply;
+  operation.client = request.client;
+  operation.seq = request.seq;
+  operation.first_incomplete = request.seq - request.incomplete_delta;
+  operation.request_crc = request.request_crc;
+  operation.kind = type == memgest::EntryType::kTombstone            ? &ShardCounters::deletes
+                   : request.operation == protocol::Operation::kMove ? &ShardCounters::moves
+                                                                     : &ShardCounters::puts;
+  return handle;
+}
+
+void ShardCoordinator::Commit() {
+  log_.AdvanceCommit([this](memgest::Pending& pending) { OnCommit(pending); });
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr) continue;
+    if (memgest->members().empty()) {
+      // Rep(1): its log is this node's memory alone, so a collection is committed when it is asked for.
+      while (!memgest->to_collect().empty()) {
+        const memgest::Collection collection = memgest->to_collect().front();
+        memgest->to_collect().pop_front();
+        OnCollected(collection);
+      }
+    }
+    log_.DrainCollected(*memgest,
+                        [this](const memgest::Collection& collection) { OnCollected(collection); });
+  }
+  RunReady();
+}
+
+void ShardCoordinator::OnCommit(memgest::Pending& pending) {
+  if (pending.operation == 0) return;  // PART, COLLECT: nothing becomes visible
+  lines_.line(pending.line).flags |= memgest::kCommitted;
+  AnswerOperation(pending);
+  Waiting& operation = operations_[pending.operation - 1];
+  ReleaseWaiters(&operation.waiter);
+  operation.next_free = free_operation_;
+  free_operation_ = pending.operation;
+  pending.operation = 0;
+
+  std::uint32_t above = memgest::kNoLine;
+  if ((lines_.line(pending.line).flags & memgest::kSuperseded) != 0)
+    above = CommittedAbove(pending.line);
+  if (above == memgest::kNoLine) {
+    CountVisible(pending.line);
+    CollectBelow(pending.line);
+  } else {
+    CollectBelow(
+        above);  // V3: a higher version was committed before; this one changes nothing visible
+  }
+}
+
+void ShardCoordinator::AnswerOperation(const memgest::Pending& pending) {
+  const Waiting& operation = operations_[pending.operation - 1];
+  const memgest::MetadataLine& line = lines_.line(pending.line);
+  memgest::CompletionTable::Finish(operation.client, operation.seq, operation.first_incomplete,
+                                   operation.request_crc, MemgestId(line.memgest),
+                                   static_cast<std::uint8_t>(protocol::Outcome::kOk),
+                                   Version(line.version));
+  ++(counters_.*operation.kind);
+  Reply reply;
+  reply.version = Version(line.version);
+  reply.memgest = MemgestId(line.memgest);
+  reply.value_length = line.value_length;
+  reply.value_crc = line.value_crc;
+  sink_->Answer(operation.reply, reply, *this);
+}
+
+std::uint32_t ShardCoordinator::CommittedAbove(std::uint32_t line) {
+  const absl::string_view key = lines_.Key(line);
+  const std::uint32_t* const entry = keys_.Find(KeyHash(key, options_.hash_seed), key);
+  RING_CHECK(entry != nullptr) << "a superseded version's key is not in the table";
+  const std::uint32_t highest = HighestCommitted(*entry);
+  return highest == line ? memgest::kNoLine : highest;
+}
+
+void ShardCoordinator::CountVisible(std::uint32_t line) {
+  for (std::uint32_t lower = lines_.line(line).prev; lower != memgest::kNoLine;
+       lower = lines_.line(lower).prev) {
+    if (!committed(lower)) continue;
+    if (!tombstone(lower)) {
+      memgest::Memgest& memgest = MemgestOf(lower);
+      --memgest.key_count;
+      memgest.logical_bytes -= lines_.line(lower).value_length;
+    }
+    break;
+  }
+  if (tombstone(line)) return;
+  memgest::Memgest& memgest = MemgestOf(line);
+  ++memgest.key_count;
+  memgest.logical_bytes += lines_.line(line).value_length;
+}
+
+void ShardCoordinator::CollectBelow(std::uint32_t number) {
+  const std::uint8_t flags = lines_.line(number).flags;
+  const int strength = MemgestOf(number).failures_tolerated();
+  std::uint32_t upper = number;
+  for (std::uint32_t lower = lines_.line(number).prev; lower != memgest::kNoLine;
+       upper = lower, lower = lines_.line(lower).prev) {
+    const memgest::MetadataLine& line = lines_.line(lower);
+    if ((line.flags & memgest::kCommitted) ==
+        0) {  // G3: never collected; its readers have their answer (V4)
+      if (deferred_count_ > 0) {
+        memgest::Pending* const pending = log_.FindByLine(lower);
+        if (pending != nullptr && pending->operation != 0) {
+          ReleaseWaiters(&operations_[pending->operation - 1].waiter);
+        }
+      }
+      continue;
+    }
+    if ((line.flags & memgest::kCollecting) != 0) continue;
+    // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a move.
+    const bool dominated = strength >= 1 || strength >= MemgestOf(lower).failures_tolerated() ||
+                           (flags & memgest::kExplicit) != 0;
+    // G5: a tombstone goes only when nothing is left below it.
+    if (dominated && !(tombstone(lower) && line.prev != memgest::kNoLine))
+      QueueCollection(lower, upper);
+  }
+}
+
+}  // namespace ring::coordinator

@@ -1,0 +1,76 @@
+// Requests that must wait: for a version to be committed (V4, V9, G7), for a duplicate in flight (X2), for space. They are
+// copied, because the client may reuse its ring, and run again as if they came anew.
+#include <algorithm>
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+std::uint32_t ShardCoordinator::CopyDeferred(const Request& request) {
+  if (free_deferred_ == 0) {
+    deferred_.emplace_back();
+    free_deferred_ = static_cast<std::uint32_t>(deferred_.size());
+  }
+  const std::uint32_t handle = free_deferred_;
+  Deferred& deferred = deferred_[handle - 1];
+  free_deferred_ = deferred.next;
+  deferred.request = request;
+  deferred.key.assign(request.key.data(), request.key.size());
+  deferred.value.clear();
+  if (request.operation == protocol::Operation::kPut &&
+      (request.flags & protocol::kLargeValue) == 0) {
+    deferred.value.assign(reinterpret_cast<const char*>(request.value), request.value_length);
+  }
+  deferred.next = 0;
+  ++deferred_count_;
+  return handle;
+}
+
+bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
+  memgest::Pending* const pending = log_.FindByLine(line);
+  RING_CHECK(pending != nullptr && pending->operation != 0)
+      << "an uncommitted version has no pending entry";
+  const std::uint32_t handle = CopyDeferred(request);
+  std::uint32_t& first = operations_[pending->operation - 1].waiter;
+  deferred_[handle - 1].next = first;
+  first = handle;
+  return true;
+}
+
+void ShardCoordinator::DeferUntilNextTurn(const Request& request) {
+  ready_.push_back(CopyDeferred(request));
+}
+
+void ShardCoordinator::ReleaseWaiters(std::uint32_t* list) {
+  // The list is newest first; requests run again in the order in which they came.
+  const std::size_t begin = ready_.size();
+  for (std::uint32_t handle = std::exchange(*list, 0); handle != 0;) {
+    ready_.push_back(handle);
+    handle = std::exchange(deferred_[handle - 1].next, 0);
+  }
+  std::reverse(ready_.begin() + static_cast<std::ptrdiff_t>(begin), ready_.end());
+}
+
+void ShardCoordinator::RunReady() {
+  if (ready_.empty()) return;
+  running_.clear();
+  running_.swap(ready_);
+  for (const std::uint32_t handle : running_) {
+    // Out of the table first: running it may defer other requests, and the table may move.
+    Deferred deferred = std::move(deferred_[handle - 1]);
+    deferred.request.key = deferred.key;
+    deferred.request.value = reinterpret_cast<const std::byte*>(deferred.value.data());
+    if (!Execute(deferred.request)) {
+      DeferUntilNextTurn(deferred.request);
+    }
+    Deferred& slot = deferred_[handle - 1];
+    slot = std::move(deferred);  // keeps the strings' memory for the next one
+    slot.next = free_deferred_;
+    free_deferred_ = handle;
+    --deferred_count_;
+  }
+}
+
+}  // namespace ring::coordinator

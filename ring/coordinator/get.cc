@@ -1,0 +1,42 @@
+// get: the highest version's value, or a wait until it is committed. The memgest does not matter.
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+bool ShardCoordinator::Get(const Request& request) {
+  const std::uint32_t* const entry = keys_.Find(request.hash, request.key);
+  if (entry == nullptr) {
+    ++counters_.gets;
+    Refuse(request, protocol::Outcome::kNotFound);
+    return true;
+  }
+  const std::uint32_t head = *entry;
+  const bool with_value = request.operation == protocol::Operation::kGet;
+  if (committed(head)) {
+    ++counters_.gets;
+    AnswerLine(request, head, with_value);
+    return true;
+  }
+  // V4: the read saw version v* of the head. Once some version >= v* is committed, the highest committed one is the
+  // answer, whatever was appended meanwhile.
+  if (request.min_version.bits() != 0) {
+    const std::uint32_t highest = HighestCommitted(head);
+    if (highest != memgest::kNoLine && lines_.line(highest).version >= request.min_version.bits()) {
+      ++counters_.gets;
+      AnswerLine(request, highest, with_value);
+      return true;
+    }
+  }
+  Request waiting = request;
+  if (waiting.min_version.bits() == 0) waiting.min_version = Version(lines_.line(head).version);
+  return Defer(waiting, head);
+}
+
+std::uint32_t ShardCoordinator::HighestCommitted(std::uint32_t head) const {
+  for (std::uint32_t line = head; line != memgest::kNoLine; line = lines_.line(line).prev) {
+    if (committed(line)) return line;
+  }
+  return memgest::kNoLine;
+}
+
+}  // namespace ring::coordinator

@@ -1,0 +1,240 @@
+#include "ring/coordinator/large_write.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "ring/base/align.h"
+#include "ring/base/check.h"
+#include "ring/base/crc32c.h"
+
+namespace ring::coordinator {
+
+using memgest::kNoLine;
+using memgest::kPayloadSizeMax;
+using protocol::Outcome;
+
+LargeWrite::LargeWrite(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest)
+    : shard_(shard),
+      request_(request),
+      key_(request.key.data(), request.key.size()),
+      memgest_(memgest),
+      token_(++shard.large_write_tokens_) {
+  request_.key = key_;
+  request_.value = nullptr;
+}
+
+bool LargeWrite::StartPut(ShardCoordinator& shard, const Request& request,
+                          memgest::Memgest& memgest) {
+  if (!request.reply.has_buffer || request.reply.buffer_length < request.value_length ||
+      request.value_length == 0) {
+    shard.Refuse(request, Outcome::kBadRequest);
+    return true;
+  }
+  return Start(shard, request, memgest, kNoLine, request.value_length);
+}
+
+bool LargeWrite::StartMove(ShardCoordinator& shard, const Request& request,
+                           memgest::Memgest& target, std::uint32_t source) {
+  return Start(shard, request, target, source, shard.lines_.line(source).value_length);
+}
+
+bool LargeWrite::Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
+                       std::uint32_t source, std::uint64_t length) {
+  if (shard.large_writes_.size() >= kConcurrentMax) return false;
+  std::unique_ptr<LargeWrite> write(new LargeWrite(shard, request, memgest));
+  write->length_ = length;
+  absl::StatusOr<memgest::Slot> slot =
+      length > memgest.descriptor().block_size
+          ? memgest.allocator().AllocateLarge(length, &write->ranges_)
+          : memgest.allocator().Allocate(static_cast<std::uint32_t>(length));
+  if (!slot.ok()) return shard.AwaitSpace(request, memgest);
+  write->slot_ = *slot;
+  if (source != kNoLine) {
+    write->source_ = source;
+    shard.Pin(source);
+  }
+  // From here on a retry finds the request in flight (X2).
+  memgest::CompletionTable::Begin(request.client, request.seq, request.request_crc,
+                                  memgest.descriptor().id, Version());
+  shard.large_writes_.push_back(std::move(write));
+  return true;
+}
+
+LargeWrite::Place LargeWrite::PlaceOf(std::uint32_t base_cells,
+                                      absl::Span<const memgest::Range> ranges,
+                                      std::uint32_t block_size, std::uint64_t at) {
+  std::uint64_t offset = std::uint64_t{base_cells} * kCacheLine + at;
+  for (const memgest::Range& range : ranges) {
+    const std::uint64_t size = std::uint64_t{range.length_cells} * kCacheLine;
+    if (at < size) {
+      offset = std::uint64_t{range.offset_cells} * kCacheLine + at;
+      break;
+    }
+    at -= size;
+  }
+  const std::uint64_t in_block = block_size - (offset & (block_size - 1));
+  return {static_cast<std::uint32_t>(offset / kCacheLine),
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(in_block, kPayloadSizeMax))};
+}
+
+void LargeWrite::Step() {
+  switch (state_) {
+    case State::kFetch:
+      Fetch();
+      break;
+    case State::kAppend:
+      Append();
+      break;
+    case State::kFinish:
+      Finish();
+      break;
+    case State::kDraining:
+      if (last_order_ != 0 && !memgest_.AckedByAll(last_order_)) break;
+      memgest_.allocator().Abandon(slot_, ranges_);
+      state_ = State::kFinished;
+      break;
+    case State::kReading:
+    case State::kFinished:
+      break;
+  }
+}
+
+std::byte* LargeWrite::fetched() const {
+  return memgest_.coded() ? scratch_.memory : memgest_.heap().At(piece_.offset_cells);
+}
+
+void LargeWrite::Fetch() {
+  const std::uint32_t block_size = memgest_.descriptor().block_size;
+  piece_ = PlaceOf(slot_.offset_cells, ranges_, block_size, done_);
+  piece_.length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_.length, length_ - done_));
+  source_bytes_ = nullptr;
+  if (source_ != kNoLine) {
+    memgest::Memgest& from = shard_.MemgestOf(source_);
+    const memgest::MetadataLine& line = shard_.lines_.line(source_);
+    const absl::Span<const memgest::Range> ranges = (line.flags & memgest::kLarge) != 0
+                                                        ? shard_.lines_.Ranges(source_)
+                                                        : absl::Span<const memgest::Range>();
+    const Place place = PlaceOf(line.offset_cells, ranges, from.descriptor().block_size, done_);
+    // Later pieces start on a cell: all but the last are whole blocks, or 64 KiB.
+    piece_.length = std::min(piece_.length, place.length);
+    source_bytes_ = from.heap().At(place.offset_cells);
+  }
+  if (memgest_.coded()) {
+    const std::size_t stride = AlignUp(piece_.length, kCacheLine);
+    scratch_value_size_ = source_bytes_ == nullptr ? stride : 0;
+    scratch_ = shard_.arena_->Take(scratch_value_size_ + stride * memgest_.members().size());
+    if (scratch_.memory == nullptr) return;  // come again when deltas were acknowledged
+  }
+  if (source_bytes_ != nullptr) {
+    crc_ = memgest_.coded() ? Crc32c(source_bytes_, piece_.length, crc_)
+                            : Crc32cCopy(fetched(), source_bytes_, piece_.length, crc_);
+    state_ = State::kAppend;
+    Append();
+    return;
+  }
+  const std::uint32_t lkey =
+      memgest_.coded() ? scratch_.lkey : memgest_.heap().lkey(piece_.offset_cells);
+  state_ = State::kReading;
+  if (!shard_.sink_->ReadFromClient(request_.reply, done_, fetched(), piece_.length, lkey, token_))
+    OnRead(false);
+}
+
+void LargeWrite::OnRead(bool ok) {
+  if (state_ != State::kReading) return;
+  if (!ok) {
+    GiveUp(Outcome::kBadRequest);
+    return;
+  }
+  crc_ = Crc32c(fetched(), piece_.length, crc_);
+  state_ = State::kAppend;
+}
+
+void LargeWrite::Append() {
+  if (one_entry()) {
+    Finish();
+    return;
+  }
+  if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return;
+  memgest::EntryFields fields;
+  fields.type = memgest::EntryType::kPart;
+  fields.line = slot_.line;
+  fields.size_class = slot_.size_class;
+  fields.offset_cells = piece_.offset_cells;
+  fields.value_length = static_cast<std::uint32_t>(length_);
+  fields.payload_length = piece_.length;
+  last_order_ = shard_.log_.next_order();
+  shard_.AppendPayload(memgest_, fields, source_bytes_ != nullptr ? source_bytes_ : scratch_.memory,
+                       scratch_, scratch_value_size_, 0);
+  scratch_ = {};
+  done_ += piece_.length;
+  state_ = done_ == length_ ? State::kFinish : State::kFetch;
+}
+
+void LargeWrite::Finish() {
+  const bool move = source_ != kNoLine;
+  const std::uint32_t value_crc = move ? shard_.lines_.line(source_).value_crc : request_.value_crc;
+  if (crc_ != value_crc) {
+    GiveUp(move ? Outcome::kDataLost : Outcome::kBadChecksum);
+    return;
+  }
+  if (!memgest_.writable()) {
+    GiveUp(Outcome::kMemgestNotWritable);
+    return;
+  }
+  if (!shard_.ReserveWrite(memgest_, key_.size(), one_entry() ? piece_.length : 0, ranges_.size(),
+                           false))
+    return;
+  const bool have_key_room = shard_.keys_.Reserve().ok();
+  std::uint32_t* const head = shard_.keys_.Find(request_.hash, request_.key);
+  if (head == nullptr && !have_key_room) {
+    GiveUp(Outcome::kResourceExhausted);
+    return;
+  }
+  if (move && (head == nullptr || *head != source_)) {  // G7: a newer version came: look again
+    const Request again = request_;
+    GiveUp(Outcome::kOk);
+    shard_.DeferUntilNextTurn(again);
+    return;
+  }
+  switch (shard_.CheckCondition(request_, head)) {
+    case ShardCoordinator::Condition::kWait:
+      return;
+    case ShardCoordinator::Condition::kMismatch:
+      GiveUp(Outcome::kVersionMismatch);
+      return;
+    case ShardCoordinator::Condition::kHolds:
+      break;
+  }
+  ShardCoordinator::Write write;
+  write.memgest = &memgest_;
+  write.type = one_entry() ? memgest::EntryType::kPut : memgest::EntryType::kFinal;
+  write.slot = slot_;
+  write.ranges = ranges_;
+  write.value_length = static_cast<std::uint32_t>(length_);
+  write.value_crc = value_crc;
+  write.explicit_move = move;
+  if (one_entry()) {
+    write.piece = scratch_;
+    write.piece_value_size = scratch_value_size_;
+    write.coded_value = source_bytes_ != nullptr ? source_bytes_ : scratch_.memory;
+  }
+  if (move) {
+    write.expiry_ns = shard_.lines_.line(source_).expiry_ns;  // V10
+    shard_.Unpin(source_);
+  }
+  shard_.CommitToWrite(request_, write, head);
+  state_ = State::kFinished;
+}
+
+void LargeWrite::GiveUp(Outcome outcome) {
+  if (scratch_.memory != nullptr) shard_.arena_->GiveBack(std::exchange(scratch_, {}).segment);
+  if (source_ != kNoLine) shard_.Unpin(source_);
+  memgest::CompletionTable::Forget(request_.client, request_.seq);
+  if (outcome != Outcome::kOk) shard_.Refuse(request_, outcome);
+  // PARTs may still be read by the device from the slot: it is given back when every member has them.
+  state_ = State::kDraining;
+}
+
+}  // namespace ring::coordinator

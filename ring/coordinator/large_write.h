@@ -1,0 +1,91 @@
+// ring/coordinator/large_write.h — a put from a client's buffer, or a move, that takes more than one turn.
+//
+// What:      Fetches the value piece by piece (READ from the client, or from the source slot), appends each as a PART
+//            entry, and makes the whole visible with one FINAL (S10). A value that fits one entry is fetched and
+//            becomes a plain PUT.
+// Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small operations in between.
+// Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up.
+// Threads:   one, the node's.
+// Errors:    a bad checksum, a version mismatch or a lost connection gives everything up: PARTs are invisible, and
+//            their slots are free again once every member has them.
+// Cost:      one pass over the value in, one for its CRC.
+// Source:    protocol rules S10, G7, V5, V6.
+#ifndef RING_COORDINATOR_LARGE_WRITE_H_
+#define RING_COORDINATOR_LARGE_WRITE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+class LargeWrite {
+ public:
+  static constexpr std::size_t kConcurrentMax = 8;  // of one shard
+
+  // As ShardCoordinator::Execute: false means come again.
+  static bool StartPut(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest);
+  static bool StartMove(ShardCoordinator& shard, const Request& request, memgest::Memgest& target,
+                        std::uint32_t source);
+
+  // Moves on by at most one PART.
+  void Step();
+  void OnRead(bool ok);
+  bool finished() const { return state_ == State::kFinished; }
+  // Something to do without waiting for a READ or an acknowledgement.
+  bool runnable() const { return state_ != State::kReading && state_ != State::kDraining; }
+  std::uint64_t token() const { return token_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kFetch = 0,
+    kReading = 1,
+    kAppend = 2,
+    kFinish = 3,
+    kDraining = 4,
+    kFinished = 5
+  };
+  // A run of bytes of a value in one memgest's heap.
+  struct Place {
+    std::uint32_t offset_cells = 0;
+    std::uint32_t length = 0;
+  };
+
+  LargeWrite(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest);
+  static bool Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
+                    std::uint32_t source, std::uint64_t length);
+  // Where byte `at` of a value lies, and how many bytes follow it there without crossing a block.
+  static Place PlaceOf(std::uint32_t base_cells, absl::Span<const memgest::Range> ranges,
+                       std::uint32_t block_size, std::uint64_t at);
+  void Fetch();
+  void Append();
+  void Finish();
+  void GiveUp(protocol::Outcome outcome);
+  bool one_entry() const { return ranges_.empty() && length_ <= memgest::kPayloadSizeMax; }
+  std::byte* fetched() const;
+
+  ShardCoordinator& shard_;
+  Request request_;
+  std::string key_;
+  memgest::Memgest& memgest_;
+  memgest::Slot slot_;
+  std::vector<memgest::Range> ranges_;
+  std::uint32_t source_ = memgest::kNoLine;  // of a move: pinned (V6)
+  std::uint64_t length_ = 0;
+  std::uint64_t done_ = 0;
+  Place piece_;
+  memgest::DeltaArena::Piece
+      scratch_;  // coded memgests: the piece's new bytes, then room for the deltas
+  std::size_t scratch_value_size_ = 0;
+  const std::byte* source_bytes_ = nullptr;
+  std::uint32_t crc_ = 0;
+  std::uint64_t last_order_ = 0;
+  std::uint64_t token_ = 0;
+  State state_ = State::kFetch;
+};
+
+}  // namespace ring::coordinator
+
+#endif  // RING_COORDINATOR_LARGE_WRITE_H_

@@ -1,0 +1,73 @@
+// delete: one tombstone, in a memgest strong enough to outlive every version below it (G4).
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+using protocol::Outcome;
+
+bool ShardCoordinator::Remove(const Request& request) {
+  switch (CheckOnce(request)) {
+    case Once::kHandled:
+      return true;
+    case Once::kWait:
+      DeferUntilNextTurn(request);
+      return true;
+    case Once::kNew:
+      break;
+  }
+  std::uint32_t* const head = keys_.Find(request.hash, request.key);
+  if (head == nullptr) {
+    Refuse(request, Outcome::kNotFound);
+    return true;
+  }
+  switch (CheckCondition(request, head)) {
+    case Condition::kMismatch:
+      Refuse(request, Outcome::kVersionMismatch, Version(lines_.line(*head).version));
+      return true;
+    case Condition::kWait:
+      return Defer(request, *head);
+    case Condition::kHolds:
+      break;
+  }
+  if (tombstone(*head)) {
+    if (!committed(*head))
+      return Defer(request, *head);  // V9: NOT_FOUND only from what is committed
+    Refuse(request, Outcome::kNotFound);
+    return true;
+  }
+  memgest::Memgest* const home = TombstoneHome(*head);
+  if (home == nullptr) {
+    Refuse(request, Outcome::kUnavailable);
+    return true;
+  }
+  if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return false;
+  const absl::StatusOr<memgest::Slot> slot = home->allocator().AllocateTombstone();
+  if (!slot.ok()) return AwaitSpace(request, *home);
+  Write write;
+  write.memgest = home;
+  write.type = memgest::EntryType::kTombstone;
+  write.slot = *slot;
+  CommitToWrite(request, write, head);
+  return true;
+}
+
+memgest::Memgest* ShardCoordinator::TombstoneHome(std::uint32_t head) {
+  memgest::Memgest* home = nullptr;
+  int strongest = 0;
+  for (std::uint32_t line = head; line != memgest::kNoLine; line = lines_.line(line).prev) {
+    memgest::Memgest& memgest = MemgestOf(line);
+    if (memgest.failures_tolerated() > strongest) strongest = memgest.failures_tolerated();
+    if (memgest.writable() &&
+        (home == nullptr || memgest.failures_tolerated() > home->failures_tolerated())) {
+      home = &memgest;
+    }
+  }
+  if (home != nullptr && home->failures_tolerated() >= strongest) return home;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest != nullptr && memgest->writable() && memgest->failures_tolerated() >= strongest)
+      return memgest.get();
+  }
+  return nullptr;
+}
+
+}  // namespace ring::coordinator

@@ -1,0 +1,112 @@
+#include "ring/coordinator/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/coordinator/large_write.h"
+
+namespace ring::coordinator {
+
+using protocol::Operation;
+
+ShardCoordinator::ShardCoordinator(const ShardOptions& options, rdma::Device* device,
+                                   memgest::DeltaArena* arena, ReplySink* sink)
+    : options_(options),
+      device_(device),
+      arena_(arena),
+      sink_(sink),
+      lines_(device, options.line_count_max),
+      keys_(device, &lines_),
+      log_(options.epoch, arena) {}
+
+ShardCoordinator::~ShardCoordinator() = default;
+
+void ShardCoordinator::AddMemgest(const protocol::MemgestDescriptor& descriptor,
+                                  std::vector<memgest::LogWriter*> members) {
+  const std::size_t index = descriptor.id.value();
+  if (memgests_.size() <= index) memgests_.resize(index + 1);
+  RING_CHECK(memgests_[index] == nullptr) << "memgest ids are never reused (V2): id=" << index;
+  memgests_[index] = std::make_unique<memgest::Memgest>(device_, descriptor, options_.shard,
+                                                        options_.s, &lines_, std::move(members));
+}
+
+void ShardCoordinator::SetMemgestState(MemgestId id, protocol::MemgestState state) {
+  memgest::Memgest* const memgest = FindMemgest(id);
+  RING_CHECK(memgest != nullptr) << "id=" << id.value();
+  memgest->set_state(state);
+}
+
+bool ShardCoordinator::Execute(const Request& request) {
+  switch (request.operation) {
+    case Operation::kGet:
+    case Operation::kWhere:
+      return Get(request);
+    case Operation::kPut:
+      return Put(request);
+    case Operation::kDelete:
+      return Remove(request);
+    case Operation::kMove:
+      return Move(request);
+    case Operation::kPad:
+    case Operation::kGetView:
+      break;
+  }
+  Refuse(request, protocol::Outcome::kBadRequest);
+  return true;
+}
+
+void ShardCoordinator::PrefetchLines(const Request& request) {
+  const std::uint32_t number = keys_.PeekLine(request.hash);
+  if (number != memgest::kNoLine) {
+    __builtin_prefetch(&lines_.line(number));
+    if (request.operation == Operation::kGet) {
+      const memgest::Granule& granule = lines_.granule(number);
+      if (granule.size_class != 0) {
+        const memgest::HeapSpace& heap = memgests_[granule.memgest]->heap();
+        const std::byte* const value =
+            heap.At(granule.base_cells +
+                    number % memgest::kLinesPerGranule * memgest::CellsOf(granule.size_class));
+        for (std::size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(value + i * 64);
+      }
+    }
+  }
+  if (request.operation != Operation::kPut) return;
+  memgest::Memgest* const memgest = FindMemgest(request.memgest);
+  if (memgest == nullptr || request.value_length > memgest->descriptor().block_size) return;
+  const memgest::Slot slot = memgest->allocator().Peek(request.value_length);
+  if (slot.line == memgest::kNoLine) return;
+  __builtin_prefetch(&lines_.line(slot.line), 1);
+  if (slot.size_class == 0) return;
+  const std::byte* const to = memgest->heap().At(slot.offset_cells);
+  const std::size_t line_count =
+      std::min<std::size_t>((request.value_length + 63) / 64, kPrefetchLines);
+  for (std::size_t i = 0; i < line_count; ++i) __builtin_prefetch(to + i * 64, 1);
+}
+
+void ShardCoordinator::EndTurn(std::uint64_t now_ns) {
+  for (std::size_t i = 0; i < large_writes_.size();) {
+    large_writes_[i]->Step();
+    if (large_writes_[i]->finished()) {
+      large_writes_.erase(large_writes_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  DrainCollections(now_ns);
+  log_.EndTurn();
+}
+
+bool ShardCoordinator::HasWork() const {
+  if (!ready_.empty() || log_.dirty()) return true;
+  return std::any_of(large_writes_.begin(), large_writes_.end(),
+                     [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
+}
+
+void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    if (write->token() == token) write->OnRead(ok);
+  }
+}
+
+}  // namespace ring::coordinator

@@ -1,0 +1,227 @@
+// ring/coordinator/shard.h — the coordinator of one shard: orders and serves its keys.
+//
+// What:      ShardCoordinator holds the shard's state and runs the four operations, one file each: put.cc, get.cc,
+//            remove.cc, move.cc; large values go through large_write.cc; commit.cc acts on commits, collect.cc frees old
+//            versions, deferred.cc keeps what must wait.
+// Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
+// Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows device, sink, arena.
+// Threads:   one, the node's. Every operation is one uninterrupted step (V5).
+// Errors:    every refusal is an Outcome in the reply, with no change of state.
+// Cost:      no allocation, lock or system call per small put or get that need not wait.
+// Source:    Ring sections 5 and 6; protocol rules sections 2, 3, 7.
+#ifndef RING_COORDINATOR_SHARD_H_
+#define RING_COORDINATOR_SHARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "memgest/completion_table.h"
+#include "memgest/delta_arena.h"
+#include "memgest/line_table.h"
+#include "memgest/memgest.h"
+#include "memgest/shard_log.h"
+#include "ring/base/id.h"
+#include "ring/coordinator/key_hash.h"
+#include "ring/coordinator/key_table.h"
+#include "ring/coordinator/request.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::coordinator {
+
+struct ShardOptions {
+  GroupId group;
+  ShardId shard;
+  Epoch epoch;
+  int s = 0;
+  std::uint32_t line_count_max = 1u << 26;
+  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
+  std::uint64_t hash_seed = 0;
+};
+
+// Counters of what was served; plain, summed by whoever asks.
+struct ShardCounters {
+  std::uint64_t gets = 0;
+  std::uint64_t puts = 0;
+  std::uint64_t deletes = 0;
+  std::uint64_t moves = 0;
+  std::uint64_t refusals = 0;
+};
+
+class LargeWrite;
+
+class ShardCoordinator {
+ public:
+  ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
+                   ReplySink* sink);
+  ~ShardCoordinator();
+
+  // The memgest becomes usable here; members: its writers among log()'s, in order of roles.
+  void AddMemgest(const protocol::MemgestDescriptor& descriptor,
+                  std::vector<memgest::LogWriter*> members);
+  void SetMemgestState(MemgestId id, protocol::MemgestState state);
+  memgest::Memgest* FindMemgest(MemgestId id) {
+    return id.value() < memgests_.size() ? memgests_[id.value()].get() : nullptr;
+  }
+  const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
+
+  // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come again after the
+  // next completions. True: answered, or it will be.
+  bool Execute(const Request& request);
+
+  // Hints for requests of a batch, in stages (hot path): the bucket; then the line and the value or slot.
+  void PrefetchBucket(const Request& request) const { keys_.PrefetchBucket(request.hash); }
+  void PrefetchLines(const Request& request);
+
+  // Posts staged log entries. Then, once completions were polled: Commit answers, collects, releases what waited.
+  absl::Status Flush() { return log_.Flush(); }
+  void Commit();
+  // Once a turn after the replies: large writes move on by one part, collections get their own entry after 1 ms idle
+  // or when space is low, members hear of the commit position.
+  void EndTurn(std::uint64_t now_ns);
+  bool HasWork() const;
+  // A READ that ReplySink was asked for is done.
+  void OnRead(std::uint64_t token, bool ok);
+
+  // V6: a pinned slot is not reused.
+  void Pin(std::uint32_t line) { ++lines_.line(line).pins; }
+  void Unpin(std::uint32_t line);
+
+  memgest::LineTable& lines() { return lines_; }
+  memgest::CompletionTable& completions() { return completions_; }
+  memgest::ShardLog& log() { return log_; }
+  KeyTable& keys() { return keys_; }
+  const ShardOptions& options() const { return options_; }
+  const ShardCounters& counters() const { return counters_; }
+
+ private:
+  friend class LargeWrite;
+
+  // An operation that was appended: who is answered at its commit.
+  struct Waiting {
+    ReplyTo reply;
+    memgest::CompletionTable::Client* client = nullptr;
+    std::uint64_t seq = 0;
+    std::uint64_t first_incomplete = 0;
+    std::uint32_t request_crc = 0;
+    std::uint32_t waiter = 0;                      // first of a list of deferred requests
+    std::uint64_t ShardCounters::*kind = nullptr;  // counted when it is answered
+    std::uint32_t next_free = 0;
+  };
+  // A request copied because it must wait.
+  struct Deferred {
+    Request request;
+    std::string key;
+    std::string value;
+    std::uint32_t next = 0;
+  };
+  // What an appending operation knows when it has reserved everything.
+  struct Write {
+    memgest::Memgest* memgest = nullptr;
+    memgest::EntryType type = memgest::EntryType::kPut;
+    memgest::Slot slot;
+    absl::Span<const memgest::Range> ranges;
+    std::uint32_t value_length = 0;
+    std::uint32_t value_crc = 0;
+    std::uint64_t expiry_ns = 0;
+    bool explicit_move = false;
+    const std::byte* coded_value =
+        nullptr;  // SRS: the new bytes, registered; replicated: already in the slot
+    memgest::DeltaArena::Piece piece;  // SRS: room for the deltas; may also hold the value
+    std::size_t piece_value_size = 0;  // bytes of the piece before the deltas
+  };
+
+  bool Put(const Request& request);  // put.cc
+  bool PutSmall(const Request& request, memgest::Memgest& memgest, std::uint32_t* head);
+  bool Get(const Request& request);     // get.cc
+  bool Remove(const Request& request);  // remove.cc
+  bool Move(const Request& request);    // move.cc
+  bool MoveSmall(const Request& request, memgest::Memgest& target, std::uint32_t* head);
+  memgest::Memgest* TombstoneHome(std::uint32_t head);
+
+  // write.cc: the uninterrupted step (V5) and its parts.
+  bool ReserveWrite(const memgest::Memgest& memgest, std::size_t key_length, std::uint32_t payload,
+                    std::size_t range_count, bool tombstone) const;
+  void CommitToWrite(const Request& request, const Write& write, std::uint32_t* head);
+  void AppendPayload(memgest::Memgest& memgest, const memgest::EntryFields& fields,
+                     const std::byte* coded_value, const memgest::DeltaArena::Piece& piece,
+                     std::size_t piece_value_size, std::uint32_t operation);
+  void StoreLine(const Request& request, const Write& write, Version version, std::uint32_t* head);
+
+  // answer.cc
+  void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version());
+  void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
+  // Exactly once: true if the request is new; else it was answered, or attached to the one in flight.
+  enum class Once : std::uint8_t { kNew = 0, kHandled = 1, kWait = 2 };
+  Once CheckOnce(const Request& request);
+  // V9: whether if_version holds, does not, or depends on an uncommitted version.
+  enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
+  Condition CheckCondition(const Request& request, const std::uint32_t* head) const;
+
+  // deferred.cc
+  bool Defer(const Request& request,
+             std::uint32_t line);  // until the version on this line is committed
+  void DeferUntilNextTurn(const Request& request);
+  std::uint32_t CopyDeferred(const Request& request);
+  void ReleaseWaiters(std::uint32_t* list);
+  void RunReady();
+
+  // commit.cc
+  void OnCommit(memgest::Pending& pending);
+  void AnswerOperation(const memgest::Pending& pending);
+  std::uint32_t NewOperation(const Request& request, memgest::EntryType type);
+  std::uint32_t CommittedAbove(std::uint32_t line);
+  void CountVisible(std::uint32_t line);
+  void CollectBelow(std::uint32_t line);  // G1
+
+  // collect.cc
+  void QueueCollection(std::uint32_t line, std::uint32_t upper);
+  void OnCollected(const memgest::Collection& collection);
+  void Unlink(std::uint32_t line, std::uint32_t upper);
+  void FreeLine(std::uint32_t line);
+  bool CollectNow(memgest::Memgest& memgest);
+  bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
+  void DrainCollections(std::uint64_t now_ns);
+
+  bool committed(std::uint32_t line) const {
+    return (lines_.line(line).flags & memgest::kCommitted) != 0;
+  }
+  bool tombstone(std::uint32_t line) const {
+    return (lines_.line(line).flags & memgest::kTombstone) != 0;
+  }
+  std::uint32_t HighestCommitted(std::uint32_t head) const;
+  memgest::Memgest& MemgestOf(std::uint32_t line) { return *memgests_[lines_.line(line).memgest]; }
+
+  static constexpr memgest::EntryPayload kNoPayload = {};
+  static constexpr std::size_t kPrefetchLines = 16;  // of a value: beyond, the hardware streams
+
+  ShardOptions options_;
+  rdma::Device* device_;
+  memgest::DeltaArena* arena_;
+  ReplySink* sink_;
+  memgest::LineTable lines_;
+  KeyTable keys_;
+  memgest::CompletionTable completions_;
+  memgest::ShardLog log_;
+  std::vector<std::unique_ptr<memgest::Memgest>> memgests_;  // by id, which is never reused (V2)
+  std::uint64_t tenure_counter_ = 0;                         // of versions (V1)
+
+  std::vector<Waiting> operations_;  // 1-based handles
+  std::uint32_t free_operation_ = 0;
+  std::vector<Deferred> deferred_;  // 1-based handles
+  std::uint32_t free_deferred_ = 0;
+  std::vector<std::uint32_t> ready_;  // deferred requests to run again
+  std::vector<std::uint32_t> running_;
+  std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
+  std::vector<std::unique_ptr<LargeWrite>> large_writes_;
+  std::uint64_t large_write_tokens_ = 0;
+  std::uint64_t collect_since_ns_ = 0;
+  std::uint32_t deferred_count_ = 0;
+  ShardCounters counters_;
+};
+
+}  // namespace ring::coordinator
+
+#endif  // RING_COORDINATOR_SHARD_H_

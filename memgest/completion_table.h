@@ -1,23 +1,29 @@
-// memgest/completion_table.h — exactly once: what became of each client's recent requests, in one shard.
+// memgest/completion_table.h — exactly once: what became of each client's recent requests, in one
+// shard.
 //
-// What:      (client, seq) -> {request crc, outcome, version}; part of the replicated metadata, on the coordinator and
-//            on every member. Filled by entries at commit (coordinator) or fold (member); collected by the client's
-//            first incomplete seq (X4). In-flight requests are known too, so that a duplicate attaches (X2).
-// Shape:     a ring of records per client, at seq mod its power-of-two size, grown up to 1,024.
-// Ownership: owns everything.
+// What:      (client, seq) -> {request crc, outcome, version}; part of the replicated metadata, on
+//            the coordinator and on every member. Filled by entries at commit (coordinator) or fold
+//            (member); collected by the client's first incomplete seq (X4), or as a whole by
+//            EXPIRE_RECORD. In-flight requests are known too, so that a duplicate attaches (X2).
+// Shape:     a ring of records per client, at seq mod its power-of-two size, 16 grown up to 1,024
+//            on demand. A client has a window [first incomplete, + 1,024) of seqs; the window moves
+//            up only.
+// Ownership: owns everything. A Client* is good until Expire of that client.
 // Threads:   one, the node's.
-// Errors:    Begin tells kResourceExhausted when a client has more than 1,024 outstanding.
-// Cost:      one array access once the client's handle is known; Find of a client is one hash look-up.
-// Source:    RIFL (SOSP'15); protocol rules X1, X2, X4, X7.
+// Errors:    none; Lookup's verdicts. A seq outside of the window in Begin is a broken invariant.
+// Cost:      one array access once the client's handle is known; Find of a client is one hash
+//            look-up. No allocation but for a new client and the growth of its ring.
+// Source:    RIFL (SOSP'15); protocol rules X1, X2, X3, X4, X7.
 #ifndef RING_MEMGEST_COMPLETION_TABLE_H_
 #define RING_MEMGEST_COMPLETION_TABLE_H_
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "memgest/log_entry.h"
+#include "ring/base/id.h"
 
 namespace ring::memgest {
 
@@ -32,13 +38,16 @@ struct CompletionRecord {
 };
 static_assert(sizeof(CompletionRecord) == 32);
 
+inline constexpr std::uint64_t kOutstandingMax = 1024;  // per client and shard (X4)
+
 class CompletionTable {
  public:
-  // One client's records in this shard; stable for the life of the table.
+  // One client's records in this shard.
   class Client;
 
   // Finds or makes.
   Client* FindOrAdd(const ClientId& id);
+  // Null: not known.
   Client* Find(const ClientId& id);
 
   enum class Check : std::uint8_t {
@@ -46,24 +55,33 @@ class CompletionTable {
     kInFlight = 1,  // appended and not yet committed: attach
     kDone = 2,      // *record has the answer
     kReused = 3,    // same seq, another payload
-    kStale = 4,     // below the client's first incomplete seq (X3)
-    kTooMany = 5,   // more than 1,024 outstanding (X4)
+    kStale =
+        4,  // below the client's first incomplete seq: drop it, though its record may still be there (X3)
+    kTooMany = 5,  // more than 1,024 outstanding (X4)
   };
   // Looks a request up; also moves the client's first incomplete seq up (which collects records).
+  // *record is set with kInFlight, kDone and kReused.
   static Check Lookup(Client* client, std::uint64_t seq, std::uint64_t first_incomplete,
                       std::uint32_t request_crc, CompletionRecord* record);
-  // The request was appended.
+  // The request was appended. REQUIRES: Lookup said kNew, or the entry is re-appended.
   static void Begin(Client* client, std::uint64_t seq, std::uint32_t request_crc, MemgestId memgest,
                     Version version);
-  // Committed (coordinator) or folded (member; no Begin before it).
+  // Committed (coordinator) or folded (member; no Begin before it). A seq below the window leaves
+  // no record: the client has its answer. REQUIRES: seq - first_incomplete < 1,024.
   static void Finish(Client* client, std::uint64_t seq, std::uint64_t first_incomplete,
                      std::uint32_t request_crc, MemgestId memgest, std::uint8_t code,
                      Version version);
   // Appended, then given up for certain (only before anything left the node).
   static void Forget(Client* client, std::uint64_t seq);
 
+  // Visits the records of the window (G10: those of a memgest that is dropped; transfer to a
+  // joiner).
+  void ForEach(absl::FunctionRef<void(const ClientId&, std::uint64_t first_incomplete,
+                                      const CompletionRecord&)>
+                   visit) const;
+
   void Expire(const ClientId& id);  // EXPIRE_RECORD
-  std::size_t client_count() const;
+  std::size_t client_count() const { return clients_.size(); }
   std::uint64_t resident_bytes() const;
 
   CompletionTable();

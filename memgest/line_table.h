@@ -1,11 +1,15 @@
 // memgest/line_table.h — all metadata lines of one shard on one node, and what stands beside them.
 //
-// What:      An array of lines, numbered over all memgests of the shard. 64 lines are a granule: they belong to one
-//            memgest, one size class and one run of its heap, so that a line's value address follows from the granule
-//            directory before the line itself is read. Long keys and the ranges of large values stand beside it.
-// Shape:     line number = granule * 64 + index. Line i of a granule has its slot at base + i * cells of its class.
-// Ownership: owns lines, keys, ranges; memory comes from the device's arena, a chunk at a time, and only touched
-//            pages are resident.
+// What:      An array of lines, numbered over all memgests of the shard. 64 lines are a granule:
+//            they belong to one memgest, one size class and one run of its heap, so that a line's
+//            value address follows from the granule directory before the line itself is read. Long
+//            keys and the ranges of large values stand beside it.
+// Shape:     line number = granule * 64 + index. Line i of a granule has its slot at base + i *
+//            cells of its class. A granule never leaves its memgest; it changes its class and base
+//            only while none of its lines is taken (G2: within one log, so every member folds the
+//            collections of its old lines before a line of the new class).
+// Ownership: owns lines, keys, ranges; lines come from the device's arena, 2 MiB at a time, and
+//            only touched pages are resident; keys and ranges are process memory.
 // Threads:   one, the node's.
 // Errors:    kResourceExhausted when the arena or the line limit is spent.
 // Cost:      line(), granule(): two loads. No allocation for keys of up to 24 bytes.
@@ -20,32 +24,57 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "memgest/key_heap.h"
 #include "memgest/metadata_line.h"
 #include "rdma/fabric.h"
+#include "ring/base/id.h"
 
 namespace ring::memgest {
 
+inline constexpr std::uint32_t kLinesPerGranule = 64;
+
 struct Granule {
   std::uint16_t memgest = 0;
-  std::uint8_t size_class = 0;  // 0: lines without slots (tombstones, empty and large values)
-  bool used = false;
+  // 0: lines without slots (tombstones, empty and large values). kNoSizeClass: none at present.
+  std::uint8_t size_class = 0;
+  std::uint8_t taken : 7 = 0;  // lines that TakeLine took
+  bool used : 1 = false;       // belongs to a memgest
   std::uint32_t base_cells = 0;
 };
-
-inline constexpr std::uint32_t kLinesPerGranule = 64;
+static_assert(sizeof(Granule) == 8 && kLinesPerGranule < 128);
 
 class LineTable {
  public:
   // line_count_max: multiple of 64.
   LineTable(rdma::Device* device, std::uint32_t line_count_max);
+  ~LineTable();
+  LineTable(const LineTable&) = delete;
+  LineTable& operator=(const LineTable&) = delete;
 
-  // Coordinator: the next unused granule. Member: AddGranuleAt makes granule(line) known from an entry.
+  // Coordinator: the next unused granule, provided that `keep` more, with memory, are left behind
+  // it (E5).
   absl::StatusOr<std::uint32_t> AddGranule(MemgestId memgest, std::uint8_t size_class,
-                                           std::uint32_t base_cells);
-  // Makes the line's memory and its granule's record exist; kInvalidArgument if they contradict what is known (a
-  // line whose granule belongs to another memgest) or the number is past the limit.
+                                           std::uint32_t base_cells, std::uint32_t keep = 0);
+  // Gives a granule another class and run. REQUIRES: used, none of its lines taken.
+  void ReassignGranule(std::uint32_t granule, std::uint8_t size_class, std::uint32_t base_cells);
+  // Member: makes the line's memory and its granule's record exist, as an entry says; a granule
+  // without taken lines is reassigned. kInvalidArgument, and no effect, if that contradicts what is
+  // known or is past the limit.
   absl::Status EnsureLine(std::uint32_t line, MemgestId memgest, std::uint8_t size_class,
                           std::uint32_t offset_cells);
+  // The memory alone.
+  absl::Status EnsureMemory(std::uint32_t line);
+  // Whether the line's granule is known and has memory.
+  bool Has(std::uint32_t line) const {
+    return line / kLinesPerGranule < granules_.size() && granule(line).used;
+  }
+
+  // Counts the line as taken, or not: by the allocator at the coordinator, by fold and collection
+  // at a member.
+  void TakeLine(std::uint32_t line);
+  // Gives how many lines of its granule are still taken.
+  std::uint32_t DropLine(std::uint32_t line);
 
   MetadataLine& line(std::uint32_t number) {
     return chunks_[number >> kChunkShift][number & kChunkMask];
@@ -56,28 +85,41 @@ class LineTable {
   const Granule& granule(std::uint32_t number) const {
     return granules_[number / kLinesPerGranule];
   }
+  // Granules are 0 .. granule_count()-1; some of them may be unused.
   std::uint32_t granule_count() const { return static_cast<std::uint32_t>(granules_.size()); }
   // Granules that AddGranule can still give.
-  std::uint32_t granules_left() const;
+  std::uint32_t granules_left() const { return granule_count_max_ - used_count_; }
+  std::uint32_t granule_count_max() const { return granule_count_max_; }
 
   void SetKey(std::uint32_t number, absl::string_view key);
   absl::string_view Key(std::uint32_t number) const;
   bool KeyEquals(std::uint32_t number, absl::string_view key) const;  // full compare (V8)
+  // Also sets kLarge, by which Clear knows. REQUIRES: no ranges yet.
   void SetRanges(std::uint32_t number, absl::Span<const Range> ranges);
+  // Empty without ranges. Good until the next SetRanges or Clear.
   absl::Span<const Range> Ranges(std::uint32_t number) const;
-  // Frees key and ranges and zeroes the line.
+  // Frees key and ranges and zeroes the line (prev to kNoLine).
   void Clear(std::uint32_t number);
 
+  // Lines of known granules, the directory, long keys and ranges.
   std::uint64_t resident_bytes() const;
 
  private:
   static constexpr int kChunkShift = 15;  // 2 MiB of lines
-  static constexpr std::uint32_t kChunkMask = (1u << kChunkShift) - 1;
+  static constexpr std::uint32_t kChunkLines = 1u << kChunkShift;
+  static constexpr std::uint32_t kChunkMask = kChunkLines - 1;
+
+  std::uint64_t KeyHandle(const MetadataLine& line) const;
 
   rdma::Device* device_;
-  std::uint32_t line_count_max_;
+  std::uint32_t granule_count_max_;
+  std::uint32_t used_count_ = 0;   // granules
+  std::uint32_t next_unused_ = 0;  // no unused granule is below
+  std::uint32_t chunk_count_ = 0;  // with memory
   std::vector<MetadataLine*> chunks_;
   std::vector<Granule> granules_;
+  KeyHeap keys_;
+  absl::flat_hash_map<std::uint32_t, std::vector<Range>> ranges_;
 };
 
 }  // namespace ring::memgest

@@ -1,10 +1,11 @@
 // memgest/metadata_line.h — the hot part of one version's metadata: one cache line.
 //
-// What:      (key, version) -> where its value is, how long, its CRC, its flags. The same 64 bytes, at the same line
-//            number, on the coordinator and on every member of the version's memgest.
-// Shape:     64 bytes; version 0: the line is free. prev is the coordinator's alone: the line of the next lower
-//            version of the key, in whatever memgest. Large values (kLarge) keep their ranges beside the table
-//            (LineTable::Ranges).
+// What:      (key, version) -> where its value is, how long, its CRC, its flags. The same 64 bytes,
+//            at the same line number, on the coordinator and on every member of the version's
+//            memgest.
+// Shape:     64 bytes; version 0: the line is free. prev is the coordinator's alone: the line of
+//            the next lower version of the key, in whatever memgest. Large values (kLarge) keep
+//            their ranges beside the table (LineTable::Ranges).
 // Units:     offset in 64-byte cells of the heap of (memgest, shard).
 // Threads:   one, the node's.
 // Errors:    none.

@@ -1,12 +1,16 @@
-// memgest/parity_store.h — parity j of one SRS memgest in one group: folds deltas of all its shards.
+// memgest/parity_store.h — parity j of one SRS memgest in one group: folds deltas of all its
+// shards.
 //
-// What:      Keeps P_j = XOR over i of g_ji * D_i(applied_j[i]) exactly (S1), with lastTouch per (shard, block) so that a
-//            reader can ask for a row at a cut (S2).
-// Shape:     parity block (e, p) at offset (e*(l/k)+p)*B, as srs/layout.h. A delta arrives already multiplied by this
-//            parity's coefficient.
+// What:      Keeps P_j = XOR over i of g_ji * D_i(applied_j[i]) exactly (S1), with lastTouch per
+//            (shard, block) so that a reader can ask for a row at a cut (S2).
+// Shape:     parity block (e, p) at offset (e*(l/k)+p)*B, as srs/layout.h. A delta arrives already
+//            multiplied by this parity's coefficient, so the store needs none. Rows that nobody
+//            touched have no memory and are zero.
+// Units:     offsets in cells of 64 bytes of a shard's heap; lengths in bytes.
 // Ownership: owns its heap space.
 // Threads:   one, the node's.
-// Errors:    kInvalidArgument for a range that crosses a block; kResourceExhausted for memory.
+// Errors:    kInvalidArgument for a shard or range that is not of the memgest, or that crosses a
+//            block; kResourceExhausted for memory. Nothing was folded then.
 // Cost:      one read-modify-write of the payload.
 // Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3.
 #ifndef RING_MEMGEST_PARITY_STORE_H_
@@ -19,33 +23,48 @@
 #include "memgest/heap_space.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
+#include "srs/layout.h"
 
 namespace ring::memgest {
 
 class ParityStore {
  public:
+  // REQUIRES: descriptor.Validate for a cluster of s shards.
   ParityStore(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s,
               int parity_index);
 
-  // Folds the delta of entry `index` of shard i at heap range [offset_cells, + length bytes): XOR into the parity.
+  // Checks the range and makes its parity memory exist: Apply cannot fail afterwards.
+  absl::Status Ensure(ShardId shard, std::uint32_t offset_cells, std::uint32_t length);
+  // Folds the delta of entry `index` of shard i at heap range [offset_cells, + length bytes): XOR
+  // into the parity.
   absl::Status Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
                      std::uint32_t length, std::uint64_t index);
-  void Prefetch(ShardId shard, std::uint32_t offset_cells) const;
+  // The parity lines of the range, with intent to write. Nothing if they have no memory yet.
+  void Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length = 64) const;
 
-  // The parity block of (extent, row) and, for each code column c of the row, the last folded index that touched that
-  // column's block: taken together, atomically for the single thread (S2). Null memory: never touched, all zero.
+  // The parity block of (extent, row) and, for each code column c of the row, the last folded index
+  // that touched that column's block: taken together, atomically for the single thread (S2). Null
+  // memory: never touched, all zero.
   struct Row {
     const std::byte* bytes = nullptr;
     std::vector<std::uint64_t> last_touch;  // by column
   };
   Row ReadRow(std::uint32_t extent, std::uint32_t row) const;
-  std::uint32_t extent_count() const;  // extents ever touched
+  std::uint32_t extent_count() const { return extent_count_; }  // extents ever touched
   int parity_index() const { return parity_index_; }
+  std::uint32_t block_size() const { return static_cast<std::uint32_t>(layout_.block_size()); }
+  const srs::Layout& layout() const { return layout_; }
   std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
 
  private:
+  static constexpr std::uint64_t kSpaceSize = std::uint64_t{64}
+                                              << 32;  // of a heap and of the parity
+
+  srs::Layout layout_;
   int parity_index_;
   HeapSpace heap_;
+  std::uint32_t extent_count_ = 0;
+  std::vector<std::vector<std::uint64_t>> last_touch_;  // by shard, by block of its heap
 };
 
 }  // namespace ring::memgest

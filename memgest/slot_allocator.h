@@ -1,25 +1,38 @@
-// memgest/slot_allocator.h — gives lines and slots to new versions of one (memgest, shard) at its coordinator.
+// memgest/slot_allocator.h — gives lines and slots to new versions of one (memgest, shard) at its
+// coordinator.
 //
-// What:      Blocks of the heap are cut into slots of one size class; a FIFO of free lines per class, so that the next
-//            slots are known early (prefetch) and reuse is late (G2). Values over a block take whole blocks. A block
-//            whose slots are all free goes back to the pool. Frozen blocks are skipped (S2).
-// Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's extents, so the highest
-//            block ever used is the high-water mark (S4).
+// What:      Blocks of the heap are cut into slots of one size class; a FIFO of free lines per
+//            class, so that the next slots are known early (prefetch) and reuse is late (G2).
+//            Values over a block take whole blocks. A block whose slots are all free serves other
+//            classes and large values once they need it. Frozen blocks are skipped (S2).
+// Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's
+//            extents, so the highest block ever used is the high-water mark (S4). A block gets its
+//            granules (64 slots) as they are needed.
 // Ownership: borrows the shard's line table and the memgest's heap.
 // Threads:   one, the node's.
-// Errors:    kResourceExhausted: arena, line limit, heap limit. Tombstones may use the reserve (E5).
-// Cost:      Allocate and Free: a FIFO pop and push of a u32; no heap allocation while a class has free slots.
+// Errors:    kResourceExhausted: arena, line limit, 2^32 cells; nothing was given out then.
+//            kInvalidArgument: a length over the block size. Tombstones may use the reserve: the
+//            last 1/64 of the shard's granules, at least one, are theirs, with their memory (E5).
+// Cost:      Allocate and Free: a FIFO pop and push of a u32, the granule's and the block's record;
+//            no heap allocation while a class has free slots.
 // Source:    protocol rules G2, E5, S2, S4, S14.
 #ifndef RING_MEMGEST_SLOT_ALLOCATOR_H_
 #define RING_MEMGEST_SLOT_ALLOCATOR_H_
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "memgest/block_set.h"
 #include "memgest/heap_space.h"
+#include "memgest/line_fifo.h"
 #include "memgest/line_table.h"
+#include "memgest/size_class.h"
 #include "ring/base/id.h"
 
 namespace ring::memgest {
@@ -38,34 +51,103 @@ class SlotAllocator {
   absl::StatusOr<Slot> Allocate(std::uint32_t length);
   // A line without slot for a tombstone: may use the reserve.
   absl::StatusOr<Slot> AllocateTombstone();
-  // A line and whole blocks for a value over the block size. ranges are runs of blocks, none crossing a 2 MiB chunk.
+  // A line and whole blocks for a value over the block size. ranges are runs of blocks, none
+  // crossing a 2 MiB chunk, at most kRangeCountMax of them; the value's bytes fill them in order.
+  // Blocks that were freed come first, long runs before short ones, then new ones.
   absl::StatusOr<Slot> AllocateLarge(std::uint64_t length, std::vector<Range>* ranges);
-  // Takes back what was never appended (a put refused after its slot was reserved), at the front of the FIFO.
+  // Takes back what was never appended (a put refused after its slot was reserved), at the front of
+  // the FIFO.
   void Abandon(const Slot& slot, absl::Span<const Range> ranges);
-  // The line's collection is committed and nothing refers to it (G2): the line must be Clear already.
+  // The line's collection is committed and nothing refers to it (G2): the line must be Clear
+  // already.
   void Free(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
             absl::Span<const Range> ranges);
 
-  // Where the next slot of this length will be, for prefetch; kNoLine if it is not known.
-  Slot Peek(std::uint32_t length) const;
+  // Where the next slot of this length will be, or the one `ahead` places behind it, for prefetch.
+  // A hint: no line if it is not known.
+  Slot Peek(std::uint32_t length, std::uint32_t ahead = 0) const;
 
-  // An entry with this index of the log touches the bytes (coordinator, at append): for the cut's n_i (S2).
-  void NoteTouch(std::uint32_t offset_cells, std::uint64_t index);
+  // An entry with this index of the log touches the bytes (coordinator, at append): for the cut's
+  // n_i (S2). REQUIRES: offset_cells lies in a block that was given out.
+  void NoteTouch(std::uint32_t offset_cells, std::uint64_t index) {
+    blocks_[offset_cells >> block_shift_].last_touch = index;
+  }
   std::uint64_t LastTouch(std::uint32_t block) const;
-  // S2: no slot of the block is given out until Thaw.
+  // S2: no slot of the block is given out until Thaw. Freezes nest: a block that was frozen twice
+  // needs two Thaws. block < block_limit(); it need not be in use yet.
   void Freeze(std::uint32_t block);
   void Thaw(std::uint32_t block);
-  bool frozen(std::uint32_t block) const;
+  bool frozen(std::uint32_t block) const {
+    return frozen_count_ > 0 && block < blocks_.size() && blocks_[block].freezes > 0;
+  }
 
-  std::uint32_t block_count() const;  // blocks ever used: the high-water mark
-  std::uint64_t used_bytes() const;   // slots given out, rounded up to their class
+  std::uint32_t block_count() const {
+    return block_count_;
+  }  // blocks ever used: the high-water mark
+  std::uint64_t used_bytes() const {
+    return used_cells_ * kCellSize;
+  }  // given out, as slots and blocks
   std::uint32_t block_size() const { return block_size_; }
+  std::uint32_t block_limit() const { return block_limit_; }  // of 2^32 cells
 
  private:
+  enum class BlockUse : std::uint8_t { kNone = 0, kSlots = 1, kLarge = 2 };
+  struct Block {
+    std::uint64_t last_touch = 0;
+    std::uint32_t used = 0;  // slots given out
+    std::uint16_t freezes = 0;
+    std::uint8_t size_class = 0;
+    BlockUse use = BlockUse::kNone;
+    std::vector<std::uint32_t> granules;  // kSlots: granule j holds slots 64 j .. 64 j + 63
+  };
+  // The FIFO of lines without slots that came out of the reserve.
+  static constexpr std::size_t kReserveFifo = kSizeClassCount;
+
+  LineFifo& FifoOf(std::uint32_t line, std::uint8_t size_class);
+  bool PopValid(std::size_t fifo, std::uint32_t* line);
+  absl::Status Refill(std::uint8_t size_class);
+  absl::Status RefillSlots(std::uint8_t size_class);
+  absl::StatusOr<std::uint32_t> TakeGranule(std::uint8_t size_class, std::uint32_t base_cells);
+  bool ReclaimGranule();
+  void DissolveBlock(std::uint32_t block);
+  absl::StatusOr<std::uint32_t> TakeBlock();
+  absl::StatusOr<std::uint32_t> GrowBlock();
+  std::uint32_t FindFree(const BlockSet& set) const;
+  Slot GiveOut(std::uint32_t line, std::uint8_t size_class);
+  void TakeBack(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
+                absl::Span<const Range> ranges);
+  std::uint32_t PlanRuns(std::uint32_t count, std::uint32_t run_min,
+                         std::vector<std::uint32_t>* plan) const;
+  void UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges);
+
   MemgestId memgest_;
   std::uint32_t block_size_;
+  std::uint32_t block_cells_;
+  int block_shift_;  // of cells
+  std::uint32_t block_limit_;
+  std::uint32_t reserve_granules_;
   LineTable* lines_;
   HeapSpace* heap_;
+
+  std::vector<Block> blocks_;  // may be longer than block_count_: frozen ones above
+  std::uint32_t block_count_ = 0;
+  BlockSet pooled_;  // below block_count_, of no use at present
+  BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
+  std::uint32_t frozen_count_ = 0;
+  std::uint64_t used_cells_ = 0;
+
+  // Entries of granules that left the class meanwhile are stale and skipped when popped. A granule
+  // comes to a class only when the class's FIFO is empty, so an entry of its earlier stay cannot be
+  // mistaken for one of the present.
+  std::array<LineFifo, kSizeClassCount + 1> free_;
+  std::array<std::vector<std::uint32_t>, kSizeClassCount>
+      open_;  // blocks with slots that have no granule yet
+  absl::flat_hash_map<std::uint32_t, std::vector<std::uint32_t>>
+      parked_;                                 // by frozen block: lines popped
+  std::vector<std::uint32_t> granules_free_;   // of dissolved blocks
+  std::vector<std::uint32_t> granules_plain_;  // of class 0, not of the reserve
+  std::uint32_t granules_plain_idle_ = 0;      // ... with no line taken
+  absl::flat_hash_set<std::uint32_t> granules_reserve_;
 };
 
 }  // namespace ring::memgest

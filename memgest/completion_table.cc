@@ -1,0 +1,141 @@
+#include "memgest/completion_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ring/base/check.h"
+
+namespace ring::memgest {
+namespace {
+
+constexpr std::size_t kRingSizeMin = 16;
+constexpr std::uint8_t kEmpty = 0;
+constexpr std::uint8_t kInFlightState = 1;
+constexpr std::uint8_t kDoneState = 2;
+
+}  // namespace
+
+class CompletionTable::Client {
+ public:
+  std::uint64_t first() const { return first_; }
+  void MoveFirst(std::uint64_t first_incomplete) { first_ = std::max(first_, first_incomplete); }
+  // Whether seq may have a record.
+  bool Covers(std::uint64_t seq) const { return seq >= first_ && seq - first_ < kOutstandingMax; }
+
+  // The record of a seq of the window; null: there is none.
+  CompletionRecord* Find(std::uint64_t seq) {
+    if (!Covers(seq) || seq - first_ >= ring_.size()) return nullptr;
+    CompletionRecord& record = ring_[seq & (ring_.size() - 1)];
+    return record.seq == seq && record.state != kEmpty ? &record : nullptr;
+  }
+
+  // The place of a seq of the window.
+  CompletionRecord& Place(std::uint64_t seq) {
+    RING_CHECK(Covers(seq)) << "seq=" << seq << " first_incomplete=" << first_;
+    if (seq - first_ >= ring_.size()) Grow(seq - first_ + 1);
+    return ring_[seq & (ring_.size() - 1)];
+  }
+
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (const CompletionRecord& record : ring_) {
+      if (record.state != kEmpty && record.seq >= first_) visit(record);
+    }
+  }
+  std::uint64_t resident_bytes() const {
+    return sizeof(*this) + ring_.capacity() * sizeof(CompletionRecord);
+  }
+
+ private:
+  void Grow(std::uint64_t count) {
+    std::size_t size = std::max(kRingSizeMin, ring_.size());
+    while (size < count) size *= 2;
+    std::vector<CompletionRecord> larger(size);
+    // All seqs of the window that stand in the smaller ring lie within its size of each other.
+    ForEach([&](const CompletionRecord& record) { larger[record.seq & (size - 1)] = record; });
+    ring_.swap(larger);
+  }
+
+  std::uint64_t first_ = 0;
+  std::vector<CompletionRecord> ring_;
+};
+
+CompletionTable::CompletionTable() = default;
+CompletionTable::~CompletionTable() = default;
+
+CompletionTable::Client* CompletionTable::FindOrAdd(const ClientId& id) {
+  std::unique_ptr<Client>& client = clients_[id];
+  if (client == nullptr) client = std::make_unique<Client>();
+  return client.get();
+}
+
+CompletionTable::Client* CompletionTable::Find(const ClientId& id) {
+  const auto found = clients_.find(id);
+  return found == clients_.end() ? nullptr : found->second.get();
+}
+
+CompletionTable::Check CompletionTable::Lookup(Client* client, std::uint64_t seq,
+                                               std::uint64_t first_incomplete,
+                                               std::uint32_t request_crc,
+                                               CompletionRecord* record) {
+  client->MoveFirst(first_incomplete);
+  if (seq < client->first()) return Check::kStale;
+  if (!client->Covers(seq)) return Check::kTooMany;
+  const CompletionRecord* found = client->Find(seq);
+  if (found == nullptr) return Check::kNew;
+  *record = *found;
+  if (found->request_crc != request_crc) return Check::kReused;
+  return found->state == kInFlightState ? Check::kInFlight : Check::kDone;
+}
+
+void CompletionTable::Begin(Client* client, std::uint64_t seq, std::uint32_t request_crc,
+                            MemgestId memgest, Version version) {
+  CompletionRecord record;
+  record.seq = seq;
+  record.version = version.bits();
+  record.request_crc = request_crc;
+  record.memgest = memgest.value();
+  record.state = kInFlightState;
+  client->Place(seq) = record;
+}
+
+void CompletionTable::Finish(Client* client, std::uint64_t seq, std::uint64_t first_incomplete,
+                             std::uint32_t request_crc, MemgestId memgest, std::uint8_t code,
+                             Version version) {
+  RING_CHECK(seq - first_incomplete < kOutstandingMax)
+      << "seq=" << seq << " first_incomplete=" << first_incomplete;
+  client->MoveFirst(first_incomplete);
+  if (seq < client->first()) return;
+  CompletionRecord record;
+  record.seq = seq;
+  record.version = version.bits();
+  record.request_crc = request_crc;
+  record.memgest = memgest.value();
+  record.code = code;
+  record.state = kDoneState;
+  client->Place(seq) = record;
+}
+
+void CompletionTable::Forget(Client* client, std::uint64_t seq) {
+  CompletionRecord* record = client->Find(seq);
+  if (record != nullptr) record->state = kEmpty;
+}
+
+void CompletionTable::ForEach(
+    absl::FunctionRef<void(const ClientId&, std::uint64_t, const CompletionRecord&)> visit) const {
+  for (const auto& [id, client] : clients_) {
+    const std::uint64_t first = client->first();
+    client->ForEach(
+        [&id = id, first, visit](const CompletionRecord& record) { visit(id, first, record); });
+  }
+}
+
+void CompletionTable::Expire(const ClientId& id) { clients_.erase(id); }
+
+std::uint64_t CompletionTable::resident_bytes() const {
+  std::uint64_t bytes = clients_.capacity() * (sizeof(ClientId) + sizeof(void*) + 1);
+  for (const auto& [id, client] : clients_) bytes += client->resident_bytes();
+  return bytes;
+}
+
+}  // namespace ring::memgest

@@ -1,0 +1,313 @@
+#include "memgest/member_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/entry_check.h"
+#include "memgest/size_class.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::memgest {
+namespace {
+
+// What folding found wrong, with the entry that shows it.
+absl::Status Contradiction(const EntryHeader& header, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("entry position=", header.position, " memgest=",
+                                          header.memgest, " index=", header.index, ": ", what));
+}
+
+bool UsesLine(EntryType type) {
+  return type == EntryType::kPut || type == EntryType::kFinal || type == EntryType::kTombstone;
+}
+
+// Calls visit(offset_cells, first byte, length) for each block that the bytes touch, until it
+// fails.
+template <class Visit>
+absl::Status ForEachBlock(std::uint32_t offset_cells, std::uint32_t length,
+                          std::uint32_t block_size, Visit visit) {
+  const std::uint32_t block_cells = block_size / kCellSize;
+  for (std::uint32_t done = 0; done < length;) {
+    const std::uint32_t room = (block_cells - offset_cells % block_cells) * kCellSize;
+    const std::uint32_t size = std::min(room, length - done);
+    RING_RETURN_IF_ERROR(visit(offset_cells, done, size));
+    offset_cells += CellCount(size);
+    done += size;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+MemberShard::MemberShard(rdma::Device* device, GroupId group, ShardId shard,
+                         std::uint32_t line_count_max)
+    : device_(device), group_(group), shard_(shard), lines_(device, line_count_max) {}
+
+MemberShard::MemgestState& MemberShard::AddState(const protocol::MemgestDescriptor& descriptor) {
+  std::unique_ptr<MemgestState>& state = states_[descriptor.id];
+  if (state == nullptr) state = std::make_unique<MemgestState>();
+  state->descriptor = descriptor;
+  return *state;
+}
+
+void MemberShard::AddReplica(const protocol::MemgestDescriptor& descriptor) {
+  MemgestState& state = AddState(descriptor);
+  RING_CHECK(state.parity == nullptr) << "memgest=" << descriptor.id.value();
+  if (!state.removed && state.replica == nullptr) {
+    state.replica = std::make_unique<ReplicaStore>(device_);
+  }
+}
+
+void MemberShard::AddParity(const protocol::MemgestDescriptor& descriptor, ParityStore* store) {
+  MemgestState& state = AddState(descriptor);
+  RING_CHECK(state.replica == nullptr) << "memgest=" << descriptor.id.value();
+  if (!state.removed) state.parity = store;
+}
+
+void MemberShard::RemoveMemgest(MemgestId id) {
+  MemgestState* state = FindState(id);
+  if (state == nullptr || state->removed) return;
+  state->removed = true;
+  state->replica = nullptr;
+  state->parity = nullptr;
+  for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
+    const std::uint32_t first = granule * kLinesPerGranule;
+    const Granule& record = lines_.granule(first);
+    if (!record.used || record.memgest != id.value()) continue;
+    for (std::uint32_t line = first; line < first + kLinesPerGranule; ++line) {
+      if (lines_.line(line).version == 0) continue;
+      lines_.Clear(line);
+      lines_.DropLine(line);
+    }
+  }
+}
+
+void MemberShard::Attach(std::unique_ptr<LogReader> reader) {
+  reader_ = std::move(reader);
+  for (auto& [id, state] : states_) state->ring_index = 0;
+}
+
+MemberShard::MemgestState* MemberShard::FindState(MemgestId id) {
+  if (last_state_ != nullptr && last_state_->descriptor.id == id) return last_state_;
+  const auto found = states_.find(id);
+  if (found == states_.end()) return nullptr;
+  last_state_ = found->second.get();
+  return last_state_;
+}
+
+// Whatever can run out is taken here, while the entry can still be left in the ring.
+absl::Status MemberShard::Prepare(const EntryView& entry, MemgestState& state) {
+  const EntryHeader& header = entry.header;
+  if (absl::Status status = CheckEntryForFold(entry); !status.ok()) {
+    return Contradiction(header, status.message());
+  }
+  if (state.removed) return absl::OkStatus();
+  absl::Status status;
+  if (UsesLine(header.type)) status = lines_.EnsureMemory(header.line);
+  if (status.ok() && state.replica != nullptr) {
+    status = state.replica->Ensure(header.offset_cells, header.payload_length);
+  } else if (status.ok()) {
+    status = ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
+                          [&](std::uint32_t offset, std::uint32_t, std::uint32_t size) {
+                            return state.parity->Ensure(shard_, offset, size);
+                          });
+  }
+  if (status.code() == absl::StatusCode::kInvalidArgument) {
+    return Contradiction(header, status.message());
+  }
+  return status;
+}
+
+void MemberShard::Prefetch(const EntryView& entry, const MemgestState& state) const {
+  const EntryHeader& header = entry.header;
+  if (state.removed) return;
+  if (UsesLine(header.type)) __builtin_prefetch(&lines_.line(header.line), 1);
+  for (const CollectItem& item : entry.collect) {
+    if (lines_.Has(item.line)) __builtin_prefetch(&lines_.line(item.line), 1);
+  }
+  if (header.payload_length == 0) return;
+  if (state.replica != nullptr) {
+    state.replica->Prefetch(header.offset_cells, header.payload_length);
+  } else {
+    // Longer ones stream well enough by themselves.
+    state.parity->Prefetch(shard_, header.offset_cells, std::min(header.payload_length, 2048u));
+  }
+}
+
+absl::StatusOr<bool> MemberShard::Take(Taken* taken) {
+  RING_ASSIGN_OR_RETURN(const bool found, reader_->Next(&taken->view));
+  if (!found) return false;
+  const EntryHeader& header = taken->view.header;
+  taken->state = FindState(MemgestId(header.memgest));
+  if (taken->state == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "group=", group_.value(), " shard=", shard_.value(), " position=", header.position,
+        ": memgest=", header.memgest, " is not known here yet"));
+  }
+  RING_RETURN_IF_ERROR(Prepare(taken->view, *taken->state));
+  Prefetch(taken->view, *taken->state);
+  reader_->Consume(taken->view);
+  return true;
+}
+
+absl::StatusOr<int> MemberShard::Fold(int budget) {
+  if (!failure_.ok()) return failure_;
+  if (reader_ == nullptr) return 0;
+  std::array<Taken, kAhead + 1> window;
+  int taken = 0;
+  int folded = 0;
+  bool more = true;
+  absl::Status stop;
+  while (true) {
+    while (more && taken < budget && taken - folded < static_cast<int>(window.size())) {
+      absl::StatusOr<bool> result = Take(&window[static_cast<std::size_t>(taken) % window.size()]);
+      if (!result.ok()) stop = result.status();
+      more = result.ok() && *result;
+      if (more) ++taken;
+    }
+    if (folded == taken) break;
+    const Taken& next = window[static_cast<std::size_t>(folded) % window.size()];
+    if (absl::Status status = FoldEntry(next); !status.ok()) {
+      failure_ = status;
+      return failure_;
+    }
+    ++folded;
+  }
+  if (fence_) FenceStores();
+  fence_ = false;
+  if (stop.code() == absl::StatusCode::kDataLoss) failure_ = stop;
+  // What was folded before is told first; the same error comes again when it is the ring's next
+  // entry.
+  if (!stop.ok() && folded == 0) return stop;
+  return folded;
+}
+
+absl::Status MemberShard::CheckIndex(const EntryHeader& header, const MemgestState& state) const {
+  const bool dense = state.ring_index == 0 ? header.index <= state.applied + 1
+                                           : header.index == state.ring_index + 1;
+  if (dense) return absl::OkStatus();
+  return Contradiction(header, absl::StrCat("the log is not dense: applied=", state.applied,
+                                            " last in this ring=", state.ring_index));
+}
+
+// Each item's line must hold just that version: this log is the only writer of the line.
+absl::Status MemberShard::CheckCollects(const EntryView& entry) const {
+  for (std::size_t i = 0; i < entry.collect.size(); ++i) {
+    const CollectItem& item = entry.collect[i];
+    const std::uint64_t held = lines_.Has(item.line) ? lines_.line(item.line).version : 0;
+    bool wrong =
+        held == 0 || held != item.version || lines_.line(item.line).memgest != entry.header.memgest;
+    for (std::size_t j = 0; j < i; ++j) wrong |= entry.collect[j].line == item.line;
+    if (!wrong) continue;
+    return Contradiction(entry.header, absl::StrCat("collects version=", item.version, " line=",
+                                                    item.line, ", which holds version=", held));
+  }
+  return absl::OkStatus();
+}
+
+// G2: a line is used again only behind the collection of what it held.
+absl::Status MemberShard::EnsureFree(const EntryHeader& header) {
+  const absl::Status status = lines_.EnsureLine(header.line, MemgestId(header.memgest),
+                                                header.size_class, header.offset_cells);
+  if (!status.ok()) return Contradiction(header, status.message());
+  const std::uint64_t held = lines_.line(header.line).version;
+  if (held == 0) return absl::OkStatus();
+  return Contradiction(header, absl::StrCat("line=", header.line, " still holds version=", held));
+}
+
+void MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
+  const EntryHeader& header = entry.header;
+  if (header.payload_length == 0) return;
+  if (state.replica != nullptr) {
+    fence_ |= state.replica->Write(header.offset_cells, entry.payload, header.payload_length);
+    return;
+  }
+  const absl::Status status = ForEachBlock(
+      header.offset_cells, header.payload_length, state.parity->block_size(),
+      [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
+        return state.parity->Apply(shard_, offset, entry.payload + first, size, header.index);
+      });
+  RING_CHECK(status.ok()) << status.message();  // Prepare ensured it
+}
+
+void MemberShard::WriteLine(const EntryView& entry) {
+  const EntryHeader& header = entry.header;
+  MetadataLine& line = lines_.line(header.line);
+  line.version = header.version;
+  line.value_crc = header.value_crc;
+  line.value_length = header.value_length;
+  line.expiry_ns = entry.expiry_ns;
+  line.offset_cells = header.offset_cells;
+  line.prev = kNoLine;
+  line.memgest = header.memgest;
+  line.size_class = header.size_class;
+  line.pins = 0;
+  unsigned flags = kLive | kCommitted;
+  if (header.type == EntryType::kTombstone) flags |= kTombstone;
+  if ((header.flags & kExplicitMove) != 0) flags |= kExplicit;
+  line.flags = static_cast<std::uint8_t>(flags);
+  lines_.SetKey(header.line, entry.key);
+  if (!entry.ranges.empty()) lines_.SetRanges(header.line, entry.ranges);
+  lines_.TakeLine(header.line);
+}
+
+void MemberShard::FoldRecord(const EntryHeader& header) {
+  if (header.client.empty()) return;
+  if (header.type == EntryType::kExpireRecord) {
+    completions_.Expire(header.client);
+    last_client_ = nullptr;
+    return;
+  }
+  if (last_client_ == nullptr || !(last_client_id_ == header.client)) {
+    last_client_ = completions_.FindOrAdd(header.client);
+    last_client_id_ = header.client;
+  }
+  CompletionTable::Finish(last_client_, header.seq, header.seq - header.incomplete_delta,
+                          header.request_crc, MemgestId(header.memgest), header.result_code,
+                          Version(header.version));
+}
+
+absl::Status MemberShard::FoldEntry(const Taken& taken) {
+  const EntryView& entry = taken.view;
+  const EntryHeader& header = entry.header;
+  MemgestState& state = *taken.state;
+  RING_RETURN_IF_ERROR(CheckIndex(header, state));
+  if (header.index > state.applied) {
+    if (!state.removed) {
+      RING_RETURN_IF_ERROR(CheckCollects(entry));
+      if (UsesLine(header.type)) RING_RETURN_IF_ERROR(EnsureFree(header));
+      WriteBytes(entry, state);
+      if (UsesLine(header.type)) WriteLine(entry);
+      for (const CollectItem& item : entry.collect) {
+        lines_.Clear(item.line);
+        lines_.DropLine(item.line);
+      }
+    }
+    FoldRecord(header);
+    state.applied = header.index;
+  }
+  state.ring_index = header.index;
+  return absl::OkStatus();
+}
+
+std::uint64_t MemberShard::applied(MemgestId id) const {
+  const auto found = states_.find(id);
+  return found == states_.end() ? 0 : found->second->applied;
+}
+
+const HeapSpace* MemberShard::replica_heap(MemgestId id) const {
+  const auto found = states_.find(id);
+  if (found == states_.end() || found->second->replica == nullptr) return nullptr;
+  return &found->second->replica->heap();
+}
+
+std::uint64_t MemberShard::resident_bytes() const {
+  std::uint64_t bytes = lines_.resident_bytes() + completions_.resident_bytes();
+  for (const auto& [id, state] : states_) {
+    if (state->replica != nullptr) bytes += state->replica->heap().reserved_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace ring::memgest

@@ -1,0 +1,46 @@
+// memgest/replica_store.h — a replica's copy of one shard's values in one replicated memgest.
+//
+// What:      The coordinator's heap at the same offsets: folding copies an entry's payload there.
+// Units:     offsets in cells of 64 bytes, lengths in bytes.
+// Ownership: owns its heap space; borrows payloads for the call.
+// Threads:   one, the node's.
+// Errors:    Ensure: the heap's.
+// Cost:      one copy. Payloads of at least kStreamSizeMin bypass the caches: nobody reads a
+//            replica's heap soon, and the slot's old lines need not be fetched.
+// Source:    Ring section 5.2; non-temporal stores as in the hot-path measurements.
+#ifndef RING_MEMGEST_REPLICA_STORE_H_
+#define RING_MEMGEST_REPLICA_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "memgest/heap_space.h"
+
+namespace ring::memgest {
+
+class ReplicaStore {
+ public:
+  static constexpr std::uint32_t kStreamSizeMin = 512;
+
+  explicit ReplicaStore(rdma::Device* device) : heap_(device) {}
+
+  absl::Status Ensure(std::uint32_t offset_cells, std::uint32_t length);
+  // REQUIRES: Ensure. Gives whether the stores were weakly ordered: a FenceStores must follow
+  // before another thread is told of the bytes.
+  bool Write(std::uint32_t offset_cells, const std::byte* bytes, std::uint32_t length);
+  // For payloads that are stored through the caches.
+  void Prefetch(std::uint32_t offset_cells, std::uint32_t length) const;
+
+  const HeapSpace& heap() const { return heap_; }
+
+ private:
+  HeapSpace heap_;
+};
+
+// Orders weakly ordered stores before later ones.
+void FenceStores();
+
+}  // namespace ring::memgest
+
+#endif  // RING_MEMGEST_REPLICA_STORE_H_

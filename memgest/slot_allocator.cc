@@ -1,0 +1,171 @@
+#include "memgest/slot_allocator.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::memgest {
+
+SlotAllocator::SlotAllocator(MemgestId memgest, std::uint32_t block_size, LineTable* lines,
+                             HeapSpace* heap)
+    : memgest_(memgest),
+      block_size_(block_size),
+      block_cells_(block_size / kCellSize),
+      block_shift_(std::bit_width(block_cells_) - 1),
+      block_limit_(static_cast<std::uint32_t>((std::uint64_t{1} << 32) >> block_shift_)),
+      reserve_granules_(std::max(1u, lines->granule_count_max() / 64)),
+      lines_(lines),
+      heap_(heap) {
+  RING_CHECK(std::has_single_bit(block_size) && block_cells_ >= 64 && block_cells_ <= kSlotCellsMax)
+      << "block_size=" << block_size;
+}
+
+LineFifo& SlotAllocator::FifoOf(std::uint32_t line, std::uint8_t size_class) {
+  const bool reserve = size_class == 0 && !granules_reserve_.empty() &&
+                       granules_reserve_.contains(line / kLinesPerGranule);
+  return free_[reserve ? kReserveFifo : size_class];
+}
+
+bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
+  const std::uint8_t size_class = fifo == kReserveFifo ? 0 : static_cast<std::uint8_t>(fifo);
+  LineFifo& free = free_[fifo];
+  while (!free.empty()) {
+    *line = free.PopFront();
+    const Granule& granule = lines_->granule(*line);
+    if (granule.size_class != size_class) continue;
+    if (frozen_count_ > 0 && size_class != 0) {
+      const std::uint32_t block = granule.base_cells >> block_shift_;
+      if (blocks_[block].freezes > 0) {
+        parked_[block].push_back(*line);
+        continue;
+      }
+    }
+    return true;
+  }
+  return false;
+}
+
+Slot SlotAllocator::GiveOut(std::uint32_t line, std::uint8_t size_class) {
+  const Granule& granule = lines_->granule(line);
+  const std::uint32_t cells = CellsOf(size_class);
+  const Slot slot{line, granule.base_cells + line % kLinesPerGranule * cells, size_class};
+  if (size_class != 0) {
+    const std::uint32_t number = slot.offset_cells >> block_shift_;
+    if (blocks_[number].used++ == 0) idle_.Erase(number);
+    used_cells_ += cells;
+  } else if (granule.taken == 0 && !granules_reserve_.contains(line / kLinesPerGranule)) {
+    --granules_plain_idle_;
+  }
+  lines_->TakeLine(line);
+  return slot;
+}
+
+absl::StatusOr<Slot> SlotAllocator::Allocate(std::uint32_t length) {
+  if (length > block_size_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "value length=", length, " exceeds block_size=", block_size_, ": use AllocateLarge"));
+  }
+  const std::uint8_t size_class = ClassOf(length);
+  std::uint32_t line;
+  if (!PopValid(size_class, &line)) {
+    RING_RETURN_IF_ERROR(Refill(size_class));
+    RING_CHECK(PopValid(size_class, &line)) << "size_class=" << int{size_class};
+  }
+  return GiveOut(line, size_class);
+}
+
+absl::StatusOr<Slot> SlotAllocator::AllocateTombstone() {
+  absl::StatusOr<Slot> slot = Allocate(0);
+  if (slot.ok()) return slot;
+  std::uint32_t line;
+  if (!PopValid(kReserveFifo, &line)) {
+    RING_ASSIGN_OR_RETURN(const std::uint32_t granule, lines_->AddGranule(memgest_, 0, 0));
+    granules_reserve_.insert(granule);
+    for (std::uint32_t i = 1; i < kLinesPerGranule; ++i) {
+      free_[kReserveFifo].PushBack(granule * kLinesPerGranule + i);
+    }
+    line = granule * kLinesPerGranule;
+  }
+  return GiveOut(line, 0);
+}
+
+Slot SlotAllocator::Peek(std::uint32_t length, std::uint32_t ahead) const {
+  Slot slot;
+  if (length > block_size_) return slot;
+  const std::uint8_t size_class = ClassOf(length);
+  const LineFifo& free = free_[size_class];
+  if (free.size() <= ahead) return slot;
+  const std::uint32_t line = free.at(ahead);
+  const Granule& granule = lines_->granule(line);
+  if (granule.size_class != size_class) return slot;
+  const std::uint32_t offset = granule.base_cells + line % kLinesPerGranule * CellsOf(size_class);
+  if (size_class != 0 && frozen(offset >> block_shift_)) return slot;
+  return Slot{line, offset, size_class};
+}
+
+void SlotAllocator::TakeBack(std::uint32_t line, std::uint8_t size_class,
+                             std::uint32_t offset_cells, absl::Span<const Range> ranges) {
+  const Granule& granule = lines_->granule(line);
+  RING_CHECK(granule.memgest == memgest_.value() && granule.size_class == size_class)
+      << "line=" << line << " size_class=" << int{size_class}
+      << " granule's=" << int{granule.size_class};
+  const std::uint32_t cells = CellsOf(size_class);
+  RING_CHECK(size_class == 0 ||
+             offset_cells == granule.base_cells + line % kLinesPerGranule * cells)
+      << "line=" << line << " offset_cells=" << offset_cells;
+  const std::uint32_t left = lines_->DropLine(line);
+  if (size_class != 0) {
+    const std::uint32_t number = offset_cells >> block_shift_;
+    if (--blocks_[number].used == 0) idle_.Insert(number);
+    used_cells_ -= cells;
+  } else if (left == 0 && !granules_reserve_.contains(line / kLinesPerGranule)) {
+    ++granules_plain_idle_;
+  }
+  for (const Range& range : ranges) {
+    for (std::uint32_t i = 0; i < range.length_cells >> block_shift_; ++i) {
+      const std::uint32_t number = (range.offset_cells >> block_shift_) + i;
+      RING_CHECK(blocks_[number].use == BlockUse::kLarge) << "block=" << number;
+      blocks_[number].use = BlockUse::kNone;
+      blocks_[number].used = 0;
+      pooled_.Insert(number);
+    }
+    used_cells_ -= range.length_cells;
+  }
+}
+
+void SlotAllocator::Abandon(const Slot& slot, absl::Span<const Range> ranges) {
+  TakeBack(slot.line, slot.size_class, slot.offset_cells, ranges);
+  FifoOf(slot.line, slot.size_class).PushFront(slot.line);
+}
+
+void SlotAllocator::Free(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
+                         absl::Span<const Range> ranges) {
+  RING_CHECK(lines_->line(line).version == 0) << "line=" << line << " still holds a version";
+  TakeBack(line, size_class, offset_cells, ranges);
+  FifoOf(line, size_class).PushBack(line);
+}
+
+std::uint64_t SlotAllocator::LastTouch(std::uint32_t block) const {
+  return block < blocks_.size() ? blocks_[block].last_touch : 0;
+}
+
+void SlotAllocator::Freeze(std::uint32_t block) {
+  RING_CHECK(block < block_limit_) << "block=" << block;
+  if (blocks_.size() <= block) blocks_.resize(block + 1);
+  if (blocks_[block].freezes++ == 0) ++frozen_count_;
+}
+
+void SlotAllocator::Thaw(std::uint32_t block) {
+  RING_CHECK(frozen(block)) << "block=" << block << " is not frozen";
+  if (--blocks_[block].freezes > 0) return;
+  --frozen_count_;
+  const auto parked = parked_.find(block);
+  if (parked == parked_.end()) return;
+  for (const std::uint32_t line : parked->second) free_[blocks_[block].size_class].PushBack(line);
+  parked_.erase(parked);
+}
+
+}  // namespace ring::memgest

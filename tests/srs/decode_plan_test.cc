@@ -53,7 +53,8 @@ TEST(DecodePlan, LostShardOfSrs213ComesFromOneDataBlockAndTheParity) {
   const Code code = Make(2, 1, 3);
   const DecodePlan plan = Plan(code, {.shards = 0b010, .parities = 0});
   ASSERT_TRUE(plan.decodable());
-  // Shard 2 of the paper holds blocks 3 and 4: 3 is in row {3,6}, 4 in row {1,4}; row {2,5} loses nothing.
+  // Shard 2 of the paper holds blocks 3 and 4: 3 is in row {3,6}, 4 in row {1,4}; row {2,5} loses
+  // nothing.
   EXPECT_EQ(plan.rows[0].lost_columns, 0b10U);
   EXPECT_EQ(plan.rows[1].lost_columns, 0U);
   EXPECT_TRUE(plan.rows[1].recipes.empty());
@@ -112,7 +113,8 @@ TEST(DecodePlan, UsesLowParitiesAndAtMostKSurvivors) {
   EXPECT_EQ(row.recipes[0].terms.back().survivor, (BlockName{true, 0}));
 }
 
-// Every recipe is an identity between rows of H_exp, and what the plan calls lost for good is outside their span.
+// Every recipe is an identity between rows of H_exp, and what the plan calls lost for good is
+// outside their span.
 TEST(DecodePlan, AgreesWithTheRankOfTheExpandedMatrixForEveryPatternS7) {
   for (std::uint32_t s = 2; s <= 6; ++s) {
     for (std::uint32_t k = 2; k <= s; ++k) {

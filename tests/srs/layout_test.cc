@@ -14,7 +14,8 @@ Layout Make(std::uint32_t k, std::uint32_t m, std::uint32_t s, std::uint64_t blo
   return *layout;
 }
 
-// Blocks of SRS(2,1,3) counted from 1, as in the paper: rows {1,4}, {2,5}, {3,6}; shard 1 holds 1 and 2, and so on.
+// Blocks of SRS(2,1,3) counted from 1, as in the paper: rows {1,4}, {2,5}, {3,6}; shard 1 holds 1
+// and 2, and so on.
 TEST(Layout, IsFigure1OfThePaper) {
   const Layout layout = Make(2, 1, 3);
   EXPECT_EQ(layout.stripe_block_count(), 6U);

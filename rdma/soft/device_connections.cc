@@ -8,6 +8,7 @@
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shm_endpoint.h"
+#include "rdma/soft/tcp_endpoint.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
 
@@ -34,6 +35,10 @@ absl::StatusOr<Endpoint*> SoftDevice::EndpointOf(absl::string_view* address) {
     }
     if (shm_ == nullptr) shm_ = MakeShmEndpoint(this);
     return shm_.get();
+  }
+  if (absl::ConsumePrefix(address, "tcp:")) {
+    if (tcp_ == nullptr) tcp_ = MakeTcpEndpoint(this);
+    return tcp_.get();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("address=", whole, ": give local:NAME, shm:PATH or tcp:HOST:PORT"));

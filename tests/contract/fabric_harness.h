@@ -26,7 +26,7 @@ namespace ring::rdma {
 
 enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp };
 #define RING_FABRIC_LINKS \
-  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm)
+  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp)
 
 std::string LinkKindName(LinkKind kind);
 // An address of the kind to listen at, unlike any other of this machine.

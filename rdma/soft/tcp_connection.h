@@ -1,0 +1,158 @@
+// rdma/soft/tcp_connection.h — one socket of the "tcp:" link: handshake, then a queue pair's requests both ways.
+//
+// What:      reads frames in bulk, executes the peer's requests against the own region table (the same check as on a
+//            mapped link), gives the peer's answers to the own queue pair.
+// Shape:     before a valid hello a connection holds one small buffer and reads at most kHelloSize bytes. After it,
+//            tcp_receive_buffer bytes. The transmit queue is bounded by what both sides may have outstanding.
+// Ownership: shared by the endpoint, its link and its unanswered request.
+// Threads:   the device's.
+// Errors:    a protocol violation closes the connection; the queue pair's requests end with kRetryExceeded.
+// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv a turn while quiet.
+#ifndef RING_RDMA_SOFT_TCP_CONNECTION_H_
+#define RING_RDMA_SOFT_TCP_CONNECTION_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "rdma/soft/endpoint.h"
+#include "rdma/soft/link.h"
+#include "rdma/soft/receive_queue.h"
+#include "rdma/soft/tcp_frame.h"
+#include "rdma/soft/tcp_transmit.h"
+
+namespace ring::rdma::soft {
+
+class SoftDevice;
+class SoftQueuePair;
+
+class TcpConnection final : public FdHandler, public std::enable_shared_from_this<TcpConnection> {
+ public:
+  enum class State {
+    kConnecting,
+    kAwaitHello,
+    kAwaitAnswer,
+    kRequested,
+    kLinked,
+    kDraining,
+    kDead
+  };
+
+  TcpConnection(SoftDevice* device, int fd, State state);
+  ~TcpConnection() override { Die(); }
+
+  State state() const { return state_; }
+  bool AwaitsHello() const { return state_ == State::kAwaitHello; }
+  absl::Status Start();
+  void OnReady(std::uint32_t epoll_events) override;
+  // Sends what waits; looks at deadlines and at a message that waits for a receive. Gives whether anything happened.
+  bool Progress();
+
+  // --- handshake ---
+  void Propose(SoftQueuePair* qp, absl::string_view private_data);
+  absl::Status AcceptWith(SoftQueuePair* qp, absl::string_view private_data);
+  void Refuse(absl::string_view reason);
+
+  // --- for the link ---
+  IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence);
+  void Kick();
+  void LetGo();
+  bool hung_up() const { return hung_up_; }
+  void Die();
+
+ private:
+  static constexpr std::size_t kHelloSize = kTcpHeaderSize + kPrivateDataSizeMax;
+  static constexpr std::size_t kAnswersMax = 1 << 16;
+
+  // Where the payload of the frame under way goes.
+  struct Sink {
+    TcpFrame frame;
+    bool active = false;
+    std::array<Sge, 16> pieces;
+    std::size_t piece_count = 0;
+    std::size_t at = 0;
+    std::uint64_t left = 0;
+  };
+
+  SoftQueuePair* qp() const;
+  void SendHandshake(TcpFrameType type, absl::string_view private_data);
+  void BecomeLinked();
+  void FinishConnect();
+  // Reading.
+  void ReadHandshake();
+  void OnHandshakeFrame(const TcpFrame& frame, std::string private_data);
+  void ReadFrames();
+  bool ReadStraight();
+  bool ParseBuffer();
+  bool OnFrame(const TcpFrame& frame);
+  bool SinkBytes(const std::byte* data, std::uint64_t size);
+  bool FinishSink();
+  // The target's work. False: stop reading.
+  bool BeginRequest(const TcpFrame& frame);
+  bool BeginWrite(const TcpFrame& frame);
+  bool BeginReceive(const TcpFrame& frame);
+  bool ServeRead(const TcpFrame& frame);
+  bool ServeAtomic(const TcpFrame& frame);
+  bool BeginReadResponse(const TcpFrame& frame);
+  bool FinishAtomic(const TcpFrame& frame);
+  bool OnAnswer(const TcpFrame& frame);
+  bool SinkStillAllowed();
+  void Executed(const TcpFrame& frame);
+  bool Nak(const TcpFrame& frame, WcStatus status);
+  bool Violation();
+  void OnHangUp();
+  // Sending.
+  void Flush();
+  void WatchFor(bool readable, bool writable);
+  void Drain();
+
+  SoftDevice* device_;
+  int fd_;
+  State state_;
+  std::uint64_t deadline_ns_ =
+      0;  // of the handshake, a draining socket, or a message without a receive; 0: none
+  bool hung_up_ = false;
+  bool paused_ = false;   // a SEND waits for a receive
+  bool counted_ = false;  // among the device's polled connections
+  bool flushed_in_turn_ = false;
+  bool want_read_ = true;
+  bool want_write_ = false;
+  bool ack_due_ = false;
+  std::uint64_t ack_sequence_ = 0;
+  std::uint64_t last_request_ = 0;  // sequence + 1 of the peer's last request
+  std::uint32_t qp_number_ = 0;
+  std::string handshake_data_;
+  TcpTransmit transmit_;
+  std::vector<std::byte> buffer_;
+  std::size_t buffer_begin_ = 0;
+  std::size_t buffer_end_ = 0;
+  Sink sink_;
+};
+
+class TcpLink final : public Link {
+ public:
+  explicit TcpLink(std::shared_ptr<TcpConnection> connection)
+      : connection_(std::move(connection)) {}
+  ~TcpLink() override { connection_->LetGo(); }
+  absl::string_view transport() const override { return "tcp"; }
+  IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence) override {
+    return connection_->Issue(wr, sequence);
+  }
+  CommitResult Commit() override { return {}; }
+  bool BoundsRnrHere() const override { return false; }
+  void Kick() override { connection_->Kick(); }
+  bool PeerSleeping() const override { return false; }
+  bool PeerClosed() const override { return connection_->hung_up(); }
+  void Close() override { connection_->LetGo(); }
+
+ private:
+  std::shared_ptr<TcpConnection> connection_;
+};
+
+}  // namespace ring::rdma::soft
+
+#endif  // RING_RDMA_SOFT_TCP_CONNECTION_H_

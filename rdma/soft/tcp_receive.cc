@@ -1,0 +1,194 @@
+// The part of TcpConnection that reads: the handshake, frames, and payloads into their places.
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "rdma/soft/device.h"
+#include "rdma/soft/queue_pair.h"
+#include "rdma/soft/shared_copy.h"
+#include "rdma/soft/tcp_connection.h"
+
+namespace ring::rdma::soft {
+namespace {
+
+constexpr int kReadsPerTurn = 16;
+constexpr std::uint64_t kStraightMin = 64 << 10;
+
+}  // namespace
+
+void TcpConnection::ReadHandshake() {
+  if (state_ == State::kDraining) {
+    std::byte scratch[4096];
+    for (int i = 0; i < kReadsPerTurn; ++i) {
+      const ssize_t size = recv(fd_, scratch, sizeof(scratch), MSG_DONTWAIT);
+      if (size > 0) continue;
+      if (size == 0 || (errno != EAGAIN && errno != EINTR)) Die();
+      return;
+    }
+    return;
+  }
+  // No more than one handshake frame is taken; a peer that sends more before the answer waits in the socket.
+  const ssize_t size =
+      recv(fd_, buffer_.data() + buffer_end_, kHelloSize - buffer_end_, MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size <= 0) {
+    if (size == 0 && buffer_end_ == kHelloSize && state_ == State::kRequested) {
+      WatchFor(false, want_write_);  // full: the rest is read once we are linked
+      return;
+    }
+    return OnHangUp();
+  }
+  buffer_end_ += static_cast<std::size_t>(size);
+  if (state_ == State::kRequested) return;
+  const TcpDecodeResult result = DecodeTcpFrame(absl::MakeConstSpan(buffer_.data(), buffer_end_));
+  if (result.state == TcpDecodeState::kNeedMore) return;
+  const bool handshake =
+      result.state == TcpDecodeState::kFrame && result.frame.type <= TcpFrameType::kReject;
+  if (!handshake) {
+    if (state_ == State::kAwaitHello) {
+      return Refuse(result.state == TcpDecodeState::kBad ? result.reason
+                                                         : "refused: expected a hello");
+    }
+    return OnHangUp();
+  }
+  const std::size_t whole = kTcpHeaderSize + result.frame.payload_length;
+  if (buffer_end_ < whole) return;
+  std::string private_data(reinterpret_cast<const char*>(buffer_.data() + kTcpHeaderSize),
+                           result.frame.payload_length);
+  buffer_begin_ = whole;
+  OnHandshakeFrame(result.frame, std::move(private_data));
+  if (state_ == State::kLinked && buffer_begin_ != buffer_end_) ReadFrames();
+}
+
+void TcpConnection::ReadFrames() {
+  if (!ParseBuffer()) return;
+  for (int i = 0; i < kReadsPerTurn && state_ == State::kLinked; ++i) {
+    if (sink_.active && sink_.left >= kStraightMin && buffer_begin_ == buffer_end_) {
+      if (!ReadStraight()) return;
+      continue;
+    }
+    if (buffer_begin_ != 0) {
+      std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
+      buffer_end_ -= buffer_begin_;
+      buffer_begin_ = 0;
+    }
+    const std::size_t room = buffer_.size() - buffer_end_;
+    const ssize_t size = recv(fd_, buffer_.data() + buffer_end_, room, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size <= 0) return OnHangUp();
+    buffer_end_ += static_cast<std::size_t>(size);
+    if (!ParseBuffer()) return;
+    if (static_cast<std::size_t>(size) < room) return;
+  }
+}
+
+// Reads a large payload into its place without the buffer between. False: stop reading for now.
+bool TcpConnection::ReadStraight() {
+  if (!SinkStillAllowed()) return false;
+  iovec vector[16];
+  int used = 0;
+  std::uint64_t offered = 0;
+  for (std::size_t i = sink_.at; i < sink_.piece_count && offered < sink_.left; ++i) {
+    const std::uint64_t size =
+        std::min<std::uint64_t>(sink_.pieces[i].length, sink_.left - offered);
+    if (size == 0) continue;
+    vector[used++] = {sink_.pieces[i].address, size};
+    offered += size;
+  }
+  const ssize_t size = readv(fd_, vector, used);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (size <= 0) {
+    OnHangUp();
+    return false;
+  }
+  std::uint64_t got = static_cast<std::uint64_t>(size);
+  sink_.left -= got;
+  while (got != 0) {
+    Sge& piece = sink_.pieces[sink_.at];
+    const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(got, piece.length));
+    piece.address += taken;
+    piece.length -= taken;
+    got -= taken;
+    if (piece.length == 0) ++sink_.at;
+  }
+  return sink_.left != 0 || FinishSink();
+}
+
+// Handles what the buffer holds. False: stop reading (paused, broken, or closed).
+bool TcpConnection::ParseBuffer() {
+  while (buffer_begin_ != buffer_end_ || (sink_.active && sink_.left == 0)) {
+    const std::size_t available = buffer_end_ - buffer_begin_;
+    if (sink_.active) {
+      const std::uint64_t size = std::min<std::uint64_t>(available, sink_.left);
+      if (size != 0 && !SinkBytes(buffer_.data() + buffer_begin_, size)) return false;
+      buffer_begin_ += size;
+      if (sink_.left != 0) return true;
+      if (!FinishSink()) return false;
+      continue;
+    }
+    const TcpDecodeResult result =
+        DecodeTcpFrame(absl::MakeConstSpan(buffer_.data() + buffer_begin_, available));
+    if (result.state == TcpDecodeState::kNeedMore) return true;
+    if (result.state == TcpDecodeState::kBad) return Violation();
+    if (!OnFrame(result.frame)) return false;
+    buffer_begin_ += kTcpHeaderSize;
+  }
+  return true;
+}
+
+bool TcpConnection::SinkBytes(const std::byte* data, std::uint64_t size) {
+  if (!SinkStillAllowed()) return false;
+  sink_.left -= size;
+  while (size != 0) {
+    Sge& piece = sink_.pieces[sink_.at];
+    const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, piece.length));
+    CopyToShared(piece.address, data, taken);
+    data += taken;
+    size -= taken;
+    piece.address += taken;
+    piece.length -= taken;
+    if (piece.length == 0) ++sink_.at;
+  }
+  return true;
+}
+
+// A region revoked, or a queue pair reset, while a payload comes in: no byte of it lands any more.
+bool TcpConnection::SinkStillAllowed() {
+  const TcpFrameType type = sink_.frame.type;
+  if (type == TcpFrameType::kWrite || type == TcpFrameType::kWriteWithImm) {
+    if (StillValid(*device_->mapping(), sink_.frame.rkey)) return true;
+    return Nak(sink_.frame, WcStatus::kRemoteAccess);
+  }
+  SoftQueuePair* own = qp();
+  if (own == nullptr || own->state() != QpState::kReadyToSend) return Violation();
+  if (type == TcpFrameType::kReadResponse)
+    return own->IsOutstanding(sink_.frame.sequence) || Violation();
+  return !own->receives().Empty() || Violation();
+}
+
+bool TcpConnection::FinishSink() {
+  sink_.active = false;
+  const TcpFrame frame = sink_.frame;
+  SoftQueuePair* own = qp();
+  if (own == nullptr || own->state() != QpState::kReadyToSend) return Violation();
+  if (frame.type == TcpFrameType::kReadResponse) {
+    own->OnRemoteDone(frame.sequence);
+    return state_ == State::kLinked;
+  }
+  if (frame.type != TcpFrameType::kWrite) {
+    Arrival arrival;
+    arrival.has_imm = frame.has_imm;
+    arrival.imm = frame.imm;
+    arrival.opcode = frame.has_imm ? Opcode::kRecvWithImm : Opcode::kRecv;
+    arrival.byte_len = frame.payload_length;
+    own->CompleteReceive(arrival);
+  }
+  Executed(frame);
+  return state_ == State::kLinked;
+}
+
+}  // namespace ring::rdma::soft

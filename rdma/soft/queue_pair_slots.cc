@@ -22,7 +22,7 @@ void SoftQueuePair::Enqueue(const WorkRequest& wr) {
 bool SoftQueuePair::BlockedTooLong(SendSlot& slot) {
   if (slot.wr.opcode == Opcode::kWait || !link_->BoundsRnrHere()) return false;
   const std::uint64_t now = device_->NowNs();
-  if (slot.blocked_since_ns == 0) slot.blocked_since_ns = now | 1;
+  if (slot.blocked_since_ns == 0) slot.blocked_since_ns = now;
   return now - slot.blocked_since_ns > std::uint64_t{device_->options().rnr_timeout_ms} * 1'000'000;
 }
 

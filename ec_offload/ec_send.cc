@@ -34,6 +34,12 @@ void CheckRequest(const EcSend::Request& request) {
       << "inputs=" << request.inputs.size();
   RING_CHECK(request.outputs.size() <= EcSend::kBufferCountMax)
       << "outputs=" << request.outputs.size();
+  const std::uint32_t length = request.inputs.empty() ? 0 : request.inputs[0].length;
+  for (absl::Span<const rdma::Sge> buffers : {request.inputs, request.outputs}) {
+    for (const rdma::Sge& buffer : buffers) {
+      RING_CHECK(buffer.length == length) << "length=" << buffer.length << " beside " << length;
+    }
+  }
 }
 
 }  // namespace
@@ -133,7 +139,8 @@ EcSend::Outcome EcSend::SendFromHost(const Request& request) const {
   for (std::size_t i = 0; i < request.outputs.size(); ++i) outputs[i] = request.outputs[i].address;
   const bool sums = request.crc_out != nullptr;
   Outcome outcome;
-  if (!request.calculator->Run(inputs.data(), outputs.data(), request.inputs[0].length,
+  if (!request.calculator->Run(inputs.data(), outputs.data(),
+                               request.inputs.empty() ? 0 : request.inputs[0].length,
                                sums ? crcs.data() : nullptr)) {
     outcome.status = CalculatorRefused(request);
     return outcome;

@@ -10,7 +10,8 @@
 //            it otherwise.
 // Threads:   pure.
 // Errors:    none.
-// Cost:      1 KiB, hot, AVX-512: XorInto 14 ns, XorIntoCrc 21 ns, MultiplyAdd 14 ns.
+// Cost:      1 KiB, hot, AVX-512: XorInto 7 ns, XorIntoCrc 17 ns, MultiplyAdd 7 ns (AVX2: 9, 29,
+//            24).
 #ifndef RING_EC_OFFLOAD_KERNELS_H_
 #define RING_EC_OFFLOAD_KERNELS_H_
 

@@ -6,7 +6,7 @@
 // Ownership: immutable; borrows buffers for the call. An output may be an input (in place).
 // Threads:   immutable after construction.
 // Errors:    Create names the limit that a matrix breaks. Run gives true.
-// Cost:      ISA-L: about outputs/2 * inputs * 10 ns for 1 KiB; 20 ns more for each CRC.
+// Cost:      ISA-L, 2 x 2 over 1 KiB, hot: 38 ns; 17 ns more for each CRC.
 // Source:    ISA-L erasure_code.h. Its vector code redoes overlapping ends and takes outputs in
 //            groups, so in-place operation goes through scratch here.
 #ifndef RING_EC_OFFLOAD_MATRIX_CALCULATOR_H_

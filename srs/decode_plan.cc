@@ -1,6 +1,7 @@
 #include "srs/decode_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +81,15 @@ RowPlan PlanRow(const Matrix& generator, std::uint32_t lost_columns, std::uint32
     if (Has(lost_parities, j)) PlanBlock(survivors, {true, j}, generator.Row(j), plan);
   }
   return plan;
+}
+
+bool RowDecodable(const Matrix& generator, std::uint32_t lost_columns,
+                  std::uint32_t lost_parities) {
+  const auto lost =
+      static_cast<std::size_t>(std::popcount(lost_columns) + std::popcount(lost_parities));
+  // Fewer than k survivors cannot have rank k.
+  if (lost > generator.rows()) return false;
+  return Rank(SurvivorsOf(generator, lost_columns, lost_parities).basis) == generator.columns();
 }
 
 std::uint32_t LostColumns(const Layout& layout, std::uint32_t row, std::uint32_t lost_shards) {

@@ -68,6 +68,10 @@ struct DecodePlan {
 RowPlan PlanRow(const ec_offload::Matrix& generator, std::uint32_t lost_columns,
                 std::uint32_t lost_parities);
 
+// Whether PlanRow finds every lost block, without making the plan: the survivors' rank is k.
+bool RowDecodable(const ec_offload::Matrix& generator, std::uint32_t lost_columns,
+                  std::uint32_t lost_parities);
+
 // The columns of `row` whose shards are lost.
 std::uint32_t LostColumns(const Layout& layout, std::uint32_t row, std::uint32_t lost_shards);
 

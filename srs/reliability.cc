@@ -20,8 +20,7 @@ class RowOracle {
 
   bool Decodable(std::uint32_t lost_columns, std::uint32_t lost_parities) {
     std::int8_t& answer = answers_[lost_columns | (lost_parities << generator_.columns())];
-    if (answer == kUnknown)
-      answer = PlanRow(generator_, lost_columns, lost_parities).decodable() ? 1 : 0;
+    if (answer == kUnknown) answer = RowDecodable(generator_, lost_columns, lost_parities) ? 1 : 0;
     return answer == 1;
   }
 

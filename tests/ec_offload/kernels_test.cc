@@ -160,8 +160,8 @@ TEST(Kernels, EveryFormOfDeltaEqualsTheOracleAtEveryLengthS3) {
             DeltaForm{count, false, true, false}, DeltaForm{count, true, true, false},
             DeltaForm{count, true, true, true}}) {
         for (std::size_t length : Lengths()) ExpectDeltasEqualOracle(*engine, form, random, length);
-        for (std::size_t length : {1000, 1023, 1024, 1025, 4096, 5001}) {
-          ExpectDeltasEqualOracle(*engine, form, random, static_cast<std::size_t>(length));
+        for (std::size_t length : {1000U, 1023U, 1024U, 1025U, 4096U, 5001U}) {
+          ExpectDeltasEqualOracle(*engine, form, random, length);
         }
       }
     }

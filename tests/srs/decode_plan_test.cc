@@ -128,6 +128,8 @@ TEST(DecodePlan, AgreesWithTheRankOfTheExpandedMatrixForEveryPatternS7) {
           ASSERT_EQ(plan.decodable(), full_rank)
               << "k=" << k << " m=" << m << " s=" << s << " pattern=" << pattern;
           for (std::uint32_t p = 0; p < code.layout.row_count(); ++p) {
+            ASSERT_EQ(RowDecodable(code.generator, plan.rows[p].lost_columns, losses.parities),
+                      plan.rows[p].decodable());
             for (const Recipe& recipe : plan.rows[p].recipes) {
               std::vector<ec_offload::gf256::Element> sum(expanded.columns(), 0);
               for (const Term& term : recipe.terms) {

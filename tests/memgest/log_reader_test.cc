@@ -132,6 +132,19 @@ TEST(LogReader, DamageBelowTheCommitPositionIsDataLossAndTheReaderStays) {
   EXPECT_EQ(FoldAll(link), 2U);
 }
 
+TEST(LogReader, APadThatStopsBeforeTheRingsEndIsDataLoss) {
+  LogLink link;
+  EntryFields fields;
+  fields.type = EntryType::kPad;
+  fields.payload_length = 640;
+  const std::size_t head_size = BuildEntryHead(fields, Epoch(5), link.ring());
+  SealEntryHead(link.ring(), head_size, 0, 0, 0);
+  link.SetControlWord(EntrySize(fields));
+  EntryView entry;
+  EXPECT_THAT(link.reader->Next(&entry), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_EQ(link.reader->ValidTail(), 0U);
+}
+
 TEST(LogReader, E4TornWritesEndTheTail) {
   const std::string value(1000, 'v');
   EntryFields fields = Put(1);

@@ -364,6 +364,14 @@ TEST(LogWriter, StagingIsFreedByAcksInAnyPattern) {
   EXPECT_TRUE(link.writer->HasRoom(kEntryHeadSizeMax + kPayloadSizeMax + 64, false));
 }
 
+TEST(LogWriter, EmptyStagingAdmitsTheLargestEntryWhereverItStopped) {
+  LogLink link(kRingSizeMin, kStagingSizeMin);
+  for (int i = 0; i < 32; ++i) link.Append(Put(link.order + 1), "v");  // half of the staging
+  ASSERT_OK(link.writer->Flush());
+  link.Poll();
+  EXPECT_TRUE(link.writer->HasRoom(kEntryHeadSizeMax + kPayloadSizeMax + 64, false));
+}
+
 TEST(LogWriter, InFlightEntriesAreBounded) {
   LogLink link(4 * kRingSizeMin, 1024 * 1024);
   link.writer_options.send_depth = 4096;

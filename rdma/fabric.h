@@ -43,7 +43,7 @@ enum class Opcode : std::uint8_t {
   kFetchAndAdd = 6,
   kWait = 7,
   kCalc = 8,
-  kRecv = 9,         // completions only: a SEND arrived
+  kRecv = 9,          // completions only: a SEND arrived
   kRecvWithImm = 10,  // completions only: a SEND or WRITE_WITH_IMM with immediate data arrived
 };
 
@@ -105,15 +105,18 @@ struct WorkRequest {
   const WorkRequest* next = nullptr;
   Opcode opcode = Opcode::kSend;
   bool signaled = false;
-  bool inline_data = false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
-  bool has_imm = false;      // SEND with immediate data
+  bool inline_data =
+      false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
+  bool has_imm = false;  // SEND with immediate data
   std::uint32_t imm = 0;
-  absl::Span<const Sge> sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)
+  absl::Span<const Sge>
+      sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
   std::uint64_t compare_or_add = 0;  // CMP_AND_SWP: expected; FETCH_AND_ADD: addend
   std::uint64_t swap = 0;
-  CompletionQueue* wait_cq = nullptr;  // WAIT: until wait_count further completions are in this queue
+  CompletionQueue* wait_cq =
+      nullptr;  // WAIT: until wait_count further completions are in this queue
   std::uint32_t wait_count = 0;
   const CalcArguments* calc = nullptr;
 };
@@ -192,8 +195,9 @@ struct ConnectionEvent {
   enum class Kind : std::uint8_t {
     kConnectRequest = 1,  // a peer wants to connect: Accept or Reject `request`
     kEstablished = 2,     // qp is ready to send; private_data is the acceptor's
-    kRejected = 3,        // qp failed to connect; private_data is the acceptor's reason, empty if it vanished
-    kDisconnected = 4,    // qp went to kError because the peer reset it, exited or vanished
+    kRejected =
+        3,  // qp failed to connect; private_data is the acceptor's reason, empty if it vanished
+    kDisconnected = 4,  // qp went to kError because the peer reset it, exited or vanished
   };
   Kind kind = Kind::kConnectRequest;
   std::uint64_t request = 0;
@@ -221,16 +225,20 @@ class Device {
   // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.
   virtual void Discard(std::byte* address, std::size_t size) = 0;
   // Registers a range of memory from Allocate. Memory of another origin may be registered with kLocalOnly.
-  virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
-                                                                  std::uint32_t access) = 0;
-  virtual absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::size_t depth) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
+                                                                 std::size_t length,
+                                                                 std::uint32_t access) = 0;
+  virtual absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
+      std::size_t depth) = 0;
 
   // Accepts connections at "local:NAME", "shm:PATH" or "tcp:HOST:PORT" (port 0: any). Gives the address in use.
   virtual absl::StatusOr<std::string> Listen(absl::string_view address) = 0;
   // Starts to connect; the outcome is an event. private_data: at most kPrivateDataSizeMax bytes.
-  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address, const QueuePairOptions& options,
+  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
+                                                             const QueuePairOptions& options,
                                                              absl::string_view private_data) = 0;
-  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request, const QueuePairOptions& options,
+  virtual absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request,
+                                                            const QueuePairOptions& options,
                                                             absl::string_view private_data) = 0;
   virtual void Reject(std::uint64_t request, absl::string_view private_data) = 0;
   virtual bool PollEvent(ConnectionEvent* event) = 0;

@@ -194,9 +194,15 @@ void ShmConnection::OnHangUp() {
     if (SoftQueuePair* own = qp(); own != nullptr) device_->CheckPeer(own);
     return;
   }
-  SoftQueuePair* own = before == State::kAwaitAnswer ? qp() : nullptr;
+  SoftQueuePair* own = qp();
+  const std::shared_ptr<ShmConnection> self = endpoint_->Share(this);
   Die();
-  if (own != nullptr && own->state() == QpState::kInit) device_->FailConnect(own, "");
+  if (own == nullptr) return;
+  if (before == State::kClosing) {
+    device_->CheckPeer(own);
+  } else if (before == State::kAwaitAnswer && own->state() == QpState::kInit) {
+    device_->FailConnect(own, "");
+  }
 }
 
 void ShmConnection::OnReady(std::uint32_t) {

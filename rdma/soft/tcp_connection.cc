@@ -266,7 +266,7 @@ void TcpConnection::OnHangUp() {
   const std::shared_ptr<TcpConnection> self = shared_from_this();
   Die();
   if (own == nullptr) return;
-  if (before == State::kLinked) {
+  if (before == State::kLinked || before == State::kDraining) {
     device_->CheckPeer(own);
   } else if (own->state() == QpState::kInit) {
     device_->FailConnect(own, "");

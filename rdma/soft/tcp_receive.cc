@@ -26,7 +26,7 @@ void TcpConnection::ReadHandshake() {
     for (int i = 0; i < kReadsPerTurn; ++i) {
       const ssize_t size = recv(fd_, scratch, sizeof(scratch), MSG_DONTWAIT);
       if (size > 0) continue;
-      if (size == 0 || (errno != EAGAIN && errno != EINTR)) Die();
+      if (size == 0 || (errno != EAGAIN && errno != EINTR)) OnHangUp();
       return;
     }
     return;

@@ -11,8 +11,8 @@
 // Ownership: borrows everything for the call. Immutable: any number of calls may share one.
 // Threads:   immutable after construction.
 // Errors:    none after construction: Run gives true.
-// Cost:      1 KiB, hot, m = 2, with CRCs of both deltas and the slot written: 40 ns on Zen 4 (GFNI),
-//            55 ns with the CRC of the slot, too; 62 and 78 ns with AVX2.
+// Cost:      1 KiB, hot, m = 2, with CRCs of both deltas and the slot written: 40 ns on Zen 4
+//            (GFNI), 55 ns with the CRC of the slot, too; 62 and 78 ns with AVX2.
 // Source:    Ring section 5.3 (parity update); docs/PROTOCOL.md rules S3, S8, S9, S11.
 #ifndef RING_EC_OFFLOAD_DELTA_CALCULATOR_H_
 #define RING_EC_OFFLOAD_DELTA_CALCULATOR_H_

@@ -229,6 +229,13 @@ TEST(Codec, RescalesTheDeltaOfOneParityForAnotherS8) {
     for (std::uint32_t j = 0; j < 4; ++j)
       codec->Rescale(deltas[j].data(), raw.data(), column, 0, j, 100);
     EXPECT_EQ(deltas[0], raw) << "parity 0 logs raw deltas";
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      for (std::size_t i = 0; i < raw.size(); ++i) {
+        const auto byte = std::to_integer<ec_offload::gf256::Element>(raw[i]);
+        ASSERT_EQ(std::to_integer<ec_offload::gf256::Element>(deltas[j][i]),
+                  ec_offload::gf256::Multiply(codec->coefficient(j, column), byte));
+      }
+    }
     for (std::uint32_t from = 0; from < 4; ++from) {
       for (std::uint32_t to = 0; to < 4; ++to) {
         Bytes rescaled = deltas[from];

@@ -149,6 +149,20 @@ TEST(DecodePlan, AgreesWithTheRankOfTheExpandedMatrixForEveryPatternS7) {
   }
 }
 
+// With a generator that is not MDS, two losses beside two parities are too many.
+TEST(DecodePlan, DecidesByRankNotByCountS7) {
+  const Matrix weak = {{1, 1, 1}, {1, 1, 2}};
+  EXPECT_FALSE(RowDecodable(weak, 0b011, 0));
+  EXPECT_FALSE(PlanRow(weak, 0b011, 0).decodable());
+  EXPECT_TRUE(RowDecodable(weak, 0b101, 0));
+  EXPECT_TRUE(PlanRow(weak, 0b101, 0).decodable());
+  // The sum of columns 0 and 1 is known: a lost parity that needs no more comes back without them.
+  const RowPlan plan = PlanRow(weak, 0b011, 0b10);
+  ASSERT_EQ(plan.recipes.size(), 1U);
+  EXPECT_EQ(plan.recipes[0].lost, (BlockName{true, 1}));
+  EXPECT_EQ(plan.undecodable.size(), 2U);
+}
+
 TEST(DecodePlan, RefusesLossesThatNameNoNode) {
   const Code code = Make(2, 1, 3);
   EXPECT_EQ(

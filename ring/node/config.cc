@@ -400,6 +400,7 @@ absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": size=", text.size(), " is over ", kConfigSizeMax, " bytes"));
   }
+  RING_RETURN_IF_ERROR(CheckCharacters(text, file));
   const toml::parse_result result = toml::parse(std::string_view(text.data(), text.size()));
   if (result.failed()) {
     const std::string_view why = result.error().description();

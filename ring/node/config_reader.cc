@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -41,7 +42,79 @@ std::size_t EditDistance(absl::string_view a, absl::string_view b) {
   return row.back();
 }
 
+// Walks TOML text and knows what is a comment: a '#' that stands in no string begins one. It must
+// agree with TOML up to the first error only: there the parser stops.
+class Lexer {
+ public:
+  explicit Lexer(absl::string_view text) : text_(text) {}
+
+  // The place of the first byte that is not ASCII and stands in no comment, or npos.
+  std::size_t FindStray() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == '"' || c == '\'') {
+        SkipString(c);
+        if (stray_ != absl::string_view::npos) return stray_;
+      } else if (IsByteOrderMark()) {
+        at_ += 3;
+      } else if (!IsAscii(c)) {
+        return at_;
+      } else {
+        ++at_;
+      }
+    }
+    return absl::string_view::npos;
+  }
+
+ private:
+  static bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+  bool IsByteOrderMark() const { return at_ == 0 && absl::StartsWith(text_, "\xef\xbb\xbf"); }
+
+  void SkipString(char quote) {
+    const std::string fence(3, quote);
+    const bool multi_line = absl::StartsWith(text_.substr(at_), fence);
+    at_ += multi_line ? 3 : 1;
+    while (at_ < text_.size() && stray_ == absl::string_view::npos) {
+      if (!IsAscii(text_[at_])) {
+        stray_ = at_;
+      } else if (text_[at_] == '\\' && at_ + 1 < text_.size() && IsAscii(text_[at_ + 1]) &&
+                 quote == '"') {
+        at_ += 2;
+      } else if (multi_line && absl::StartsWith(text_.substr(at_), fence)) {
+        at_ += 3;
+        // Up to two quotes may stand before the closing ones.
+        for (int i = 0; i < 2 && at_ < text_.size() && text_[at_] == quote; ++i) ++at_;
+        return;
+      } else if (!multi_line && (text_[at_] == quote || text_[at_] == '\n')) {
+        ++at_;
+        return;
+      } else {
+        ++at_;
+      }
+    }
+  }
+
+  absl::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t stray_ = absl::string_view::npos;  // found in a string
+};
+
 }  // namespace
+
+absl::Status CheckCharacters(absl::string_view text, absl::string_view file) {
+  const std::size_t at = Lexer(text).FindStray();
+  if (at == absl::string_view::npos) return absl::OkStatus();
+  const absl::string_view before = text.substr(0, at);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = start == absl::string_view::npos ? at + 1 : at - start;
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, ":", line, ":", column,
+                   ": a character that is not ASCII stands outside of comments: in a string write "
+                   "it as \\uXXXX, elsewhere take it out"));
+}
 
 void ConfigProblems::Add(const toml::source_region& where, absl::string_view what) {
   if (++count_ > kShownMax) return;

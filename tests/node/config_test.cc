@@ -227,8 +227,25 @@ TEST(NodeConfig, EverythingWrongIsToldAtOnce) {
 TEST(NodeConfig, SyntaxErrorsAreLocated) {
   ExpectRefused("[cluster\nname = 1", "1:9", "");
   ExpectRefused("a = 1\na = 2\n", "2:5", "");
-  ExpectRefused(Changed("\"small\"", "\"sm\xff\""), "2:10", "");
+  ExpectRefused(Changed("\"small\"", "\"sm\xff\""), "2:11", "not ASCII");
   ExpectRefused("", "1:1", "table [cluster] is missing");
+  ExpectRefused("[=]", "1:2", "");
+  ExpectRefused(std::string("[\0]", 3), "1:2", "");
+}
+
+TEST(NodeConfig, OnlyCommentsHoldMoreThanAscii) {
+  ExpectRefused("a\n\xc3\xa4 = 1", "2:1", "not ASCII");
+  ExpectRefused("T\xef\xbb\xbd", "1:2", "not ASCII");
+  ExpectRefused("x = 1 \xc2\xa0", "1:7", "not ASCII");
+  ExpectRefused("x = \"\"\"a\"\"\"\"\"\xc3", "1:14", "not ASCII");
+  ExpectRefused("x = 'a\\'\xc3", "1:9", "not ASCII");
+  ExpectRefused("x = 0\"1:\xc9\xbf", "1:9", "not ASCII");
+  ExpectRefused("x = \"#\xc9\xbf\"", "1:7", "not ASCII");
+  ExpectRefused("x = \"\"\"\\\xc9\xbf\"\"\"", "1:9", "not ASCII");
+  ASSERT_OK(ParseNodeConfig(absl::StrCat("\xef\xbb\xbf# gr\u00fc\u00dfe \"\n",
+                                         Changed("small", "kl\\u00e4in\\\"")),
+                            "ring.toml")
+                .status());
 }
 
 TEST(NodeConfig, AFloodOfProblemsIsCut) {

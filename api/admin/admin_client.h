@@ -1,0 +1,58 @@
+// api/admin/admin_client.h — the admin service, called from C++.
+//
+// What:      AdminClient: the calls of ring.admin.v1 in the store's own types.
+// Shape:     any node answers for the cluster; the addresses are tried in turn.
+// Ownership: values.
+// Threads:   any; calls run side by side.
+// Errors:    the service's statuses. A call whose answer is lost, or that a node cannot serve now,
+//            is sent again with the same request id until the deadline, so that a change is made at
+//            most once (X6). kDeadlineExceeded or kUnavailable at the end: a change may or may not
+//            have been made.
+// Cost:      loads gRPC: tens of milliseconds to start.
+#ifndef RING_API_ADMIN_ADMIN_CLIENT_H_
+#define RING_API_ADMIN_ADMIN_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "ring/cluster/view.h"
+#include "ring/node/admin_port.h"
+
+namespace ring::admin {
+
+struct AdminClientOptions {
+  std::vector<std::string> addresses;                   // "HOST:PORT"
+  absl::Duration deadline = absl::Seconds(30);          // of a call with its retries; at most 60 s
+  absl::Duration attempt_deadline = absl::Seconds(15);  // of one try: a drain may take 10 s (G10)
+};
+
+class AdminClient {
+ public:
+  // Does not wait for a connection. Errors: kInvalidArgument (options).
+  static absl::StatusOr<std::unique_ptr<AdminClient>> Create(AdminClientOptions options);
+  virtual ~AdminClient() = default;
+
+  // An empty name is made from the scheme. The state and the id of `descriptor` are not looked at.
+  virtual absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
+      const protocol::MemgestDescriptor& descriptor) = 0;
+  virtual absl::Status DeleteMemgest(absl::string_view name, bool force) = 0;
+  virtual absl::Status SetDefaultMemgest(absl::string_view name) = 0;
+  virtual absl::StatusOr<protocol::MemgestDescriptor> GetMemgestDescriptor(
+      absl::string_view name) = 0;
+  virtual absl::StatusOr<std::vector<protocol::MemgestDescriptor>> ListMemgests(
+      bool include_deleted) = 0;
+  virtual absl::StatusOr<cluster::View> GetClusterView() = 0;
+  virtual absl::StatusOr<node::ClusterStats> GetStats() = 0;
+  // No deadline, no retry. progress returning false stops the scrub: kCancelled.
+  virtual absl::StatusOr<node::ScrubReport> Scrub(
+      absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;
+};
+
+}  // namespace ring::admin
+
+#endif  // RING_API_ADMIN_ADMIN_CLIENT_H_

@@ -1,0 +1,225 @@
+#include "api/admin/admin_service.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/admin.grpc.pb.h"
+#include "api/admin/convert.h"
+#include "ring/base/check.h"
+#include "ring/cluster/catalogue.h"
+
+namespace ring::admin {
+namespace {
+
+using grpc::ServerContext;
+
+constexpr std::chrono::seconds kShutdownGrace{2};
+
+absl::StatusOr<node::AdminRequestId> ReadRequestId(const v1::RequestId& id, bool present) {
+  if (!present) {
+    return absl::InvalidArgumentError(
+        "request_id is missing: a change needs one, so that a retry is the same change");
+  }
+  if (id.client().empty() || id.client().size() > cluster::kAdminClientSizeMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request_id.client has size=", id.client().size(), ", allowed are 1 to ",
+                     cluster::kAdminClientSizeMax));
+  }
+  if (id.seq() == 0) return absl::InvalidArgumentError("request_id.seq=0: count from 1");
+  return node::AdminRequestId{id.client(), id.seq()};
+}
+
+absl::Status CheckName(absl::string_view name) {
+  if (name.empty() || name.size() > protocol::kMemgestNameSizeMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "name has size=", name.size(), ", allowed are 1 to ", protocol::kMemgestNameSizeMax));
+  }
+  return absl::OkStatus();
+}
+
+// A change whose caller has given up is not begun: it would be certain to look lost.
+absl::Status CheckCaller(const ServerContext& context) {
+  if (context.IsCancelled())
+    return absl::CancelledError("the call was cancelled; nothing was done");
+  if (context.deadline() <= std::chrono::system_clock::now()) {
+    return absl::DeadlineExceededError("the deadline had passed on arrival; nothing was done");
+  }
+  return absl::OkStatus();
+}
+
+// What every change needs before the port is asked.
+template <class Request>
+absl::StatusOr<node::AdminRequestId> BeginChange(const ServerContext& context,
+                                                 const Request& request) {
+  if (absl::Status status = CheckCaller(context); !status.ok()) return status;
+  return ReadRequestId(request.request_id(), request.has_request_id());
+}
+
+template <class Request>
+absl::StatusOr<node::AdminRequestId> BeginNamedChange(const ServerContext& context,
+                                                      const Request& request) {
+  auto id = BeginChange(context, request);
+  if (!id.ok()) return id;
+  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
+  return id;
+}
+
+class AdminService final : public v1::Admin::Service {
+ public:
+  explicit AdminService(node::AdminPort* port) : port_(*port) {}
+
+  grpc::Status CreateMemgest(ServerContext* context, const v1::CreateMemgestRequest* request,
+                             v1::CreateMemgestResponse* response) override {
+    const auto id = BeginChange(*context, *request);
+    if (!id.ok()) return ToGrpc(id.status());
+    const auto descriptor = FromProto(request->spec());
+    if (!descriptor.ok()) return ToGrpc(descriptor.status());
+    const auto view = port_.GetView();
+    if (absl::Status status = descriptor->Validate(view->s, view->d); !status.ok()) {
+      return ToGrpc(status);
+    }
+    const auto created = port_.CreateMemgest(*id, *descriptor);
+    if (!created.ok()) return ToGrpc(created.status());
+    *response->mutable_memgest() = ToProto(*created, port_.GetView()->default_memgest);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DeleteMemgest(ServerContext* context, const v1::DeleteMemgestRequest* request,
+                             v1::DeleteMemgestResponse*) override {
+    const auto id = BeginNamedChange(*context, *request);
+    if (!id.ok()) return ToGrpc(id.status());
+    return ToGrpc(port_.DeleteMemgest(*id, request->name(), request->force()));
+  }
+
+  grpc::Status SetDefaultMemgest(ServerContext* context,
+                                 const v1::SetDefaultMemgestRequest* request,
+                                 v1::SetDefaultMemgestResponse*) override {
+    const auto id = BeginNamedChange(*context, *request);
+    if (!id.ok()) return ToGrpc(id.status());
+    return ToGrpc(port_.SetDefaultMemgest(*id, request->name()));
+  }
+
+  grpc::Status GetMemgestDescriptor(ServerContext*, const v1::GetMemgestDescriptorRequest* request,
+                                    v1::GetMemgestDescriptorResponse* response) override {
+    if (absl::Status status = CheckName(request->name()); !status.ok()) return ToGrpc(status);
+    const auto view = port_.GetView();
+    const auto* memgest = view->FindMemgest(absl::string_view(request->name()));
+    if (memgest == nullptr) {
+      return ToGrpc(absl::NotFoundError(
+          absl::StrCat("memgest=", request->name(), " does not exist: see ListMemgests")));
+    }
+    *response->mutable_memgest() = ToProto(*memgest, view->default_memgest);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListMemgests(ServerContext*, const v1::ListMemgestsRequest* request,
+                            v1::ListMemgestsResponse* response) override {
+    const auto view = port_.GetView();
+    for (const auto& memgest : view->memgests) {
+      if (memgest.state == protocol::MemgestState::kDeleted && !request->include_deleted())
+        continue;
+      *response->add_memgests() = ToProto(memgest, view->default_memgest);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetClusterView(ServerContext*, const v1::GetClusterViewRequest*,
+                              v1::GetClusterViewResponse* response) override {
+    *response = ToProto(*port_.GetView());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetStats(ServerContext*, const v1::GetStatsRequest*,
+                        v1::GetStatsResponse* response) override {
+    const auto stats = port_.GetStats();
+    if (!stats.ok()) return ToGrpc(stats.status());
+    *response = ToProto(*stats);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Scrub(ServerContext* context, const v1::ScrubRequest*,
+                     grpc::ServerWriter<v1::ScrubResponse>* writer) override {
+    if (scrubbing_.exchange(true)) {
+      return ToGrpc(absl::ResourceExhaustedError("a scrub is running here: wait for its end"));
+    }
+    const auto report = port_.Scrub([&](const node::ScrubProgress& progress) {
+      v1::ScrubResponse message;
+      message.mutable_progress()->set_checked(progress.checked);
+      message.mutable_progress()->set_total(progress.total);
+      return !context->IsCancelled() && writer->Write(message);
+    });
+    scrubbing_.store(false);
+    if (!report.ok()) return ToGrpc(report.status());
+    v1::ScrubResponse last;
+    *last.mutable_report() = ToProto(*report);
+    writer->Write(last);
+    return grpc::Status::OK;
+  }
+
+ private:
+  node::AdminPort& port_;
+  std::atomic<bool> scrubbing_{false};
+};
+
+class GrpcAdminServer final : public AdminServer {
+ public:
+  explicit GrpcAdminServer(node::AdminPort* port) : service_(port) {}
+  ~GrpcAdminServer() override { Shutdown(); }
+
+  absl::Status Start(const std::string& address) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    // Without this a second process could listen at the same port and take half of the calls.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(kAdminMessageSizeMax));
+    builder.SetResourceQuota(grpc::ResourceQuota("admin").SetMaxThreads(kAdminThreadCountMax));
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen at admin address=", address,
+                       ": is it taken, or not an address of this machine?"));
+    }
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+  void Shutdown() override {
+    if (server_ == nullptr) return;
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    server_->Wait();
+    server_.reset();
+  }
+
+ private:
+  AdminService service_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AdminServer>> StartAdminServer(absl::string_view address,
+                                                              node::AdminPort* port) {
+  RING_CHECK(port != nullptr);
+  if (address.find(':') == absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("admin address=", address, " must be HOST:PORT"));
+  }
+  // Process-wide switches of gRPC; setting them again is harmless.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto server = std::make_unique<GrpcAdminServer>(port);
+  if (absl::Status status = server->Start(std::string(address)); !status.ok()) return status;
+  return std::unique_ptr<AdminServer>(std::move(server));
+}
+
+}  // namespace ring::admin

@@ -1,0 +1,137 @@
+// tests/api/admin_fake_port.h — an AdminPort in memory, for tests of what stands above it.
+//
+// What:      FakeAdminPort: a catalogue that is changed at once, counted calls, and switches for
+//            errors.
+// Threads:   any.
+// Errors:    as the port's contract; also the next status put into `fail_next`.
+#ifndef RING_TESTS_API_ADMIN_FAKE_PORT_H_
+#define RING_TESTS_API_ADMIN_FAKE_PORT_H_
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/sync.h"
+#include "ring/cluster/catalogue.h"
+#include "ring/cluster/default_memgests.h"
+#include "ring/node/admin_port.h"
+
+namespace ring::testing {
+
+inline cluster::View FakeView() {
+  std::vector<cluster::NodeInfo> nodes;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    cluster::NodeInfo node;
+    node.id = NodeId(i);
+    node.name = absl::StrCat("n", i);
+    node.incarnation = Incarnation(100 + i);
+    node.tcp_address = absl::StrCat("tcp:127.0.0.1:", 7000 + i);
+    node.host = std::string("\xffhost\0", 6);
+    nodes.push_back(std::move(node));
+  }
+  cluster::View view = cluster::InitialView(3, 2, nodes, cluster::DefaultMemgests(3, 2));
+  view.cluster = cluster::ClusterHash("fake", 3, 2);
+  return view;
+}
+
+class FakeAdminPort : public node::AdminPort {
+ public:
+  FakeAdminPort() : view_(FakeView()), catalogue_(view_) {}
+
+  std::shared_ptr<const cluster::View> GetView() override {
+    MutexLock lock(mutex_);
+    return std::make_shared<const cluster::View>(view_);
+  }
+
+  absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
+      const node::AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) override {
+    MutexLock lock(mutex_);
+    const auto result = Change(id, cluster::CreateCommand({id.client, id.seq}, descriptor));
+    if (!result.status.ok()) return result.status;
+    Step(result.memgest, protocol::MemgestState::kCreating, protocol::MemgestState::kActive);
+    if (absl::Status status = TakeFailure(fail_after); !status.ok()) return status;
+    return *catalogue_.Find(result.memgest);
+  }
+
+  absl::Status DeleteMemgest(const node::AdminRequestId& id, absl::string_view name,
+                             bool force) override {
+    MutexLock lock(mutex_);
+    using protocol::MemgestState;
+    const auto* memgest = catalogue_.Find(name);
+    if (memgest == nullptr) return absl::NotFoundError(absl::StrCat("memgest=", name));
+    if (!force && name == not_empty) {
+      return absl::FailedPreconditionError(absl::StrCat("memgest=", name, " is not empty"));
+    }
+    const MemgestId found = memgest->id;
+    const auto result =
+        Change(id, cluster::SetStateCommand({id.client, id.seq}, found, MemgestState::kActive,
+                                            MemgestState::kDraining));
+    if (result.status.ok()) Step(found, MemgestState::kDraining, MemgestState::kDeleted);
+    return result.status;
+  }
+
+  absl::Status SetDefaultMemgest(const node::AdminRequestId& id, absl::string_view name) override {
+    MutexLock lock(mutex_);
+    const auto* memgest = catalogue_.Find(name);
+    if (memgest == nullptr) return absl::NotFoundError(absl::StrCat("memgest=", name));
+    return Change(id, cluster::SetDefaultCommand({id.client, id.seq}, memgest->id)).status;
+  }
+
+  absl::StatusOr<node::ClusterStats> GetStats() override {
+    MutexLock lock(mutex_);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    return stats;
+  }
+
+  absl::StatusOr<node::ScrubReport> Scrub(
+      absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override {
+    for (std::uint64_t checked = 0; endless_scrub || checked < 10; ++checked) {
+      if (!progress({checked, 10})) return absl::CancelledError("stopped");
+    }
+    return node::ScrubReport{7, 14, 3, 1, {"key=a: replica 1 differs"}};
+  }
+
+  // Set before the server starts, or by the test's thread between calls.
+  std::deque<absl::Status> fail_next;   // before anything is done
+  std::deque<absl::Status> fail_after;  // after the change was made: the answer is lost
+  node::ClusterStats stats;
+  std::string not_empty;
+  bool endless_scrub = false;
+  std::vector<node::AdminRequestId> requests;
+
+ private:
+  static absl::Status TakeFailure(std::deque<absl::Status>& failures) {
+    if (failures.empty()) return absl::OkStatus();
+    absl::Status status = failures.front();
+    failures.pop_front();
+    return status;
+  }
+
+  cluster::CommandResult Change(const node::AdminRequestId& id,
+                                const cluster::CatalogueCommand& command) {
+    requests.push_back(id);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) {
+      return {status, MemgestId(), false, false};
+    }
+    cluster::CommandResult result = catalogue_.Apply(command);
+    if (result.changed) view_ = catalogue_.NextView(view_);
+    return result;
+  }
+
+  void Step(MemgestId id, protocol::MemgestState from, protocol::MemgestState to) {
+    if (catalogue_.Apply(cluster::SetStateCommand({}, id, from, to)).changed) {
+      view_ = catalogue_.NextView(view_);
+    }
+  }
+
+  Mutex mutex_;
+  cluster::View view_;
+  cluster::Catalogue catalogue_;
+};
+
+}  // namespace ring::testing
+
+#endif  // RING_TESTS_API_ADMIN_FAKE_PORT_H_

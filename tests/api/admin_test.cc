@@ -1,0 +1,370 @@
+// The admin service and its client over a port in memory, through real gRPC on loopback.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "api/admin.grpc.pb.h"
+#include "api/admin/admin_client.h"
+#include "api/admin/admin_service.h"
+#include "api/admin/convert.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/api/admin_fake_port.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::admin {
+namespace {
+
+using ::ring::testing::FakeAdminPort;
+using ::ring::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+protocol::MemgestDescriptor Srs(std::string name, int k, int m) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = std::move(name);
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.k = static_cast<std::uint8_t>(k);
+  memgest.m = static_cast<std::uint8_t>(m);
+  return memgest;
+}
+
+class AdminTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = StartAdminServer("127.0.0.1:0", &port_);
+    ASSERT_OK(server.status());
+    server_ = *std::move(server);
+    address_ = absl::StrCat("127.0.0.1:", server_->port());
+    auto client = AdminClient::Create({.addresses = {address_}, .deadline = absl::Seconds(20)});
+    ASSERT_OK(client.status());
+    client_ = *std::move(client);
+    channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+    stub_ = v1::Admin::NewStub(channel_);
+  }
+
+  v1::CreateMemgestRequest ValidCreate() {
+    v1::CreateMemgestRequest request;
+    request.mutable_request_id()->set_client("test");
+    request.mutable_request_id()->set_seq(1);
+    request.mutable_spec()->set_name("cold");
+    request.mutable_spec()->mutable_stretched()->set_data_blocks(2);
+    request.mutable_spec()->mutable_stretched()->set_parity_blocks(1);
+    return request;
+  }
+
+  grpc::Status Create(const v1::CreateMemgestRequest& request) {
+    grpc::ClientContext context;
+    v1::CreateMemgestResponse response;
+    return stub_->CreateMemgest(&context, request, &response);
+  }
+
+  // The creation is refused before the port is asked.
+  void ExpectRefused(const v1::CreateMemgestRequest& request, const std::string& text) {
+    const grpc::Status status = Create(request);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << request.DebugString();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+    EXPECT_TRUE(port_.requests.empty());
+  }
+
+  // A call with bytes of the caller's choice.
+  grpc::Status CallRaw(const std::string& method, const std::string& bytes) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&response, &status, this);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    return status;
+  }
+
+  FakeAdminPort port_;
+  std::unique_ptr<AdminServer> server_;
+  std::string address_;
+  std::unique_ptr<AdminClient> client_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Admin::Stub> stub_;
+};
+
+TEST_F(AdminTest, CreatesShowsListsAndDeletesAMemgest) {
+  ASSERT_OK_AND_ASSIGN(const auto created, client_->CreateMemgest(Srs("cold", 2, 1)));
+  EXPECT_EQ(created.id, MemgestId(8));
+  EXPECT_EQ(created.state, protocol::MemgestState::kActive);
+  EXPECT_EQ(created.SchemeName(), "SRS(2,1)");
+  EXPECT_THAT(client_->GetMemgestDescriptor("cold"), ::ring::testing::IsOkAndHolds(created));
+  ASSERT_OK_AND_ASSIGN(const auto listed, client_->ListMemgests(false));
+  EXPECT_EQ(listed.size(), 8u);
+  ASSERT_OK(client_->DeleteMemgest("cold", false));
+  EXPECT_THAT(client_->GetMemgestDescriptor("cold"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(client_->ListMemgests(false)->size(), 7u);
+  EXPECT_EQ(client_->ListMemgests(true)->size(), 8u);
+}
+
+TEST_F(AdminTest, AnEmptyNameIsMadeFromTheScheme) {
+  EXPECT_THAT(client_->CreateMemgest(Srs("", 3, 2)),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("SRS32")));
+  protocol::MemgestDescriptor all;
+  all.r = 5;
+  all.commit = protocol::CommitRule::kAll;
+  EXPECT_EQ(client_->CreateMemgest(all)->name, "REP5-ALL");
+}
+
+TEST_F(AdminTest, ThePortsStatusesPassUnchanged) {
+  EXPECT_THAT(client_->CreateMemgest(Srs("SRS32", 2, 1)),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("name=SRS32")));
+  EXPECT_THAT(client_->DeleteMemgest("REP3", false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
+  EXPECT_THAT(client_->DeleteMemgest("none", false), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_->SetDefaultMemgest("none"), StatusIs(absl::StatusCode::kNotFound));
+  port_.not_empty = "REP2";
+  EXPECT_THAT(client_->DeleteMemgest("REP2", false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not empty")));
+  EXPECT_OK(client_->DeleteMemgest("REP2", true));
+}
+
+TEST_F(AdminTest, G10TheDefaultCanBeChangedAndThenDeleted) {
+  ASSERT_OK(client_->SetDefaultMemgest("SRS32"));
+  EXPECT_EQ(client_->GetClusterView()->default_memgest, port_.GetView()->default_memgest);
+  EXPECT_OK(client_->DeleteMemgest("REP3", false));
+}
+
+TEST_F(AdminTest, X6ALostAnswerIsAskedForAgainWithTheSameRequestId) {
+  port_.fail_after = {absl::UnavailableError("lost"), absl::DeadlineExceededError("lost")};
+  ASSERT_OK_AND_ASSIGN(const auto created, client_->CreateMemgest(Srs("cold", 2, 1)));
+  EXPECT_EQ(created.id, MemgestId(8));
+  ASSERT_EQ(port_.requests.size(), 3u);
+  for (const auto& id : port_.requests) {
+    EXPECT_EQ(id.client, port_.requests[0].client);
+    EXPECT_EQ(id.seq, port_.requests[0].seq);
+  }
+  EXPECT_EQ(client_->ListMemgests(true)->size(), 8u);
+  ASSERT_OK(client_->DeleteMemgest("cold", false));
+  EXPECT_NE(port_.requests.back().seq, port_.requests.front().seq);
+}
+
+TEST_F(AdminTest, ARefusalIsNotSentAgain) {
+  port_.fail_next = {absl::InternalError("no"), absl::ResourceExhaustedError("full")};
+  EXPECT_THAT(client_->SetDefaultMemgest("SRS32"), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(client_->SetDefaultMemgest("SRS32"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(port_.requests.size(), 2u);
+}
+
+TEST_F(AdminTest, TheNextAddressAnswersWhenTheFirstIsDown) {
+  ASSERT_OK_AND_ASSIGN(const auto client,
+                       AdminClient::Create({.addresses = {"127.0.0.1:1", address_}}));
+  EXPECT_OK(client->GetClusterView().status());
+  EXPECT_OK(client->Scrub([](const auto&) { return true; }).status());
+}
+
+TEST_F(AdminTest, NoAnswerNamesTheAddressesAndTheDeadline) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto client,
+      AdminClient::Create({.addresses = {"127.0.0.1:1"}, .deadline = absl::Milliseconds(100)}));
+  const absl::Status status = client->GetClusterView().status();
+  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("100ms")));
+  EXPECT_THAT(AdminClient::Create({}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(AdminClient::Create({.addresses = {"host"}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("HOST:PORT")));
+}
+
+TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
+  EXPECT_THAT(client_->GetClusterView(), ::ring::testing::IsOkAndHolds(*port_.GetView()));
+  port_.stats.memgests = {{MemgestId(2), 1, 2, 3, 4, 5}};
+  node::NodeStats node;
+  node.node = NodeId(3);
+  node.resident_bytes = 1;
+  node.gets = 2;
+  node.puts = 3;
+  node.deletes = 4;
+  node.moves = 5;
+  node.refusals = 6;
+  node.clients = 7;
+  node.log_entries_appended = 8;
+  node.log_entries_folded = 9;
+  node.log_bytes = 10;
+  node.wakeups = 11;
+  node.transports = {"tcp", "shm", ""};
+  port_.stats.nodes = {node};
+  ASSERT_OK_AND_ASSIGN(const node::ClusterStats stats, client_->GetStats());
+  ASSERT_EQ(stats.memgests.size(), 1u);
+  EXPECT_EQ(stats.memgests[0].id, MemgestId(2));
+  EXPECT_EQ(stats.memgests[0].keys + stats.memgests[0].versions * 10 +
+                stats.memgests[0].logical_bytes * 100 + stats.memgests[0].heap_bytes * 1000 +
+                stats.memgests[0].resident_bytes * 10000,
+            54321u);
+  ASSERT_EQ(stats.nodes.size(), 1u);
+  const node::NodeStats& n = stats.nodes[0];
+  EXPECT_EQ(n.node, NodeId(3));
+  EXPECT_THAT((std::vector<std::uint64_t>{n.resident_bytes, n.gets, n.puts, n.deletes, n.moves,
+                                          n.refusals, n.clients, n.log_entries_appended,
+                                          n.log_entries_folded, n.log_bytes, n.wakeups}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(n.transports, ElementsAre("tcp", "shm", ""));
+}
+
+TEST_F(AdminTest, AScrubTellsItsProgressAndThenItsReport) {
+  std::uint64_t calls = 0;
+  ASSERT_OK_AND_ASSIGN(const node::ScrubReport report,
+                       client_->Scrub([&](const node::ScrubProgress& progress) {
+                         EXPECT_EQ(progress.checked, calls++);
+                         EXPECT_EQ(progress.total, 10u);
+                         return true;
+                       }));
+  EXPECT_EQ(calls, 10u);
+  EXPECT_EQ(report.values_checked, 7u);
+  EXPECT_EQ(report.replicas_checked, 14u);
+  EXPECT_EQ(report.rows_checked, 3u);
+  EXPECT_EQ(report.mismatches, 1u);
+  EXPECT_THAT(report.details, ElementsAre("key=a: replica 1 differs"));
+}
+
+TEST_F(AdminTest, OneScrubAtATimeAndItsCallerCanStopIt) {
+  port_.endless_scrub = true;
+  bool refused = false;
+  EXPECT_THAT(client_->Scrub([&](const node::ScrubProgress&) {
+    EXPECT_THAT(client_->Scrub([](const auto&) { return true; }),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    refused = true;
+    return false;
+  }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(refused);
+}
+
+TEST_F(AdminTest, ShutdownEndsAnEndlessScrub) {
+  port_.endless_scrub = true;
+  std::thread stopper;
+  const auto report = client_->Scrub([&](const node::ScrubProgress&) {
+    if (!stopper.joinable()) stopper = std::thread([&] { server_->Shutdown(); });
+    return true;
+  });
+  stopper.join();
+  EXPECT_FALSE(report.ok());
+}
+
+TEST_F(AdminTest, RefusesFieldsBeforeThePortIsAsked) {
+  auto request = ValidCreate();
+  request.clear_request_id();
+  ExpectRefused(request, "request_id is missing");
+  request = ValidCreate();
+  request.mutable_request_id()->set_seq(0);
+  ExpectRefused(request, "request_id.seq=0");
+  request = ValidCreate();
+  request.mutable_request_id()->clear_client();
+  ExpectRefused(request, "request_id.client has size=0");
+  request.mutable_request_id()->set_client(std::string(65, 'c'));
+  ExpectRefused(request, "request_id.client has size=65");
+  request = ValidCreate();
+  request.mutable_spec()->clear_scheme();
+  ExpectRefused(request, "spec.scheme is missing");
+  request.clear_spec();
+  ExpectRefused(request, "spec.scheme is missing");
+  request = ValidCreate();
+  request.mutable_spec()->set_commit(static_cast<v1::CommitRule>(9));
+  ExpectRefused(request, "spec.commit=9");
+  request = ValidCreate();
+  request.mutable_spec()->set_name(std::string(64, 'n'));
+  ExpectRefused(request, "spec.name has size=64");
+  request.mutable_spec()->set_name("no good");
+  ExpectRefused(request, "name");
+}
+
+TEST_F(AdminTest, RefusesImpossibleDescriptorsBeforeThePortIsAsked) {
+  for (const std::uint32_t k : {0u, 1u, 4u, 255u, 256u, 258u, 0xffffffffu}) {
+    auto request = ValidCreate();
+    request.mutable_spec()->mutable_stretched()->set_data_blocks(k);
+    ExpectRefused(request, absl::StrCat("=", k));
+  }
+  for (const std::uint32_t m : {0u, 3u, 257u}) {
+    auto request = ValidCreate();
+    request.mutable_spec()->mutable_stretched()->set_parity_blocks(m);
+    ExpectRefused(request, absl::StrCat("=", m));
+  }
+  for (const std::uint32_t r : {0u, 6u, 259u}) {
+    auto request = ValidCreate();
+    request.mutable_spec()->mutable_replicated()->set_copies(r);
+    ExpectRefused(request, absl::StrCat("=", r));
+  }
+  for (const std::uint32_t size : {1u, 5000u, 2048u, 4u << 20}) {
+    auto request = ValidCreate();
+    request.mutable_spec()->set_block_size(size);
+    ExpectRefused(request, absl::StrCat("block_size=", size));
+  }
+}
+
+TEST_F(AdminTest, RefusesMalformedAndHugeMessages) {
+  const std::string method = "/ring.admin.v1.Admin/CreateMemgest";
+  EXPECT_FALSE(CallRaw(method, "\x0a\xff\xff\xff\xff\x0f").ok());
+  EXPECT_FALSE(CallRaw(method, std::string(1000, '\xff')).ok());
+  // A repeated unknown field, as large as a message may be and larger.
+  std::string repeated;
+  while (repeated.size() < kAdminMessageSizeMax - 8) repeated += "\xfa\x01\x01x";
+  EXPECT_EQ(CallRaw(method, repeated).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  while (repeated.size() < 4 * kAdminMessageSizeMax) repeated += "\xfa\x01\x01x";
+  EXPECT_EQ(CallRaw(method, repeated).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // Groups nested deeper than any honest message.
+  EXPECT_FALSE(CallRaw(method, std::string(kAdminMessageSizeMax / 2, '\x0b')).ok());
+  EXPECT_EQ(CallRaw("/ring.admin.v1.Admin/Bogus", "").error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_TRUE(port_.requests.empty());
+  EXPECT_OK(client_->GetClusterView().status());
+}
+
+TEST_F(AdminTest, X2AnotherChangeWithAUsedRequestIdIsRefused) {
+  auto request = ValidCreate();
+  EXPECT_TRUE(Create(request).ok());
+  EXPECT_TRUE(Create(request).ok());
+  request.mutable_spec()->set_name("other");
+  EXPECT_EQ(Create(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(client_->ListMemgests(true)->size(), 8u);
+}
+
+TEST_F(AdminTest, AnExpiredDeadlineChangesNothing) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() - std::chrono::seconds(1));
+  v1::CreateMemgestResponse response;
+  EXPECT_EQ(stub_->CreateMemgest(&context, ValidCreate(), &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(port_.requests.empty());
+}
+
+TEST_F(AdminTest, HealthAndReflectionAnswer) {
+  // HealthCheckResponse{status: SERVING} and a reflection stream that accepts a call.
+  EXPECT_TRUE(CallRaw("/grpc.health.v1.Health/Check", "").ok());
+  EXPECT_EQ(CallRaw("/grpc.health.v1.Health/Check", "\x0a\x05zilch").error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(
+      CallRaw("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "").error_code(),
+      grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(AdminTest, ATakenOrImpossibleAddressIsAnError) {
+  FakeAdminPort other;
+  EXPECT_THAT(StartAdminServer(address_, &other),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(address_)));
+  EXPECT_THAT(StartAdminServer("nowhere", &other), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(StartAdminServer("192.0.2.1:1", &other), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(AdminTest, ShutdownIsIdempotentAndFreesTheAddress) {
+  server_->Shutdown();
+  server_->Shutdown();
+  FakeAdminPort other;
+  EXPECT_OK(StartAdminServer(address_, &other).status());
+}
+
+}  // namespace
+}  // namespace ring::admin

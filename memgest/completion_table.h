@@ -55,9 +55,8 @@ class CompletionTable {
     kInFlight = 1,  // appended and not yet committed: attach
     kDone = 2,      // *record has the answer
     kReused = 3,    // same seq, another payload
-    kStale =
-        4,  // below the client's first incomplete seq: drop it, though its record may still be there (X3)
-    kTooMany = 5,  // more than 1,024 outstanding (X4)
+    kStale = 4,     // below the client's first incomplete seq: drop it, done or not (X3)
+    kTooMany = 5,   // more than 1,024 outstanding (X4)
   };
   // Looks a request up; also moves the client's first incomplete seq up (which collects records).
   // *record is set with kInFlight, kDone and kReused.

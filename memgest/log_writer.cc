@@ -316,4 +316,12 @@ void LogWriter::ShareCommit() {
   commits_since_share_ = 0;
 }
 
+void LogWriter::RingDoorbell() {
+  if (broken_ || RequestsOutstanding() >= options_.send_depth) return;
+  rdma::WorkRequest request;
+  request.wr_id = wr_id_base_ | kControlBit | flushed_order_;
+  request.opcode = rdma::Opcode::kSend;
+  if (options_.qp->PostSend(request).ok()) ++request_total_;
+}
+
 }  // namespace ring::memgest

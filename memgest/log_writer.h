@@ -111,6 +111,8 @@ class LogWriter {
   // drained, 64 entries went by, or less than a quarter of the ring is free. Call once a turn,
   // after Flush: nothing is told while entries are staged.
   void ShareCommit();
+  // An empty SEND: wakes a member that sleeps (QueuePair::PeerSleeping) while entries wait for it.
+  void RingDoorbell();
 
   std::uint64_t acked_order() const { return acked_order_; }
   std::uint64_t position() const { return position_; }

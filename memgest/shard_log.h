@@ -94,7 +94,8 @@ class ShardLog {
   }
   std::uint64_t commit_front() const { return commit_front_; }
   std::uint64_t next_order() const { return next_order_; }
-  bool idle() const { return commit_front_ == next_order_; }
+  // Everything appended is committed, acknowledged by all members, and the members were told.
+  bool quiet() const { return release_front_ == next_order_; }
   Epoch epoch() const { return epoch_; }
   // The pending entry that made this line, newest first; null if it is committed and gone.
   Pending* FindByLine(std::uint32_t line);

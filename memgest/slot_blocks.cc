@@ -161,10 +161,10 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
       ++end;
     } while (end % chunk_blocks != 0);
     if (end - block >= run_min) {
-      for (; block < end && plan->size() < count; ++block) plan->push_back(block);
+      for (std::uint32_t b = block; b < end && plan->size() < count; ++b) plan->push_back(b);
     }
-    end = std::max(end, block + 1);
-    block = std::min(pooled_.Next(end), idle_.Next(end));
+    const std::uint32_t next = std::max(end, block + 1);
+    block = std::min(pooled_.Next(next), idle_.Next(next));
   }
   return static_cast<std::uint32_t>(plan->size());
 }

@@ -1,0 +1,157 @@
+#include "memgest/completion_table.h"
+
+#include <algorithm>
+#include <map>
+
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "tests/support/random_seed.h"
+
+namespace ring::memgest {
+namespace {
+
+using Check = CompletionTable::Check;
+constexpr ClientId kClient{1, 2};
+constexpr MemgestId kMemgest{7};
+
+Version VersionOf(std::uint64_t counter) { return Version(Epoch(1), counter); }
+
+class CompletionTableTest : public ::testing::Test {
+ protected:
+  Check Lookup(std::uint64_t seq, std::uint64_t first, std::uint32_t crc = 99) {
+    return CompletionTable::Lookup(client_, seq, first, crc, &record_);
+  }
+  void Finish(std::uint64_t seq, std::uint64_t first, std::uint32_t crc = 99) {
+    CompletionTable::Finish(client_, seq, first, crc, kMemgest, 2, VersionOf(seq));
+  }
+  CompletionTable table_;
+  CompletionTable::Client* client_ = table_.FindOrAdd(kClient);
+  CompletionRecord record_;
+};
+
+TEST_F(CompletionTableTest, X1ADuplicateOfADoneRequestGetsItsAnswer) {
+  EXPECT_EQ(Lookup(5, 5), Check::kNew);
+  CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
+  Finish(5, 5);
+  EXPECT_EQ(Lookup(5, 5), Check::kDone);
+  EXPECT_EQ(record_.version, VersionOf(5).bits());
+  EXPECT_EQ(record_.code, 2);
+  EXPECT_EQ(record_.memgest, 7);
+}
+
+TEST_F(CompletionTableTest, X2ADuplicateInFlightAttaches) {
+  CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
+  EXPECT_EQ(Lookup(5, 5), Check::kInFlight);
+  EXPECT_EQ(record_.version, VersionOf(5).bits());
+}
+
+TEST_F(CompletionTableTest, X2AReusedSeqIsAnError) {
+  CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
+  EXPECT_EQ(Lookup(5, 5, 98), Check::kReused);
+  Finish(5, 5);
+  EXPECT_EQ(Lookup(5, 5, 98), Check::kReused);
+}
+
+TEST_F(CompletionTableTest, X3BelowTheFirstIncompleteIsStaleEvenIfItsRecordWasThere) {
+  Finish(5, 5);
+  EXPECT_EQ(Lookup(6, 6), Check::kNew);
+  EXPECT_EQ(Lookup(5, 5), Check::kStale);  // the window moves up only
+}
+
+TEST_F(CompletionTableTest, X4FirstIncompleteCollectsRecordsAndTheirPlaces) {
+  for (std::uint64_t seq = 1; seq <= 100000; ++seq) {
+    ASSERT_EQ(Lookup(seq, seq > 8 ? seq - 8 : 0), Check::kNew);
+    Finish(seq, seq > 8 ? seq - 8 : 0);
+  }
+  EXPECT_LT(table_.resident_bytes(), 2048u) << "the ring grew for what was collected";
+}
+
+TEST_F(CompletionTableTest, X4TheLimitIs1024Outstanding) {
+  for (std::uint64_t seq = 10; seq < 10 + 1024; ++seq) {
+    ASSERT_EQ(Lookup(seq, 10), Check::kNew);
+    CompletionTable::Begin(client_, seq, 99, kMemgest, VersionOf(seq));
+  }
+  EXPECT_EQ(Lookup(10 + 1024, 10), Check::kTooMany);
+  EXPECT_EQ(Lookup(~std::uint64_t{0}, 10), Check::kTooMany);
+  for (std::uint64_t seq = 10; seq < 10 + 1024; ++seq) {
+    ASSERT_EQ(Lookup(seq, 10), Check::kInFlight);
+    ASSERT_EQ(record_.seq, seq);
+  }
+  EXPECT_EQ(Lookup(10 + 1024, 11), Check::kNew);
+}
+
+TEST_F(CompletionTableTest, X2AMemberHasTheRecordWithoutABegin) {
+  Finish(700, 10);
+  EXPECT_EQ(Lookup(700, 10), Check::kDone);
+  EXPECT_EQ(Lookup(699, 10), Check::kNew);
+}
+
+TEST_F(CompletionTableTest, ACommitBelowTheWindowLeavesNoRecord) {
+  CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
+  EXPECT_EQ(Lookup(30, 30), Check::kNew);
+  Finish(5, 5);
+  EXPECT_EQ(Lookup(30, 0), Check::kNew);
+  EXPECT_EQ(Lookup(5, 0), Check::kStale);
+}
+
+TEST_F(CompletionTableTest, ForgetMakesTheRequestNew) {
+  CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
+  CompletionTable::Forget(client_, 5);
+  CompletionTable::Forget(client_, 6);
+  EXPECT_EQ(Lookup(5, 5), Check::kNew);
+}
+
+TEST_F(CompletionTableTest, X4ExpireDropsTheClient) {
+  Finish(5, 5);
+  EXPECT_EQ(table_.client_count(), 1u);
+  table_.Expire(kClient);
+  table_.Expire(ClientId{9, 9});
+  EXPECT_EQ(table_.client_count(), 0u);
+  EXPECT_EQ(table_.Find(kClient), nullptr);
+}
+
+TEST_F(CompletionTableTest, AgreesWithASlowModel) {
+  SeededRandom random(ring::testing::SeedFor("completions"));
+  std::map<std::uint64_t, CompletionRecord> model;
+  std::uint64_t first = 0;   // of the window
+  std::uint64_t client = 0;  // the client's own first incomplete; older requests come late
+  for (int step = 0; step < 50000; ++step) {
+    if (random.Below(8) == 0) client += random.Below(random.Below(50) == 0 ? 3000 : 40);
+    const std::uint64_t asked = client - std::min<std::uint64_t>(client, random.Below(3));
+    const std::uint64_t seq = asked + random.Below(random.Below(20) == 0 ? 1500 : 300);
+    const auto crc = static_cast<std::uint32_t>(90 + random.Below(2));
+    first = std::max(first, asked);
+    model.erase(model.begin(), model.lower_bound(first));
+    const Check got = Lookup(seq, asked, crc);
+    if (seq < first) {
+      ASSERT_EQ(got, Check::kStale);
+    } else if (seq - first >= 1024) {
+      ASSERT_EQ(got, Check::kTooMany);
+    } else if (model.count(seq) == 0) {
+      ASSERT_EQ(got, Check::kNew);
+      CompletionTable::Begin(client_, seq, crc, kMemgest, VersionOf(seq));
+      model[seq] = {.seq = seq, .request_crc = crc, .state = 1};
+    } else if (model[seq].request_crc != crc) {
+      ASSERT_EQ(got, Check::kReused);
+    } else if (model[seq].state == 2) {
+      ASSERT_EQ(got, Check::kDone);
+    } else {
+      ASSERT_EQ(got, Check::kInFlight);
+      Finish(seq, first, crc);
+      model[seq].state = 2;
+    }
+  }
+  model.erase(model.begin(), model.lower_bound(first));
+  std::size_t seen = 0;
+  table_.ForEach(
+      [&](const ClientId& id, std::uint64_t first_incomplete, const CompletionRecord& r) {
+        EXPECT_EQ(id, kClient);
+        EXPECT_EQ(first_incomplete, first);
+        EXPECT_EQ(model.count(r.seq), 1u);
+        ++seen;
+      });
+  EXPECT_EQ(seen, model.size());
+}
+
+}  // namespace
+}  // namespace ring::memgest

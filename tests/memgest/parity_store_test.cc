@@ -1,0 +1,130 @@
+#include "memgest/parity_store.h"
+
+#include <cstring>
+#include <vector>
+
+#include "ec_offload/kernels.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "srs/codec.h"
+#include "tests/memgest/twin_device.h"
+#include "tests/support/random_seed.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::memgest {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::ElementsAre;
+constexpr std::uint32_t kBlock = 4096;
+constexpr std::uint32_t kBlockCells = kBlock / 64;
+
+protocol::MemgestDescriptor Descriptor(int k, int m) {
+  protocol::MemgestDescriptor descriptor;
+  descriptor.id = MemgestId(6);
+  descriptor.scheme = protocol::Scheme::kStretchedReedSolomon;
+  descriptor.k = static_cast<std::uint8_t>(k);
+  descriptor.m = static_cast<std::uint8_t>(m);
+  descriptor.block_size = kBlock;
+  return descriptor;
+}
+
+TEST(ParityStore, S1ParityIsTheEncodeOfWhatWasApplied) {
+  struct Shape {
+    int k, m, s;
+  };
+  for (const Shape shape : {Shape{2, 1, 3}, Shape{2, 2, 3}, Shape{3, 2, 3}, Shape{4, 3, 6}}) {
+    SeededRandom random(ring::testing::SeedFor("parity"));
+    const auto descriptor = Descriptor(shape.k, shape.m);
+    srs::SrsParameters parameters;
+    parameters.k = static_cast<std::uint32_t>(shape.k);
+    parameters.m = static_cast<std::uint32_t>(shape.m);
+    parameters.s = static_cast<std::uint32_t>(shape.s);
+    parameters.block_size = kBlock;
+    auto codec = srs::Codec::Create(parameters);
+    ASSERT_OK(codec.status());
+    const srs::Layout& layout = (*codec)->layout();
+    constexpr std::uint32_t kExtents = 3;
+    const std::size_t heap = kExtents * layout.extent_size();
+    std::vector<std::vector<std::byte>> data(static_cast<std::size_t>(shape.s),
+                                             std::vector<std::byte>(heap));
+    TwinDevice device;
+    const int parity_index = shape.m - 1;
+    ParityStore store(&device, descriptor, shape.s, parity_index);
+    for (std::uint64_t index = 1; index <= 2000; ++index) {
+      const auto shard = static_cast<std::uint16_t>(random.Below(parameters.s));
+      const auto block = static_cast<std::uint32_t>(random.Below(heap / kBlock));
+      const auto cell = static_cast<std::uint32_t>(random.Below(kBlockCells));
+      const auto length = static_cast<std::uint32_t>(1 + random.Below(kBlock - cell * 64));
+      const std::uint64_t offset = std::uint64_t{block} * kBlock + cell * 64;
+      // S3: the delta is against the bytes that are there, whatever they are.
+      std::vector<std::byte> delta(length);
+      std::byte* old_bytes = data[shard].data() + offset;
+      for (std::byte& byte : delta) byte = static_cast<std::byte>(random.Next64());
+      for (std::uint32_t i = 0; i < length; ++i) old_bytes[i] ^= delta[i];
+      const std::uint32_t column = layout.Locate(shard, offset).column;
+      const auto factor = (*codec)->coefficient(static_cast<std::uint32_t>(parity_index), column);
+      ec_offload::Multiply(delta.data(), delta.data(), factor, length);
+      ASSERT_OK(store.Apply(ShardId(shard), static_cast<std::uint32_t>(offset / 64), delta.data(),
+                            length, index));
+    }
+    for (std::uint32_t extent = 0; extent < kExtents; ++extent) {
+      for (std::uint32_t row = 0; row < layout.row_count(); ++row) {
+        std::vector<std::byte> expected(kBlock);
+        for (std::uint32_t column = 0; column < parameters.k; ++column) {
+          const srs::DataBlock at = layout.BlockOf(extent, row, column);
+          (*codec)->AddContribution(expected.data(), static_cast<std::uint32_t>(parity_index),
+                                    data[at.shard].data() + at.offset, column, kBlock);
+        }
+        const ParityStore::Row got = store.ReadRow(extent, row);
+        ASSERT_NE(got.bytes, nullptr);
+        ASSERT_EQ(std::memcmp(got.bytes, expected.data(), kBlock), 0);
+      }
+    }
+    EXPECT_EQ(store.extent_count(), kExtents);
+  }
+}
+
+TEST(ParityStore, S2ARowTellsTheLastIndexThatTouchedEachColumn) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);  // l = 6: rows {0,3},{1,4},{2,5}
+  std::byte delta[64] = {};
+  EXPECT_EQ(store.ReadRow(0, 0).bytes, nullptr);
+  EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(0, 0));
+  ASSERT_OK(store.Apply(ShardId(0), 0, delta, 64, 11));                // t = 0: row 0, column 0
+  ASSERT_OK(store.Apply(ShardId(1), kBlockCells, delta, 64, 5));       // t = 3: row 0, column 1
+  ASSERT_OK(store.Apply(ShardId(0), kBlockCells + 1, delta, 64, 12));  // t = 1: row 1, column 0
+  EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(11, 5));
+  EXPECT_THAT(store.ReadRow(0, 1).last_touch, ElementsAre(12, 0));
+  EXPECT_THAT(store.ReadRow(0, 2).last_touch, ElementsAre(0, 0));
+  EXPECT_THAT(store.ReadRow(1, 0).last_touch, ElementsAre(0, 0));
+}
+
+TEST(ParityStore, RefusesARangeThatCrossesABlock) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);
+  std::vector<std::byte> delta(kBlock + 64);
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(store.Apply(ShardId(0), 1, delta.data(), kBlock, 1), StatusIs(kInvalid));
+  EXPECT_THAT(store.Apply(ShardId(0), 0, delta.data(), kBlock + 1, 1), StatusIs(kInvalid));
+  EXPECT_THAT(store.Apply(ShardId(3), 0, delta.data(), 64, 1), StatusIs(kInvalid));
+  EXPECT_OK(store.Apply(ShardId(0), 0, delta.data(), kBlock, 1));
+  // A stripe has s/k times as many parity rows as blocks of a shard: the parity ends first.
+  EXPECT_THAT(store.Apply(ShardId(0), 0xffffffff, delta.data(), 64, 2), StatusIs(kInvalid));
+  EXPECT_OK(store.Apply(ShardId(0), 0xa0000000, delta.data(), 64, 2));
+}
+
+TEST(ParityStore, WithoutMemoryNothingIsFolded) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);
+  device.fail_from = 0;
+  std::byte delta[64] = {};
+  EXPECT_THAT(store.Apply(ShardId(0), 0, delta, 64, 1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(0, 0));
+  EXPECT_EQ(store.extent_count(), 0u);
+}
+
+}  // namespace
+}  // namespace ring::memgest

@@ -12,12 +12,14 @@ constexpr std::uint64_t kCollectIdleNs =
 
 void ShardCoordinator::QueueCollection(std::uint32_t line, std::uint32_t upper) {
   lines_.line(line).flags |= memgest::kCollecting;
+  ++collection_count_;
   MemgestOf(line).to_collect().push_back({{lines_.line(line).version, line, 0}, upper});
 }
 
 // The version stays in the key's chain until now, so that a tombstone above it knows that it is still there (G5).
 void ShardCoordinator::OnCollected(const memgest::Collection& collection) {
   const std::uint32_t line = collection.item.line;
+  --collection_count_;
   RING_CHECK(lines_.line(line).version == collection.item.version) << "line=" << line;
   Unlink(line, collection.upper);
   if (lines_.line(line).pins > 0) {

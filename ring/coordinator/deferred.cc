@@ -62,11 +62,13 @@ void ShardCoordinator::RunReady() {
     Deferred deferred = std::move(deferred_[handle - 1]);
     deferred.request.key = deferred.key;
     deferred.request.value = reinterpret_cast<const std::byte*>(deferred.value.data());
-    if (!Execute(deferred.request)) {
-      DeferUntilNextTurn(deferred.request);
-    }
+    const bool done = Execute(deferred.request);
     Deferred& slot = deferred_[handle - 1];
     slot = std::move(deferred);  // keeps the strings' memory for the next one
+    if (!done) {
+      ready_.push_back(handle);
+      continue;
+    }
     slot.next = free_deferred_;
     free_deferred_ = handle;
     --deferred_count_;

@@ -137,8 +137,8 @@ void LargeWrite::Fetch() {
   const std::uint32_t lkey =
       memgest_.coded() ? scratch_.lkey : memgest_.heap().lkey(piece_.offset_cells);
   state_ = State::kReading;
-  if (!shard_.sink_->ReadFromClient(request_.reply, done_, fetched(), piece_.length, lkey, token_))
-    OnRead(false);
+  const rdma::Sge to = {fetched(), piece_.length, lkey};
+  if (!shard_.sink_->ReadFromClient(request_.reply, done_, to, shard_, token_)) OnRead(false);
 }
 
 void LargeWrite::OnRead(bool ok) {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "memgest/completion_table.h"
 #include "memgest/log_entry.h"
+#include "rdma/fabric.h"
 #include "ring/base/id.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/outcome.h"
@@ -78,10 +79,10 @@ class ReplySink {
   virtual ~ReplySink() = default;
   // shard: whose slot the value lies in; pins and unpins it.
   virtual void Answer(const ReplyTo& to, const Reply& reply, ShardCoordinator& shard) = 0;
-  // Starts a READ of length bytes at `offset` of the client's large buffer into `to`. OnRead(token, ok) follows. False:
-  // the connection is gone.
-  virtual bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, std::byte* to,
-                              std::uint32_t length, std::uint32_t lkey, std::uint64_t token) = 0;
+  // Starts a READ of length bytes at `offset` of the client's large buffer into `to`; then
+  // shard.OnRead(token, ok) follows. False: the connection is gone.
+  virtual bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
+                              ShardCoordinator& shard, std::uint64_t token) = 0;
 };
 
 }  // namespace ring::coordinator

@@ -103,6 +103,11 @@ bool ShardCoordinator::HasWork() const {
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
 }
 
+bool ShardCoordinator::Busy() const {
+  return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
+         !lingering_.empty();
+}
+
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {
   for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
     if (write->token() == token) write->OnRead(ok);

@@ -81,7 +81,14 @@ class ShardCoordinator {
   // Once a turn after the replies: large writes move on by one part, collections get their own entry after 1 ms idle
   // or when space is low, members hear of the commit position.
   void EndTurn(std::uint64_t now_ns);
+  // Something to do without waiting for anybody; something under way at all.
   bool HasWork() const;
+  bool Busy() const;
+  // Runs the request now, or as soon as there is room. `stalled` requests keep a node from taking more.
+  void Submit(const Request& request) {
+    if (!Execute(request)) DeferUntilNextTurn(request);
+  }
+  std::size_t stalled() const { return ready_.size(); }
   // A READ that ReplySink was asked for is done.
   void OnRead(std::uint64_t token, bool ok);
 
@@ -219,6 +226,7 @@ class ShardCoordinator {
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;
   std::uint32_t deferred_count_ = 0;
+  std::uint64_t collection_count_ = 0;  // queued or in flight
   ShardCounters counters_;
 };
 

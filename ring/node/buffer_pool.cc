@@ -1,0 +1,45 @@
+#include "ring/node/buffer_pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+
+namespace ring::node {
+namespace {
+constexpr std::size_t kChunkSize = std::size_t{2} << 20;
+}  // namespace
+
+absl::StatusOr<BufferPool::Buffer> BufferPool::Take(std::uint32_t access) {
+  if (in_use_ >= count_max_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all buffers are in use count=", count_max_, " size=", size_));
+  }
+  bool used_before = true;
+  if (free_.empty()) {
+    const std::size_t chunk = std::max(kChunkSize, size_);
+    RING_ASSIGN_OR_RETURN(std::byte* const memory, device_->Allocate(chunk, false));
+    for (std::size_t at = (chunk / size_) * size_; at >= size_; at -= size_)
+      free_.push_back(memory + at - size_);
+    used_before = false;
+  }
+  Buffer buffer;
+  buffer.address = free_.back();
+  RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, size_, access));
+  free_.pop_back();
+  ++in_use_;
+  if (used_before) std::memset(buffer.address, 0, size_);
+  return buffer;
+}
+
+void BufferPool::GiveBack(Buffer buffer) {
+  if (buffer.address == nullptr) return;
+  buffer.region->Revoke();
+  buffer.region.reset();
+  free_.push_back(buffer.address);
+  --in_use_;
+}
+
+}  // namespace ring::node

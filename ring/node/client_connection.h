@@ -1,0 +1,65 @@
+// ring/node/client_connection.h — what the node knows of one connected client; private to client_port.
+//
+// What:      ClientPort::Connection: the request ring's reading place, the captured answers, the pins of values under way.
+// Shape:     a body is the reply's header but its first word, and the value; a word publishes it.
+// Ownership: owns queue pair and buffers.
+// Threads:   one, the node's.
+// Errors:    none of its own.
+#ifndef RING_NODE_CLIENT_CONNECTION_H_
+#define RING_NODE_CLIENT_CONNECTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ring/node/client_port.h"
+
+namespace ring::node {
+
+inline constexpr std::size_t kCompletionDepth = 4096;
+// wr_id of answers: connection index, then a sequence; of READs: this bit and the handle.
+inline constexpr std::uint64_t kReadBit = std::uint64_t{1} << 63;
+inline constexpr int kIndexShift = 40;
+inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kIndexShift) - 1;
+
+struct ClientPort::Connection {
+  static constexpr std::uint32_t kSendDepth = 1024;
+  static constexpr std::uint32_t kDoorbellCount = 8;
+
+  using Write = ConnectionWrite;
+
+  bool HasRequest() const {
+    if (closing) return false;
+    const auto* const word =
+        reinterpret_cast<const std::uint32_t*>(ring.address + cell * protocol::kCell);
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == stamp;
+  }
+  void NextStamp() {
+    if (++stamp == 0) stamp = 1;
+  }
+
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  std::unique_ptr<rdma::QueuePair> qp;
+  memgest::ClientId id;
+  rdma::RemoteBuffer replies;
+  std::uint32_t slot_count = 0;
+  BufferPool::Buffer ring;
+  BufferPool::Buffer headers;                              // one cell a reply slot
+  std::size_t cell = 0;                                    // of the next request
+  std::uint32_t stamp = 1;                                 // that it will bear
+  bool closing = false;                                    // a malformed request: answer, then end
+  std::vector<memgest::CompletionTable::Client*> records;  // by shard of this node
+
+  std::vector<Write> bodies;  // captured since the last Send
+  std::vector<Write> words;
+  std::vector<Pinned> staged_pins;
+  Fifo<Pinned> pinned;       // values in the device's hands
+  std::uint64_t posted = 0;  // sequence of the last published chain
+  std::uint64_t completed = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CLIENT_CONNECTION_H_

@@ -1,0 +1,276 @@
+#include "ring/node/client_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "ring/node/client_connection.h"
+
+namespace ring::node {
+
+using protocol::Outcome;
+using protocol::ReplyHeader;
+using protocol::RequestWord;
+
+absl::StatusOr<std::unique_ptr<ClientPort>> ClientPort::Create(const ClientPortOptions& options) {
+  std::unique_ptr<ClientPort> port(new ClientPort(options));
+  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(kCompletionDepth));
+  RING_ASSIGN_OR_RETURN(port->doorbells_, options.device->CreateCompletionQueue(kCompletionDepth));
+  return port;
+}
+
+ClientPort::ClientPort(const ClientPortOptions& options)
+    : options_(options),
+      rings_(options.device, protocol::kRequestRingSize, options.client_max),
+      headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max) {
+}
+
+ClientPort::~ClientPort() {
+  while (!active_.empty()) Close(active_.back());
+}
+
+void ClientPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data,
+                                  std::uint32_t view_epoch) {
+  const absl::Status status = TryAccept(request, private_data, view_epoch);
+  if (!status.ok())
+    options_.device->Reject(request,
+                            std::string(status.message()).substr(0, rdma::kPrivateDataSizeMax));
+}
+
+absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view private_data,
+                                   std::uint32_t view_epoch) {
+  RING_ASSIGN_OR_RETURN(const protocol::ClientHello hello,
+                        protocol::DecodeHello<protocol::ClientHello>(private_data));
+  const std::uint64_t needed = std::uint64_t{hello.reply_slot_count} * protocol::kReplySlotSize;
+  if (hello.reply_slot_count == 0 || hello.reply_slot_count > protocol::kReplySlotCountMax ||
+      hello.replies.length < needed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reply slots out of range reply_slot_count=", hello.reply_slot_count,
+                     " length=", hello.replies.length));
+  }
+  if (hello.client_high == 0 && hello.client_low == 0)
+    return absl::InvalidArgumentError("client id is zero");
+  if (client_count_ >= options_.client_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many clients at this node client_max=", options_.client_max,
+                     "; close some and retry"));
+  }
+  auto connection = std::make_unique<Connection>();
+  connection->id = {hello.client_high, hello.client_low};
+  connection->replies = {hello.replies.address, hello.replies.length, hello.replies.rkey};
+  connection->slot_count = hello.reply_slot_count;
+  connection->generation = next_generation_++;
+  connection->records.resize(options_.shard_count);
+  RING_ASSIGN_OR_RETURN(connection->ring, rings_.Take(rdma::kRemoteWrite));
+  absl::StatusOr<BufferPool::Buffer> headers = headers_.Take(rdma::kLocalOnly);
+  if (!headers.ok()) {
+    rings_.GiveBack(std::move(connection->ring));
+    return headers.status();
+  }
+  connection->headers = *std::move(headers);
+
+  protocol::ClientAccept accept;
+  const rdma::RemoteBuffer ring = connection->ring.region->remote();
+  accept.requests = {ring.address, ring.length, ring.rkey, 0};
+  accept.node = options_.node.value();
+  accept.view_epoch = view_epoch;
+  accept.incarnation = options_.incarnation.value();
+  accept.value_size_max = options_.value_size_max;
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
+      options_.device->Accept(request,
+                              {.send_cq = cq_.get(),
+                               .recv_cq = doorbells_.get(),
+                               .send_depth = Connection::kSendDepth,
+                               .recv_depth = Connection::kDoorbellCount},
+                              protocol::EncodeHello(accept));
+  if (!qp.ok()) {
+    rings_.GiveBack(std::move(connection->ring));
+    headers_.GiveBack(std::move(connection->headers));
+    return qp.status();
+  }
+  connection->qp = *std::move(qp);
+  const auto free = std::find(connections_.begin(), connections_.end(), nullptr);
+  const auto index = static_cast<std::uint32_t>(free - connections_.begin());
+  if (free == connections_.end()) connections_.emplace_back();
+  connection->qp->set_context(this);
+  connection->index = index;
+  for (std::uint32_t i = 0; i < Connection::kDoorbellCount; ++i) {
+    connection->qp->PostRecv(index, {})
+        .IgnoreError();  // a lost doorbell receive shows as a disconnect
+  }
+  connections_[index] = std::move(connection);
+  active_.push_back(index);
+  ++client_count_;
+  return absl::OkStatus();
+}
+
+bool ClientPort::Owns(const rdma::QueuePair* qp) const {
+  return qp != nullptr && qp->context() == this;
+}
+
+void ClientPort::OnDisconnected(rdma::QueuePair* qp) {
+  for (const std::uint32_t index : active_) {
+    if (connections_[index]->qp.get() != qp) continue;
+    Close(index);
+    return;
+  }
+}
+
+void ClientPort::Close(std::uint32_t index) {
+  std::unique_ptr<Connection> connection = std::move(connections_[index]);
+  connection->qp
+      .reset();  // its completions are dropped: nothing of it is in the device's hands any more
+  for (; !connection->pinned.empty(); connection->pinned.pop_front()) {
+    connection->pinned.front().shard->Unpin(connection->pinned.front().line);
+  }
+  for (const Pinned& pin : connection->staged_pins) pin.shard->Unpin(pin.line);
+  for (std::uint32_t handle = 1; handle <= reads_.size(); ++handle) {
+    if (reads_[handle - 1].shard != nullptr && reads_[handle - 1].connection == index)
+      FinishRead(handle, false);
+  }
+  rings_.GiveBack(std::move(connection->ring));
+  headers_.GiveBack(std::move(connection->headers));
+  active_.erase(std::find(active_.begin(), active_.end(), index));
+  const auto staged = std::find(staged_.begin(), staged_.end(), index);
+  if (staged != staged_.end()) staged_.erase(staged);
+  --client_count_;
+}
+
+bool ClientPort::Take(Incoming* incoming) {
+  const std::size_t client_count = active_.size();
+  for (std::size_t tried = 0; tried < client_count; ++tried) {
+    if (next_active_ >= client_count) next_active_ = 0;
+    Connection& connection = *connections_[active_[next_active_]];
+    while (connection.HasRequest()) {
+      if (TakeRequest(connection, incoming))
+        return true;  // the same ring again next time: its lines are coming
+    }
+    ++next_active_;
+  }
+  return false;
+}
+
+bool ClientPort::HasRequest() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [this](std::uint32_t index) { return connections_[index]->HasRequest(); });
+}
+
+bool ClientPort::TakeRequest(Connection& connection, Incoming* incoming) {
+  incoming->connection = connection.index;
+  incoming->outcome = protocol::DecodeRequest(connection.ring.address, connection.cell,
+                                              options_.value_size_max, &incoming->view);
+  const RequestWord word = incoming->view.header.word;
+  if (incoming->outcome == Outcome::kOk && word.operation == protocol::Operation::kPad) {
+    connection.cell = 0;
+    connection.NextStamp();
+    return false;
+  }
+  if (incoming->view.header.reply_slot >= connection.slot_count) {
+    incoming->outcome = Outcome::kBadRequest;
+    incoming->view.header.reply_slot = 0;
+  }
+  if (incoming->outcome == Outcome::kBadRequest)
+    connection.closing = true;  // its extent cannot be trusted
+  connection.cell += incoming->view.size_cells;
+  connection.NextStamp();
+  return true;
+}
+
+void ClientPort::Address(const Incoming& incoming, coordinator::Request* request) const {
+  const Connection& connection = *connections_[incoming.connection];
+  const protocol::RequestHeader& header = incoming.view.header;
+  request->client_id = connection.id;
+  request->reply.connection = incoming.connection;
+  request->reply.generation = connection.generation;
+  request->reply.stamp = header.word.stamp;
+  request->reply.slot = header.reply_slot;
+  request->reply.has_buffer = (header.word.flags & protocol::kLargeValue) != 0;
+  request->reply.buffer_address = incoming.view.extension.buffer_address;
+  request->reply.buffer_rkey = incoming.view.extension.buffer_rkey;
+  request->reply.buffer_length = incoming.view.extension.buffer_length;
+}
+
+memgest::CompletionTable::Client* ClientPort::Records(std::uint32_t index, std::size_t shard_index,
+                                                      coordinator::ShardCoordinator& shard) {
+  Connection& connection = *connections_[index];
+  memgest::CompletionTable::Client*& records = connection.records[shard_index];
+  if (records == nullptr) records = shard.completions().FindOrAdd(connection.id);
+  return records;
+}
+
+bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset,
+                                const rdma::Sge& to, coordinator::ShardCoordinator& shard,
+                                std::uint64_t token) {
+  Connection* const connection = Find(from);
+  if (connection == nullptr) return false;
+  if (free_read_ == 0) {
+    reads_.emplace_back();
+    free_read_ = static_cast<std::uint32_t>(reads_.size());
+  }
+  const std::uint32_t handle = free_read_;
+  rdma::WorkRequest request;
+  request.wr_id = kReadBit | handle;
+  request.opcode = rdma::Opcode::kRead;
+  request.signaled = true;
+  request.sges = absl::MakeConstSpan(&to, 1);
+  request.remote_address = from.buffer_address + offset;
+  request.rkey = from.buffer_rkey;
+  if (!connection->qp->PostSend(request).ok()) return false;
+  Read& read = reads_[handle - 1];
+  free_read_ = read.next_free;
+  read = {&shard, token, from.connection, 0};
+  return true;
+}
+
+void ClientPort::FinishRead(std::uint64_t handle, bool ok) {
+  Read& read = reads_[handle - 1];
+  coordinator::ShardCoordinator* const shard = std::exchange(read.shard, nullptr);
+  const std::uint64_t token = read.token;
+  read.next_free = free_read_;
+  free_read_ = static_cast<std::uint32_t>(handle);
+  shard->OnRead(token, ok);
+}
+
+bool ClientPort::PollCompletions() {
+  std::array<rdma::WorkCompletion, 32> completions;
+  bool any = false;
+  for (;;) {
+    const std::size_t count = cq_->Poll(absl::MakeSpan(completions));
+    for (std::size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
+    any |= count > 0;
+    if (count < completions.size()) break;
+  }
+  const std::size_t rung = doorbells_->Poll(absl::MakeSpan(completions));
+  for (std::size_t i = 0; i < rung; ++i) {
+    if (completions[i].status != rdma::WcStatus::kSuccess) continue;
+    completions[i].qp->PostRecv(completions[i].wr_id, {}).IgnoreError();
+  }
+  return any || rung > 0;
+}
+
+void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
+  const bool ok = completion.status == rdma::WcStatus::kSuccess;
+  if ((completion.wr_id & kReadBit) != 0) {
+    FinishRead(completion.wr_id & ~kReadBit, ok);
+    return;
+  }
+  if (!ok) return;  // the disconnect event closes the connection and unpins everything
+  const auto index = static_cast<std::uint32_t>(completion.wr_id >> kIndexShift);
+  const std::uint64_t sequence = completion.wr_id & kSequenceMask;
+  if (index >= connections_.size() || connections_[index] == nullptr) return;
+  Connection& connection = *connections_[index];
+  connection.completed = sequence;
+  while (!connection.pinned.empty() && connection.pinned.front().sequence <= sequence) {
+    connection.pinned.front().shard->Unpin(connection.pinned.front().line);
+    connection.pinned.pop_front();
+  }
+}
+
+void ClientPort::Arm() {
+  cq_->Arm();
+  doorbells_->Arm();
+}
+
+}  // namespace ring::node

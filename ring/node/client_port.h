@@ -1,0 +1,148 @@
+// ring/node/client_port.h — the clients' door: takes requests from their rings, WRITEs replies into their slots.
+//
+// What:      ClientPort accepts client connections, finds stamped requests in their rings (Gather), and implements
+//            ReplySink: Answer captures header and value into a chain per connection, Send posts bodies, asks the
+//            fence once, then posts the words that publish them (V7).
+// Shape:     one request ring (64 KiB) and one queue pair per client; a reply slot has at most one answer under way.
+// Ownership: owns connections, rings and reply headers. Values are sent from their slots, pinned until the completion
+//            (V6).
+// Threads:   one, the node's.
+// Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted ends the connection.
+//            Over client_max connections: refused with a reason.
+// Cost:      idle: one load per client. Per request no allocation, two work requests for the answer.
+// Source:    architecture "The path of a put"; protocol rules V6, V7, X3.
+#ifndef RING_NODE_CLIENT_PORT_H_
+#define RING_NODE_CLIENT_PORT_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "ring/base/fifo.h"
+#include "ring/coordinator/request.h"
+#include "ring/coordinator/shard.h"
+#include "ring/node/buffer_pool.h"
+#include "ring/protocol/client_frame.h"
+#include "ring/protocol/hello.h"
+
+namespace ring::node {
+
+// A request taken from a ring, before it is routed.
+struct Incoming {
+  protocol::RequestView view;
+  protocol::Outcome outcome = protocol::Outcome::kOk;
+  std::uint32_t connection = 0;
+};
+
+struct ClientPortOptions {
+  rdma::Device* device = nullptr;
+  std::uint32_t client_max = 1024;
+  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
+  NodeId node;
+  Incarnation incarnation;
+  std::size_t shard_count =
+      0;  // shards of this node: completion-record handles are kept per connection and shard
+};
+
+class ClientPort final : public coordinator::ReplySink {
+ public:
+  static absl::StatusOr<std::unique_ptr<ClientPort>> Create(const ClientPortOptions& options);
+  ~ClientPort() override;
+
+  void OnConnectRequest(std::uint64_t request, absl::string_view private_data,
+                        std::uint32_t view_epoch);
+  void OnDisconnected(rdma::QueuePair* qp);
+  bool Owns(const rdma::QueuePair* qp) const;
+
+  // Takes the next request of any ring, each in its order; rings take turns. False: there is none.
+  bool Take(Incoming* incoming);
+  bool HasRequest() const;
+  // Completes request with what the connection knows: client id, reply place.
+  void Address(const Incoming& incoming, coordinator::Request* request) const;
+  // The client's completion records in a shard of this node; looked up once per connection and shard.
+  memgest::CompletionTable::Client* Records(std::uint32_t connection, std::size_t shard_index,
+                                            coordinator::ShardCoordinator& shard);
+
+  void Answer(const coordinator::ReplyTo& to, const coordinator::Reply& reply,
+              coordinator::ShardCoordinator& shard) override;
+  bool ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
+                      coordinator::ShardCoordinator& shard, std::uint64_t token) override;
+
+  // Answers without a shard: refusals by the node, and the view. owner: who owns the key instead.
+  void AnswerBare(const coordinator::ReplyTo& to, protocol::Outcome outcome, NodeId owner,
+                  absl::string_view value = "");
+
+  // Posts all captured answers: bodies, then fence(), then the words. Not fenced in: nothing is published (V7).
+  void Send(absl::FunctionRef<bool()> fence);
+  // Polls completions: unpins, finishes READs. Gives whether there were any.
+  bool PollCompletions();
+
+  void set_view_epoch(std::uint32_t epoch) { view_epoch_ = epoch; }
+  // Armed before the node sleeps: doorbells of clients, and completions.
+  void Arm();
+  std::size_t client_count() const { return client_count_; }
+
+ private:
+  struct Connection;
+  struct Pinned {
+    std::uint64_t sequence = 0;
+    coordinator::ShardCoordinator* shard = nullptr;
+    std::uint32_t line = memgest::kNoLine;
+  };
+  struct Read {
+    coordinator::ShardCoordinator* shard = nullptr;
+    std::uint64_t token = 0;
+    std::uint32_t connection = 0;
+    std::uint32_t next_free = 0;
+  };
+
+  // A WRITE of an answer, until it is posted.
+  struct ConnectionWrite {
+    rdma::Sge sges[2];
+    std::uint32_t sge_count = 1;
+    std::uint32_t rkey = 0;
+    std::uint64_t remote_address = 0;
+  };
+
+  explicit ClientPort(const ClientPortOptions& options);
+  Connection* Find(const coordinator::ReplyTo& to);
+  void Close(std::uint32_t index);
+  void StageValue(Connection& connection, const coordinator::ReplyTo& to,
+                  const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
+                  protocol::ReplyHeader* header);
+  void StageHeader(Connection& connection, const coordinator::ReplyTo& to,
+                   const protocol::ReplyHeader& header, const rdma::Sge* value);
+  void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool signal_last);
+  absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
+  void OnCompletion(const rdma::WorkCompletion& completion);
+  bool TakeRequest(Connection& connection, Incoming* incoming);
+  absl::Status TryAccept(std::uint64_t request, absl::string_view private_data,
+                         std::uint32_t view_epoch);
+  void FinishRead(std::uint64_t handle, bool ok);
+
+  ClientPortOptions options_;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  std::unique_ptr<rdma::CompletionQueue> doorbells_;
+  BufferPool rings_;
+  BufferPool headers_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::uint32_t> active_;  // indexes in use
+  std::vector<std::uint32_t> staged_;  // connections with captured answers
+  std::vector<Read> reads_;            // 1-based handles
+  std::uint32_t free_read_ = 0;
+  std::uint32_t next_generation_ = 1;
+  std::size_t next_active_ = 0;
+  std::size_t client_count_ = 0;
+  std::uint32_t view_epoch_ = 0;
+  std::vector<std::uint32_t> ending_;
+  std::string kept_;  // the bytes last kept for sending, and where
+  std::byte* kept_memory_ = nullptr;
+  std::vector<std::unique_ptr<rdma::MemoryRegion>> kept_regions_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CLIENT_PORT_H_

@@ -1,0 +1,224 @@
+// The answering half of ClientPort: capture, fence, publish (V7).
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/base/crc32c.h"
+#include "ring/base/status.h"
+#include "ring/node/client_connection.h"
+#include "ring/node/client_port.h"
+
+namespace ring::node {
+
+using protocol::Outcome;
+using protocol::ReplyHeader;
+
+ClientPort::Connection* ClientPort::Find(const coordinator::ReplyTo& to) {
+  if (to.connection >= connections_.size()) return nullptr;
+  Connection* const connection = connections_[to.connection].get();
+  return connection != nullptr && connection->generation == to.generation ? connection : nullptr;
+}
+
+void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply& reply,
+                        coordinator::ShardCoordinator& shard) {
+  Connection* const connection = Find(to);
+  if (connection == nullptr) return;  // the client is gone; its retry finds the completion record
+  ReplyHeader header;
+  header.word.stamp = to.stamp;
+  header.word.outcome = reply.outcome;
+  header.word.memgest = reply.memgest.value();
+  header.value_length = reply.value_length;
+  header.value_crc = reply.value_crc;
+  header.version = reply.version.bits();
+  header.expiry_ns = reply.expiry_ns;
+  header.view_epoch = view_epoch_;
+  header.owner = options_.node.value();
+  if (reply.value.line == memgest::kNoLine) {
+    StageHeader(*connection, to, header, nullptr);
+  } else {
+    StageValue(*connection, to, reply, shard, &header);
+  }
+}
+
+void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& to,
+                            const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
+                            ReplyHeader* header) {
+  const std::uint32_t number = reply.value.line;
+  const memgest::MetadataLine& line = shard.lines().line(number);
+  const memgest::HeapSpace& heap = shard.FindMemgest(reply.value.memgest)->heap();
+  const bool is_inline = reply.value_length <= protocol::kInlineValueSizeMax;
+  if (!is_inline && (!to.has_buffer || to.buffer_length < reply.value_length)) {
+    header->word.outcome = Outcome::kReplyTooLarge;
+    StageHeader(connection, to, *header, nullptr);
+    return;
+  }
+  shard.Pin(number);  // V6
+  connection.staged_pins.push_back({0, &shard, number});
+  if (is_inline) {
+    const rdma::Sge value = {heap.At(line.offset_cells), reply.value_length,
+                             heap.lkey(line.offset_cells)};
+    StageHeader(connection, to, *header, &value);
+    return;
+  }
+  header->word.flags = protocol::kValueInBuffer;
+  const memgest::Range whole = {line.offset_cells, (reply.value_length + 63) / 64};
+  const absl::Span<const memgest::Range> ranges = (line.flags & memgest::kLarge) != 0
+                                                      ? shard.lines().Ranges(number)
+                                                      : absl::MakeConstSpan(&whole, 1);
+  std::uint32_t done = 0;
+  for (const memgest::Range& range : ranges) {
+    const std::uint32_t size = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(std::uint64_t{range.length_cells} * 64, reply.value_length - done));
+    Connection::Write& write = connection.bodies.emplace_back();
+    write.sges[0] = {heap.At(range.offset_cells), size, heap.lkey(range.offset_cells)};
+    write.remote_address = to.buffer_address + done;
+    write.rkey = to.buffer_rkey;
+    done += size;
+  }
+  StageHeader(connection, to, *header, nullptr);
+}
+
+void ClientPort::StageHeader(Connection& connection, const coordinator::ReplyTo& to,
+                             const ReplyHeader& header, const rdma::Sge* value) {
+  if (connection.words.empty()) staged_.push_back(connection.index);
+  std::byte* const cell = connection.headers.address + std::size_t{to.slot} * protocol::kCell;
+  std::memcpy(cell, &header, sizeof(header));
+  const std::uint32_t lkey = connection.headers.region->lkey();
+  const std::uint64_t slot =
+      connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
+  constexpr std::uint32_t kWord = sizeof(protocol::ReplyWord);
+
+  Connection::Write& body = connection.bodies.emplace_back();
+  body.sges[0] = {cell + kWord, protocol::kCell - kWord, lkey};
+  if (value != nullptr) body.sges[body.sge_count++] = *value;
+  body.remote_address = slot + kWord;
+  body.rkey = connection.replies.rkey;
+
+  Connection::Write& word = connection.words.emplace_back();
+  word.sges[0] = {cell, kWord, lkey};
+  word.remote_address = slot;
+  word.rkey = connection.replies.rkey;
+}
+
+void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, NodeId owner,
+                            absl::string_view value) {
+  Connection* const connection = Find(to);
+  if (connection == nullptr) return;
+  ReplyHeader header;
+  header.word.stamp = to.stamp;
+  header.word.outcome = outcome;
+  header.view_epoch = view_epoch_;
+  header.owner = owner.value();
+  if (value.empty()) {
+    StageHeader(*connection, to, header, nullptr);
+    return;
+  }
+  // Views: rare, so the bytes are copied for as long as the connection lives.
+  header.value_length = static_cast<std::uint32_t>(value.size());
+  header.value_crc = Crc32c(value.data(), value.size());
+  const bool is_inline = value.size() <= protocol::kInlineValueSizeMax;
+  if (!is_inline && (!to.has_buffer || to.buffer_length < value.size())) {
+    header.word.outcome = Outcome::kReplyTooLarge;
+    StageHeader(*connection, to, header, nullptr);
+    return;
+  }
+  absl::StatusOr<rdma::Sge> sge = KeepForSending(value);
+  if (!sge.ok()) {
+    header = ReplyHeader{};
+    header.word.stamp = to.stamp;
+    header.word.outcome = Outcome::kResourceExhausted;
+    StageHeader(*connection, to, header, nullptr);
+    return;
+  }
+  if (is_inline) {
+    StageHeader(*connection, to, header, &*sge);
+    return;
+  }
+  header.word.flags = protocol::kValueInBuffer;
+  Connection::Write& write = connection->bodies.emplace_back();
+  write.sges[0] = *sge;
+  write.remote_address = to.buffer_address;
+  write.rkey = to.buffer_rkey;
+  StageHeader(*connection, to, header, nullptr);
+}
+
+// A view is sent from a copy that is never changed: a new view gets new memory, and views change seldom.
+absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
+  if (kept_memory_ == nullptr || kept_ != bytes) {
+    RING_ASSIGN_OR_RETURN(std::byte* const memory, options_.device->Allocate(bytes.size(), false));
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
+                          options_.device->Register(memory, bytes.size(), rdma::kLocalOnly));
+    std::memcpy(memory, bytes.data(), bytes.size());
+    kept_regions_.push_back(std::move(region));
+    kept_memory_ = memory;
+    kept_ = std::string(bytes);
+  }
+  return rdma::Sge{kept_memory_, static_cast<std::uint32_t>(bytes.size()),
+                   kept_regions_.back()->lkey()};
+}
+
+void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writes,
+                      bool signal_last) {
+  constexpr std::size_t kChainMax = 64;
+  std::array<rdma::WorkRequest, kChainMax> chain;
+  for (std::size_t done = 0; done < writes->size();) {
+    const std::size_t count = std::min(kChainMax, writes->size() - done);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Connection::Write& write = (*writes)[done + i];
+      rdma::WorkRequest& request = chain[i];
+      request = rdma::WorkRequest{};
+      request.opcode = rdma::Opcode::kWrite;
+      request.sges = absl::MakeConstSpan(write.sges, write.sge_count);
+      request.remote_address = write.remote_address;
+      request.rkey = write.rkey;
+      if (i > 0) chain[i - 1].next = &request;
+    }
+    done += count;
+    // Every chain ends signalled, so that the send queue empties; the pins go with the last word.
+    chain[count - 1].signaled = true;
+    chain[count - 1].wr_id =
+        (std::uint64_t{connection.index} << kIndexShift) |
+        (signal_last && done == writes->size() ? connection.posted : connection.completed);
+    if (!connection.qp->PostSend(chain[0]).ok()) {
+      connection.closing = true;
+      break;
+    }
+  }
+  writes->clear();
+}
+
+void ClientPort::Send(absl::FunctionRef<bool()> fence) {
+  if (staged_.empty()) return;
+  for (const std::uint32_t index : staged_) {
+    Connection& connection = *connections_[index];
+    connection.posted = (connection.posted + 1) & kSequenceMask;
+    for (Pinned& pin : connection.staged_pins) {
+      pin.sequence = connection.posted;
+      connection.pinned.push_back(pin);
+    }
+    connection.staged_pins.clear();
+    Post(connection, &connection.bodies, false);  // the values are captured...
+  }
+  const bool fenced_in = fence();  // ...then the role is checked...
+  ending_.clear();
+  for (const std::uint32_t index : staged_) {
+    Connection& connection = *connections_[index];
+    if (!fenced_in) connection.words.clear();
+    Post(connection, &connection.words, true);  // ...and only then anything is said
+    if (connection.closing) {
+      ending_.push_back(index);
+    } else if (connection.qp->PeerSleeping()) {
+      rdma::WorkRequest doorbell;
+      doorbell.opcode = rdma::Opcode::kSend;
+      doorbell.signaled = true;
+      doorbell.wr_id = (std::uint64_t{index} << kIndexShift) | connection.completed;
+      connection.qp->PostSend(doorbell).IgnoreError();
+    }
+  }
+  staged_.clear();
+  for (const std::uint32_t index : ending_) Close(index);
+}
+
+}  // namespace ring::node

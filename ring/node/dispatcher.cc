@@ -1,0 +1,93 @@
+// From a request ring to an operation: route by key, run, answer what is not this node's to answer.
+#include "ring/base/check.h"
+#include "ring/coordinator/key_hash.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+namespace {
+constexpr std::size_t kStalledMax = 64;  // requests waiting for room before no more are taken
+}  // namespace
+
+using protocol::Operation;
+using protocol::Outcome;
+
+std::size_t Node::Gather(absl::Span<BatchItem> items) {
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (shard->active && shard->coordinator()->stalled() > kStalledMax) return 0;
+  }
+  std::size_t count = 0;
+  while (count < items.size() && clients_->Take(&items[count].incoming)) ++count;
+  return count;
+}
+
+void Node::Route(BatchItem* item) {
+  const protocol::RequestHeader& header = item->incoming.view.header;
+  coordinator::Request& request = item->request;
+  request = coordinator::Request{};
+  item->shard = nullptr;
+  clients_->Address(item->incoming, &request);
+  request.operation = header.word.operation;
+  if (item->incoming.outcome != Outcome::kOk || request.operation == Operation::kGetView ||
+      view_ == nullptr)
+    return;
+  request.flags = header.word.flags;
+  request.key = item->incoming.view.key;
+  request.value = item->incoming.view.value;
+  request.value_length = header.value_length;
+  request.value_crc = header.value_crc;
+  request.if_version = Version(header.if_version);
+  request.seq = header.seq;
+  request.incomplete_delta = header.incomplete_delta;
+  request.memgest = (header.word.flags & protocol::kDefaultMemgest) != 0
+                        ? view_->default_memgest
+                        : MemgestId(header.memgest);
+  const cluster::Place place = routing_->OfKey(request.key);
+  item->shard = FindShard(place.group, place.shard);
+  if (item->shard == nullptr || !item->shard->serving()) return;
+  request.hash = coordinator::KeyHash(request.key, hash_seed_);
+  if (request.operation != Operation::kGet && request.operation != Operation::kWhere) {
+    request.request_crc = coordinator::RequestCrc(request);
+  }
+  item->shard->coordinator()->PrefetchBucket(request);
+}
+
+void Node::Prefetch(const BatchItem& item) const {
+  if (item.shard != nullptr && item.shard->serving())
+    item.shard->coordinator()->PrefetchLines(item.request);
+}
+
+void Node::Execute(BatchItem& item) {
+  coordinator::Request& request = item.request;
+  if (item.incoming.outcome != Outcome::kOk) {
+    ++counters_.bad_requests;
+    clients_->AnswerBare(request.reply, item.incoming.outcome, options_.id);
+    return;
+  }
+  if (view_ == nullptr) {
+    clients_->AnswerBare(request.reply, Outcome::kUnavailable, options_.id);
+    return;
+  }
+  if (request.operation == Operation::kGetView) {
+    clients_->AnswerBare(request.reply, Outcome::kOk, options_.id, encoded_view_);
+    return;
+  }
+  if (item.shard == nullptr) {
+    ++counters_.wrong_owner;
+    const cluster::Place place = routing_->OfKey(request.key);
+    clients_->AnswerBare(request.reply, Outcome::kWrongOwner,
+                         view_->Coordinator(place.group, place.shard));
+    return;
+  }
+  if (!item.shard->serving()) {
+    clients_->AnswerBare(request.reply, Outcome::kUnavailable, options_.id);
+    return;
+  }
+  coordinator::ShardCoordinator& shard = *item.shard->coordinator();
+  if (request.seq != 0) {
+    request.client = clients_->Records(item.incoming.connection, item.shard->index(), shard);
+  }
+  item.shard->active = true;
+  shard.Submit(request);
+}
+
+}  // namespace ring::node

@@ -1,0 +1,249 @@
+#include "ring/node/host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "ring/base/check.h"
+#include "ring/base/log.h"
+#include "ring/base/random.h"
+#include "ring/base/status.h"
+#include "ring/base/sync.h"
+#include "ring/cluster/default_memgests.h"
+#include "ring/node/cluster_admin.h"
+#include "ring/node/monotonic_clock.h"
+#include "ring/node/reactor.h"
+
+namespace ring::node {
+namespace {
+
+// Equal on two processes exactly if they run on one machine since its last boot.
+std::string HostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id.empty() ? "unknown-host" : id;
+}
+
+// Waits for a count of parties, each with a status; keeps the first error.
+class Arrivals {
+ public:
+  explicit Arrivals(std::size_t count) : left_(count) {}
+  void Arrive(const absl::Status& status) {
+    MutexLock lock(mutex_);
+    status_.Update(status);
+    if (--left_ == 0) done_.NotifyAll();
+  }
+  absl::Status Wait() {
+    MutexLock lock(mutex_);
+    while (left_ > 0) done_.Wait(mutex_);
+    return status_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar done_;
+  std::size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+class HostImpl final : public Host {
+ public:
+  explicit HostImpl(const HostOptions& options) : options_(options) {
+    if (options_.hosted.empty()) {
+      for (std::size_t i = 0; i < options_.config.nodes.size(); ++i) {
+        options_.hosted.push_back(NodeId(static_cast<std::uint32_t>(i)));
+      }
+    }
+  }
+  ~HostImpl() override { Stop(); }
+
+  absl::Status Open();
+  absl::Status WaitReady(absl::Duration timeout) override;
+  std::string seeds() const override { return seeds_; }
+  std::string local_seed() const override { return local_seed_; }
+  AdminPort& admin() override { return *admin_; }
+  void Stop() override;
+
+ private:
+  void OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arrivals* arrivals);
+  cluster::View MakeView(const std::vector<cluster::NodeInfo>& infos) const;
+  template <class Call>
+  auto Ask(Reactor& reactor, Call call);
+
+  HostOptions options_;
+  MonotonicClock clock_;
+  std::vector<std::unique_ptr<Reactor>> reactors_;
+  std::vector<std::thread> threads_;
+  std::unique_ptr<AdminPort> admin_;
+  std::string seeds_;
+  std::string local_seed_;
+};
+
+template <class Call>
+auto HostImpl::Ask(Reactor& reactor, Call call) {
+  decltype(call()) result;
+  Arrivals arrivals(1);
+  reactor.Post([&] {
+    result = call();
+    arrivals.Arrive(absl::OkStatus());
+  });
+  arrivals.Wait().IgnoreError();
+  return result;
+}
+
+// A device belongs to the thread that opened it, so a reactor opens its nodes itself.
+void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arrivals* arrivals) {
+  std::random_device entropy;
+  SeededRandom random((std::uint64_t{entropy()} << 32) | entropy());
+  absl::Status status;
+  for (const NodeId id : ids) {
+    NodeOptions options;
+    options.config = options_.config;
+    options.id = id;
+    options.clock = &clock_;
+    options.random = &random;
+    options.host = HostIdentity();
+    absl::StatusOr<std::unique_ptr<Node>> node = Node::Open(options);
+    if (!node.ok()) {
+      status = absl::Status(node.status().code(),
+                            absl::StrCat("node ", options_.config.nodes[id.value()].name, ": ",
+                                         node.status().message()));
+      break;
+    }
+    reactor->AddNode(*std::move(node));
+  }
+  arrivals->Arrive(status);
+  if (status.ok()) reactor->Run();
+  reactor->DropNodes();
+}
+
+absl::Status HostImpl::Open() {
+  const auto reactor_count = std::clamp<std::size_t>(
+      static_cast<std::size_t>(std::max(1, options_.reactor_count)), 1, options_.hosted.size());
+  Arrivals opened(reactor_count);
+  ReactorOptions reactor_options;
+  reactor_options.clock = &clock_;
+  reactor_options.poll_ns = options_.config.poll == PollPolicy::kSleep
+                                ? 0
+                                : options_.config.poll_us * std::uint64_t{1000};
+  reactor_options.sleeps = options_.config.poll != PollPolicy::kBusy;
+  for (std::size_t i = 0; i < reactor_count; ++i)
+    reactors_.push_back(std::make_unique<Reactor>(reactor_options));
+  for (std::size_t i = 0; i < reactor_count; ++i) {
+    std::vector<NodeId> ids;
+    for (std::size_t j = i; j < options_.hosted.size(); j += reactor_count)
+      ids.push_back(options_.hosted[j]);
+    threads_.emplace_back(
+        [this, reactor = reactors_[i].get(), ids, &opened] { OpenNodes(reactor, ids, &opened); });
+  }
+  RING_RETURN_IF_ERROR(opened.Wait());
+
+  std::vector<cluster::NodeInfo> infos;
+  std::vector<Node*> nodes;
+  for (const std::unique_ptr<Reactor>& reactor : reactors_) {
+    for (const std::unique_ptr<Node>& node : reactor->nodes()) {
+      infos.push_back(node->info());
+      nodes.push_back(node.get());
+    }
+  }
+  auto view = std::make_shared<const cluster::View>(MakeView(infos));
+  RING_RETURN_IF_ERROR(view->Validate());
+  for (const cluster::NodeInfo& node : view->nodes) {
+    const bool hosted =
+        std::find(options_.hosted.begin(), options_.hosted.end(), node.id) != options_.hosted.end();
+    if (!hosted || node.tcp_address.empty()) continue;
+    absl::StrAppend(&seeds_, seeds_.empty() ? "" : ",",
+                    absl::StripPrefix(node.tcp_address, "tcp:"));
+  }
+  local_seed_ = infos.front().local_address;
+  std::vector<Reactor*> reactors;
+  for (const std::unique_ptr<Reactor>& reactor : reactors_) reactors.push_back(reactor.get());
+  RING_ASSIGN_OR_RETURN(admin_, StartClusterAdmin(reactors, view, &clock_));
+  return absl::OkStatus();
+}
+
+cluster::View HostImpl::MakeView(const std::vector<cluster::NodeInfo>& infos) const {
+  cluster::View view = options_.config.InitialView();
+  const bool whole = infos.size() == view.nodes.size();
+  for (const cluster::NodeInfo& info : infos) {
+    cluster::NodeInfo& node = view.nodes[info.id.value()];
+    node.incarnation = info.incarnation;
+    node.host = info.host;
+    node.tcp_address = info.tcp_address;
+    node.shm_address = info.shm_address;
+    // Inside one process; a cluster of several processes has one view, in which it would mislead the others.
+    if (whole) node.local_address = info.local_address;
+  }
+  // Nodes of other processes: their label in the configuration decides whether they share memory with this one.
+  for (cluster::NodeInfo& node : view.nodes) {
+    const NodeEntry& self = options_.config.nodes[options_.hosted.front().value()];
+    if (options_.config.nodes[node.id.value()].host == self.host) node.host = infos.front().host;
+  }
+  return view;
+}
+
+absl::Status HostImpl::WaitReady(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  for (;;) {
+    std::string missing;
+    for (const std::unique_ptr<Reactor>& reactor : reactors_) {
+      missing += Ask(*reactor, [&reactor] {
+        std::string links;
+        for (const std::unique_ptr<Node>& node : reactor->nodes()) {
+          if (!node->ready()) absl::StrAppend(&links, links.empty() ? "" : "; ", node->Missing());
+        }
+        return links;
+      });
+    }
+    if (missing.empty()) return absl::OkStatus();
+    if (absl::Now() > deadline)
+      return absl::DeadlineExceededError(absl::StrCat("not connected: ", missing));
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+}
+
+void HostImpl::Stop() {
+  for (const std::unique_ptr<Reactor>& reactor : reactors_) reactor->Stop();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  admin_.reset();
+  reactors_.clear();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Host>> Host::Start(const HostOptions& options) {
+  if (options.config.nodes.empty()) return absl::InvalidArgumentError("config has no nodes");
+  auto host = std::make_unique<HostImpl>(options);
+  RING_RETURN_IF_ERROR(host->Open());
+  return host;
+}
+
+NodeConfig EmbeddedConfig() {
+  static std::atomic<int> count{0};
+  const std::string tag = absl::StrCat(getpid(), "-", count.fetch_add(1));
+  NodeConfig config;
+  config.cluster_name = absl::StrCat("embedded-", tag);
+  for (int i = 0; i < config.s + config.d + 1; ++i) {
+    NodeEntry entry;
+    entry.name = absl::StrCat("n", i);
+    entry.host = "localhost";
+    entry.data = "127.0.0.1:0";
+    entry.shm = absl::StrCat("/tmp/ring-", tag, "-", entry.name, ".sock");
+    config.nodes.push_back(entry);
+  }
+  config.memgests = cluster::DefaultMemgests(config.s, config.d);
+  config.default_memgest = "REP3";
+  config.ring_size = kRingSizeMin;
+  return config;
+}
+
+}  // namespace ring::node

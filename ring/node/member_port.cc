@@ -1,0 +1,242 @@
+#include "ring/node/member_port.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/log_reader.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+
+namespace ring::node {
+namespace {
+constexpr int kFoldPerRing = 4;       // keeps a fold turn in front of a request short (hot path)
+constexpr int kFoldPerFullRing = 32;  // a ring over an eighth full
+constexpr std::uint32_t kDoorbellCount = 4;
+std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
+  return (std::uint64_t{group.value()} << 32) | memgest.value();
+}
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& options) {
+  std::unique_ptr<MemberPort> port(new MemberPort(options));
+  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(1024));
+  return port;
+}
+
+MemberPort::MemberPort(const Options& options)
+    : options_(options),
+      rings_(options.device, memgest::kRingControlSize + options.ring_size, 1u << 16) {}
+
+MemberPort::~MemberPort() {
+  for (Membership& membership : memberships_) {
+    membership.store.reset();
+    membership.qp.reset();
+    rings_.GiveBack(std::move(membership.ring));
+  }
+}
+
+void MemberPort::ApplyView(const cluster::View& view) {
+  view_ = view;
+  if (!joined_) {
+    joined_ = true;
+    for (std::size_t g = 0; g < view.groups.size(); ++g) {
+      const std::vector<NodeId>& roles = view.groups[g].roles;
+      const auto mine = std::find(roles.begin(), roles.end(), options_.node);
+      if (mine == roles.end()) continue;
+      const Role role(static_cast<std::uint16_t>(mine - roles.begin()));
+      for (int i = 0; i < view.s; ++i) {
+        if (i == role.value()) continue;
+        Membership membership;
+        membership.group = GroupId(static_cast<std::uint16_t>(g));
+        membership.shard = ShardId(static_cast<std::uint16_t>(i));
+        membership.role = role;
+        membership.store = std::make_unique<memgest::MemberShard>(
+            options_.device, membership.group, membership.shard, options_.line_count_max);
+        memberships_.push_back(std::move(membership));
+      }
+    }
+  }
+  for (Membership& membership : memberships_) {
+    for (const protocol::MemgestDescriptor& descriptor : view.memgests)
+      AddMemgest(membership, descriptor);
+  }
+}
+
+void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor) {
+  if (descriptor.state == protocol::MemgestState::kDeleted) {
+    membership.store->RemoveMemgest(descriptor.id);
+    return;
+  }
+  const std::vector<Role> members = descriptor.MemberRoles(membership.shard, view_.s, view_.d);
+  const auto found = std::find(members.begin(), members.end(), membership.role);
+  if (found == members.end()) return;
+  if (descriptor.scheme == protocol::Scheme::kReplicated) {
+    membership.store->AddReplica(descriptor);
+    return;
+  }
+  std::unique_ptr<memgest::ParityStore>& store =
+      parities_[ParityKey(membership.group, descriptor.id)];
+  if (store == nullptr) {
+    store = std::make_unique<memgest::ParityStore>(options_.device, descriptor, view_.s,
+                                                   static_cast<int>(found - members.begin()));
+  }
+  membership.store->AddParity(descriptor, store.get());
+}
+
+void MemberPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
+  const absl::Status status = TryAccept(request, private_data);
+  if (!status.ok()) {
+    options_.device->Reject(request,
+                            std::string(status.message()).substr(0, rdma::kPrivateDataSizeMax));
+  }
+}
+
+absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view private_data) {
+  RING_ASSIGN_OR_RETURN(const protocol::LogHello hello,
+                        protocol::DecodeHello<protocol::LogHello>(private_data));
+  if (!joined_) return absl::UnavailableError("this node does not know its view yet; retry");
+  if (hello.cluster != view_.cluster)
+    return absl::InvalidArgumentError("another cluster: check cluster names and s, d");
+  if (hello.group >= view_.groups.size() || hello.shard >= view_.s) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no such shard group=", hello.group, " shard=", hello.shard));
+  }
+  const GroupId group(hello.group);
+  const ShardId shard(hello.shard);
+  const Epoch epoch = view_.groups[hello.group].epoch;
+  if (epoch.value() != hello.epoch) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("epoch=", hello.epoch, " promised=", epoch.value()));
+  }
+  if (view_.Coordinator(group, shard).value() != hello.node) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", hello.node, " is not the coordinator"));
+  }
+  Membership* const membership = Find(group, shard);
+  if (membership == nullptr)
+    return absl::FailedPreconditionError("this node is not a member of the group");
+  if (membership->qp != nullptr) {
+    // L8 accepts a further connection of the epoch behind the valid tail; a coordinator that lost its memory has none.
+    return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
+  }
+  if (hello.credit.length < sizeof(std::uint64_t))
+    return absl::InvalidArgumentError("credit word is too short");
+  RING_ASSIGN_OR_RETURN(BufferPool::Buffer ring, rings_.Take(rdma::kRemoteWrite));
+  const rdma::RemoteBuffer remote = ring.region->remote();
+  protocol::LogAccept accept;
+  accept.incarnation = options_.incarnation.value();
+  accept.ring = {remote.address, remote.length, remote.rkey, 0};
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp = options_.device->Accept(
+      request,
+      {.send_cq = cq_.get(), .recv_cq = cq_.get(), .send_depth = 64, .recv_depth = kDoorbellCount},
+      protocol::EncodeHello(accept));
+  if (!qp.ok()) {
+    rings_.GiveBack(std::move(ring));
+    return qp.status();
+  }
+  memgest::LogReaderOptions reader;
+  reader.memory = ring.address;
+  reader.size = rings_.size();
+  reader.epoch = epoch;
+  reader.qp = qp->get();
+  reader.credit = {hello.credit.address, hello.credit.length, hello.credit.rkey};
+  membership->qp = *std::move(qp);
+  for (std::uint32_t i = 0; i < kDoorbellCount; ++i)
+    RING_RETURN_IF_ERROR(membership->qp->PostRecv(i, {}));
+  membership->ring = std::move(ring);
+  membership->store->Attach(std::make_unique<memgest::LogReader>(reader));
+  return absl::OkStatus();
+}
+
+bool MemberPort::OnDisconnected(const rdma::QueuePair* qp) {
+  for (Membership& membership : memberships_) {
+    if (membership.qp.get() != qp) continue;
+    RING_LOG(WARNING) << "coordinator disconnected group=" << membership.group.value()
+                      << " shard=" << membership.shard.value();
+    return true;
+  }
+  return false;
+}
+
+int MemberPort::Fold(int budget) {
+  int folded = 0;
+  const std::size_t count = memberships_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Membership& membership = memberships_[next_];
+    next_ = next_ + 1 == count ? 0 : next_ + 1;
+    memgest::LogReader* const reader = membership.store->reader();
+    if (reader == nullptr || membership.failed || !reader->HasCommitted()) continue;
+    const bool full =
+        reader->commit_position() - reader->folded_position() > options_.ring_size / 8;
+    folded += FoldOne(membership, full ? kFoldPerFullRing : std::min(kFoldPerRing, budget));
+    if (folded >= budget) break;
+  }
+  folded_count_ += static_cast<std::uint64_t>(folded);
+  return folded;
+}
+
+int MemberPort::FoldOne(Membership& membership, int budget) {
+  const absl::StatusOr<int> folded = membership.store->Fold(budget);
+  if (!folded.ok()) {
+    membership.failed = true;
+    RING_LOG(ERROR) << "cannot fold group=" << membership.group.value()
+                    << " shard=" << membership.shard.value() << ": " << folded.status().ToString();
+    return 0;
+  }
+  membership.credit_due = true;
+  // An error here is the queue pair's, and shows as a disconnect.
+  membership.store->reader()->ShareCredit(false).IgnoreError();
+  return *folded;
+}
+
+void MemberPort::ShareCredits() {
+  for (Membership& membership : memberships_) {
+    if (!membership.credit_due) continue;
+    membership.credit_due = false;
+    membership.store->reader()->ShareCredit(true).IgnoreError();
+  }
+}
+
+void MemberPort::PollCompletions() {
+  std::array<rdma::WorkCompletion, 16> completions;
+  std::size_t count = 0;
+  do {
+    count = cq_->Poll(absl::MakeSpan(completions));
+    for (std::size_t i = 0; i < count; ++i) {  // a doorbell's receive is posted again
+      const rdma::WorkCompletion& completion = completions[i];
+      const bool doorbell =
+          completion.opcode == rdma::Opcode::kRecv && completion.status == rdma::WcStatus::kSuccess;
+      if (doorbell) completion.qp->PostRecv(completion.wr_id, {}).IgnoreError();
+    }
+  } while (count == completions.size());
+}
+
+bool MemberPort::HasCommitted() const {
+  return std::any_of(memberships_.begin(), memberships_.end(), [](const Membership& membership) {
+    return !membership.failed && membership.store->reader() != nullptr &&
+           membership.store->reader()->HasCommitted();
+  });
+}
+
+MemberPort::Membership* MemberPort::Find(GroupId group, ShardId shard) {
+  for (Membership& membership : memberships_) {
+    if (membership.group == group && membership.shard == shard) return &membership;
+  }
+  return nullptr;
+}
+
+memgest::ParityStore* MemberPort::FindParity(GroupId group, MemgestId memgest) {
+  const auto found = parities_.find(ParityKey(group, memgest));
+  return found == parities_.end() ? nullptr : found->second.get();
+}
+
+std::uint64_t MemberPort::resident_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Membership& membership : memberships_) bytes += membership.store->resident_bytes();
+  for (const auto& [key, store] : parities_) bytes += store->reserved_bytes();
+  return bytes;
+}
+
+}  // namespace ring::node

@@ -1,0 +1,91 @@
+// ring/node/member_port.h — the shards that this node is a member of: their rings, and the folding of them.
+//
+// What:      MemberPort accepts log connections of coordinators (LogHello), gives each a ring, and folds what is committed
+//            within a budget. Parity stores are shared by the shards of a group.
+// Shape:     one Membership per (group, shard) in whose group this node holds another role.
+// Ownership: owns rings, queue pairs, member shards and parity stores.
+// Threads:   one, the node's.
+// Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused with the reason. A
+//            ring that is corrupt below its commit position ends the membership: logged, never folded on.
+// Source:    protocol rules E5, E9, L8; architecture section 3 (log).
+#ifndef RING_NODE_MEMBER_PORT_H_
+#define RING_NODE_MEMBER_PORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "memgest/member_shard.h"
+#include "memgest/parity_store.h"
+#include "ring/cluster/view.h"
+#include "ring/node/buffer_pool.h"
+#include "ring/protocol/hello.h"
+
+namespace ring::node {
+
+class MemberPort {
+ public:
+  struct Options {
+    rdma::Device* device = nullptr;
+    NodeId node;
+    Incarnation incarnation;
+    std::uint64_t ring_size = 0;
+    std::uint32_t line_count_max = 1u << 26;
+  };
+  struct Membership {
+    GroupId group;
+    ShardId shard;
+    Role role;  // of this node
+    std::unique_ptr<memgest::MemberShard> store;
+    std::unique_ptr<rdma::QueuePair> qp;
+    BufferPool::Buffer ring;
+    bool failed = false;
+    bool credit_due = false;
+  };
+
+  static absl::StatusOr<std::unique_ptr<MemberPort>> Create(const Options& options);
+  ~MemberPort();
+
+  // Builds the memberships of the view's roles, and what its catalogue asks for; later views add memgests.
+  void ApplyView(const cluster::View& view);
+  void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
+  bool OnDisconnected(const rdma::QueuePair* qp);
+
+  // Folds committed entries: up to `budget` in all and a few a ring, more where a ring is over an eighth full. Gives how
+  // many.
+  int Fold(int budget);
+  // Tells coordinators what is folded when nothing is left to fold (E5).
+  void ShareCredits();
+  void PollCompletions();
+  void Arm() { cq_->Arm(); }
+  bool HasCommitted() const;
+
+  std::vector<Membership>& memberships() { return memberships_; }
+  Membership* Find(GroupId group, ShardId shard);
+  memgest::ParityStore* FindParity(GroupId group, MemgestId memgest);
+  std::uint64_t folded_count() const { return folded_count_; }
+  std::uint64_t resident_bytes() const;
+
+ private:
+  explicit MemberPort(const Options& options);
+  void AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor);
+  absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
+  int FoldOne(Membership& membership, int budget);
+
+  Options options_;
+  cluster::View view_;
+  bool joined_ = false;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  BufferPool rings_;
+  std::vector<Membership> memberships_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<memgest::ParityStore>>
+      parities_;  // by (group, memgest)
+  std::size_t next_ = 0;
+  std::uint64_t folded_count_ = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_MEMBER_PORT_H_

@@ -1,0 +1,258 @@
+#include "ring/node/node.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/check.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+
+namespace ring::node {
+namespace {
+constexpr std::size_t kStagingSize = 64 * 1024;
+constexpr std::size_t kLogCompletionDepth = 8192;
+constexpr std::uint32_t kConnectionMax = 16384;
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
+  std::unique_ptr<Node> node(new Node(options));
+  RING_RETURN_IF_ERROR(node->OpenDevice());
+  RING_RETURN_IF_ERROR(node->ListenAll());
+  return node;
+}
+
+Node::Node(const NodeOptions& options) : options_(options) {
+  const NodeEntry& entry = options_.config.nodes[options_.id.value()];
+  info_.id = options_.id;
+  info_.name = entry.name;
+  info_.incarnation = Incarnation(options_.random->Next64() | 1);
+  info_.host = options_.host;
+  hash_seed_ = options_.random->Next64();
+}
+
+Node::~Node() {
+  shards_.clear();
+  members_.reset();
+  clients_.reset();
+}
+
+absl::Status Node::OpenDevice() {
+  rdma::SoftDeviceOptions device;
+  device.name = info_.name;
+  device.arena_size_max = options_.config.arena_size_max;
+  device.shareable = options_.config.transport != Transport::kTcp;
+  device.qp_count_max = options_.config.client_max + 4096;
+  device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + 4096);
+  device.clock = options_.clock;
+  RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
+  RING_ASSIGN_OR_RETURN(log_cq_, device_->CreateCompletionQueue(kLogCompletionDepth));
+  RING_ASSIGN_OR_RETURN(arena_, memgest::DeltaArena::Create(device_.get()));
+  credits_ = std::make_unique<BufferPool>(device_.get(), kCacheLine, 1u << 16);
+  staging_ = std::make_unique<BufferPool>(device_.get(), kStagingSize, 1u << 16);
+
+  ClientPortOptions clients;
+  clients.device = device_.get();
+  clients.client_max = options_.config.client_max;
+  clients.value_size_max = options_.config.value_size_max;
+  clients.node = options_.id;
+  clients.incarnation = info_.incarnation;
+  clients.shard_count = static_cast<std::size_t>(options_.config.s);
+  RING_ASSIGN_OR_RETURN(clients_, ClientPort::Create(clients));
+  MemberPort::Options members;
+  members.device = device_.get();
+  members.node = options_.id;
+  members.incarnation = info_.incarnation;
+  members.ring_size = options_.config.ring_size;
+  RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));
+
+  shard_context_.device = device_.get();
+  shard_context_.log_cq = log_cq_.get();
+  shard_context_.arena = arena_.get();
+  shard_context_.sink = clients_.get();
+  shard_context_.credits = credits_.get();
+  shard_context_.staging = staging_.get();
+  shard_context_.node = options_.id;
+  shard_context_.incarnation = info_.incarnation;
+  shard_context_.hash_seed = hash_seed_;
+  shard_context_.ring_size = options_.config.ring_size;
+  return absl::OkStatus();
+}
+
+absl::Status Node::ListenAll() {
+  const NodeEntry& entry = options_.config.nodes[options_.id.value()];
+  RING_ASSIGN_OR_RETURN(
+      info_.local_address,
+      device_->Listen(absl::StrCat("local:", options_.config.cluster_name, "/", entry.name, "/",
+                                   absl::Hex(info_.incarnation.value()))));
+  if (!entry.shm.empty() && options_.config.transport != Transport::kTcp) {
+    RING_ASSIGN_OR_RETURN(info_.shm_address, device_->Listen(absl::StrCat("shm:", entry.shm)));
+  }
+  if (!entry.data.empty()) {
+    RING_ASSIGN_OR_RETURN(info_.tcp_address, device_->Listen(absl::StrCat("tcp:", entry.data)));
+  }
+  info_.admin_address = entry.admin;
+  return absl::OkStatus();
+}
+
+std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
+  if (!peer.local_address.empty()) return peer.local_address;
+  const bool may_share = options_.config.transport != Transport::kTcp && !peer.shm_address.empty();
+  if (may_share && (peer.host == info_.host || options_.config.transport == Transport::kShm))
+    return peer.shm_address;
+  return peer.tcp_address;
+}
+
+void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
+  const bool first = view_ == nullptr;
+  view_ = std::move(view);
+  encoded_view_ = cluster::EncodeView(*view_);
+  clients_->set_view_epoch(view_->epoch);
+  // Members before coordinators: a memgest must be foldable before anything of it is appended (G11).
+  members_->ApplyView(*view_);
+  if (!first) {
+    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(*view_);
+    return;
+  }
+  routing_ = std::make_unique<cluster::Routing>(view_->s, view_->d);
+  by_place_.assign(static_cast<std::size_t>(view_->group_count() * view_->s), nullptr);
+  std::vector<std::string> addresses;
+  for (const cluster::NodeInfo& node : view_->nodes) addresses.push_back(AddressOf(node));
+  for (int g = 0; g < view_->group_count(); ++g) {
+    for (int i = 0; i < view_->s; ++i) {
+      const GroupId group(static_cast<std::uint16_t>(g));
+      const ShardId shard(static_cast<std::uint16_t>(i));
+      if (view_->Coordinator(group, shard) != options_.id) continue;
+      shards_.push_back(std::make_unique<CoordinatedShard>(
+          &shard_context_, *view_, group, shard, addresses,
+          static_cast<std::uint16_t>(by_writer_.size()), shards_.size()));
+      by_place_[static_cast<std::size_t>(g * view_->s + i)] = shards_.back().get();
+      by_writer_.insert(by_writer_.end(), shards_.back()->writer_count(), shards_.back().get());
+    }
+  }
+  connecting_ = true;
+}
+
+bool Node::ready() const {
+  if (view_ == nullptr) return false;
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (!shard->serving()) return false;
+  }
+  return true;
+}
+
+std::string Node::Missing() const {
+  if (view_ == nullptr) return absl::StrCat("node ", info_.name, " has no view");
+  std::string missing;
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    const std::string links = shard->Missing();
+    if (!links.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", links);
+  }
+  return missing;
+}
+
+bool Node::Progress(std::uint64_t now_ns) {
+  const bool moved = device_->Progress();
+  HandleEvents(now_ns);
+  const bool rung = clients_->PollCompletions();
+  members_->PollCompletions();
+  if (connecting_) {
+    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
+    connecting_ = !ready();
+  }
+  return moved || rung;
+}
+
+void Node::HandleEvents(std::uint64_t now_ns) {
+  rdma::ConnectionEvent event;
+  while (device_->PollEvent(&event)) {
+    if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+      const absl::StatusOr<protocol::HelloKind> kind = protocol::PeekHello(event.private_data);
+      if (!kind.ok()) {
+        device_->Reject(event.request, std::string(kind.status().message()));
+      } else if (*kind == protocol::HelloKind::kClient) {
+        clients_->OnConnectRequest(event.request, event.private_data,
+                                   view_ == nullptr ? 0 : view_->epoch);
+      } else if (*kind == protocol::HelloKind::kLog) {
+        members_->OnConnectRequest(event.request, event.private_data);
+      } else {
+        device_->Reject(event.request, "unknown kind of connection");
+      }
+      continue;
+    }
+    if (clients_->Owns(event.qp)) {
+      if (event.kind == rdma::ConnectionEvent::Kind::kDisconnected)
+        clients_->OnDisconnected(event.qp);
+      continue;
+    }
+    if (members_->OnDisconnected(event.qp)) continue;
+    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+      if (shard->OnEvent(event, now_ns)) break;
+    }
+  }
+}
+
+bool Node::PollLog() {
+  std::array<rdma::WorkCompletion, 32> completions;
+  bool any = false;
+  for (;;) {
+    const std::size_t count = log_cq_->Poll(absl::MakeSpan(completions));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto writer_id = static_cast<std::uint16_t>(completions[i].wr_id >> 48);
+      if (writer_id >= by_writer_.size()) continue;
+      CoordinatedShard& shard = *by_writer_[writer_id];
+      if (memgest::LogWriter* const writer = shard.WriterById(writer_id))
+        writer->OnCompletion(completions[i]);
+      shard.active = true;
+    }
+    any |= count > 0;
+    if (count < completions.size()) return any;
+  }
+}
+
+// Rule L1's place. Membership is static: the role is this node's for as long as its view says so.
+bool Node::FencedIn() const { return view_ != nullptr; }
+
+bool Node::Finish(std::uint64_t now_ns) {
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (!shard->active) continue;
+    const absl::Status flushed = shard->coordinator()->Flush();
+    if (!flushed.ok()) RING_LOG(WARNING) << "log flush: " << flushed.ToString();
+  }
+  const bool acked = PollLog();
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (shard->active) shard->coordinator()->Commit();
+  }
+  clients_->Send([this] { return FencedIn(); });
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (!shard->active) continue;
+    shard->coordinator()->EndTurn(now_ns);
+    shard->RingDoorbells();
+    shard->active = shard->coordinator()->Busy();
+  }
+  return acked;
+}
+
+int Node::Fold(int budget) { return members_->Fold(budget); }
+
+void Node::Arm() {
+  log_cq_->Arm();
+  clients_->Arm();
+  members_->Arm();
+}
+
+bool Node::HasWork() const {
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (shard->active) return true;
+  }
+  return connecting_ || members_->HasCommitted() || clients_->HasRequest();
+}
+
+CoordinatedShard* Node::FindShard(GroupId group, ShardId shard) {
+  if (by_place_.empty()) return nullptr;
+  return by_place_[static_cast<std::size_t>(group.value()) * static_cast<std::size_t>(view_->s) +
+                   shard.value()];
+}
+
+}  // namespace ring::node

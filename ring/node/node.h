@@ -1,0 +1,120 @@
+// ring/node/node.h — one node: its device, its doors, the shards it coordinates and those it is a member of.
+//
+// What:      Node wires the core to a fabric and is driven by a reactor, stage by stage: Progress, Gather, Route, Execute,
+//            Finish, Fold. dispatcher.cc routes requests.
+// Shape:     single-threaded, runs to completion; a process may host many nodes on one reactor.
+// Ownership: owns everything below it; borrows config and clock.
+// Threads:   one, its reactor's.
+// Errors:    Open: kResourceExhausted, kInvalidArgument, kUnavailable (address in use), naming the address.
+// Cost:      an idle node's turn is a few loads per client and ring.
+// Source:    architecture section 3 (the loop); hot path section 3.
+#ifndef RING_NODE_NODE_H_
+#define RING_NODE_NODE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ring/base/clock.h"
+#include "ring/base/random.h"
+#include "ring/cluster/routing.h"
+#include "ring/cluster/view.h"
+#include "ring/node/client_port.h"
+#include "ring/node/config.h"
+#include "ring/node/coordinated_shard.h"
+#include "ring/node/member_port.h"
+
+namespace ring::node {
+
+struct NodeOptions {
+  NodeConfig config;
+  NodeId id;
+  const Clock* clock = nullptr;
+  Random* random = nullptr;
+  std::string host;  // of this machine: nodes and clients with an equal one share memory
+};
+
+// A request on its way through a batch.
+struct BatchItem {
+  Incoming incoming;
+  coordinator::Request request;
+  CoordinatedShard* shard = nullptr;  // null: answered by the node itself
+};
+
+struct NodeCounters {
+  std::uint64_t wrong_owner = 0;
+  std::uint64_t bad_requests = 0;
+  std::uint64_t turns = 0;
+};
+
+class Node {
+ public:
+  static absl::StatusOr<std::unique_ptr<Node>> Open(const NodeOptions& options);
+  ~Node();
+
+  // Id, name, incarnation and the addresses in use.
+  const cluster::NodeInfo& info() const { return info_; }
+  // The first view makes the node connect to its peers; later ones change the catalogue.
+  void ApplyView(std::shared_ptr<const cluster::View> view);
+  const std::shared_ptr<const cluster::View>& view() const { return view_; }
+  bool ready() const;
+  std::string Missing() const;
+
+  // The stages of a turn. Each gives how much it did.
+  bool Progress(std::uint64_t now_ns);
+  std::size_t Gather(absl::Span<BatchItem> items);
+  void Route(BatchItem* item);
+  void Prefetch(const BatchItem& item) const;
+  void Execute(BatchItem& item);
+  bool Finish(std::uint64_t now_ns);
+  int Fold(int budget);
+  void ShareCredits() { members_->ShareCredits(); }
+
+  // Before sleeping: arms every queue, and tells peers.
+  void Arm();
+  void SetSleeping(bool sleeping) { device_->SetSleeping(sleeping); }
+  bool HasWork() const;
+  int event_fd() const { return device_->event_fd(); }
+
+  NodeId id() const { return options_.id; }
+  rdma::Device& device() { return *device_; }
+  ClientPort& clients() { return *clients_; }
+  MemberPort& members() { return *members_; }
+  std::vector<std::unique_ptr<CoordinatedShard>>& shards() { return shards_; }
+  CoordinatedShard* FindShard(GroupId group, ShardId shard);
+  const NodeCounters& counters() const { return counters_; }
+
+ private:
+  explicit Node(const NodeOptions& options);
+  absl::Status OpenDevice();
+  absl::Status ListenAll();
+  std::string AddressOf(const cluster::NodeInfo& peer) const;
+  void HandleEvents(std::uint64_t now_ns);
+  bool PollLog();
+  bool FencedIn() const;
+
+  NodeOptions options_;
+  cluster::NodeInfo info_;
+  std::uint64_t hash_seed_ = 0;
+  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<rdma::CompletionQueue> log_cq_;
+  std::unique_ptr<memgest::DeltaArena> arena_;
+  std::unique_ptr<BufferPool> credits_;
+  std::unique_ptr<BufferPool> staging_;
+  std::unique_ptr<ClientPort> clients_;
+  std::unique_ptr<MemberPort> members_;
+  ShardContext shard_context_;
+  std::shared_ptr<const cluster::View> view_;
+  std::string encoded_view_;
+  std::unique_ptr<cluster::Routing> routing_;
+  std::vector<std::unique_ptr<CoordinatedShard>> shards_;
+  std::vector<CoordinatedShard*> by_place_;  // group * s + shard; null: another node's
+  std::vector<CoordinatedShard*> by_writer_;
+  bool connecting_ = false;
+  NodeCounters counters_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_NODE_H_

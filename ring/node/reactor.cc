@@ -1,0 +1,149 @@
+#include "ring/node/reactor.h"
+
+#include <immintrin.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "ring/base/check.h"
+
+namespace ring::node {
+namespace {
+// A sleeping reactor looks around by itself this often: connection retries, commits that were told without a doorbell.
+constexpr int kSleepMsMax = 20;
+// Reading the clock costs as much as an idle turn: once in so many.
+constexpr std::uint32_t kTurnsPerClock = 16;
+}  // namespace
+
+Reactor::Reactor(const ReactorOptions& options)
+    : options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  RING_CHECK(wake_fd_ >= 0) << "eventfd";
+}
+
+Reactor::~Reactor() { close(wake_fd_); }
+
+Node* Reactor::AddNode(std::unique_ptr<Node> node) {
+  nodes_.push_back(std::move(node));
+  return nodes_.back().get();
+}
+
+void Reactor::Stop() {
+  Post([this] { stopping_.store(true, std::memory_order_relaxed); });
+}
+
+void Reactor::Post(absl::AnyInvocable<void()> call) {
+  {
+    MutexLock lock(mutex_);
+    posted_.push_back(std::move(call));
+  }
+  has_posted_.store(true, std::memory_order_release);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+void Reactor::RunPosted() {
+  if (!has_posted_.load(std::memory_order_acquire)) return;
+  std::uint64_t drained = 0;
+  [[maybe_unused]] const ssize_t got = read(wake_fd_, &drained, sizeof(drained));
+  has_posted_.store(false, std::memory_order_relaxed);
+  std::vector<absl::AnyInvocable<void()>> calls;
+  {
+    MutexLock lock(mutex_);
+    calls.swap(posted_);
+  }
+  for (absl::AnyInvocable<void()>& call : calls) call();
+}
+
+void Reactor::Run() {
+  std::uint64_t idle_since_ns = options_.clock->NowNs();
+  std::uint32_t idle_turns = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (Turn()) {
+      idle_turns = 0;
+      continue;
+    }
+    _mm_pause();
+    if (++idle_turns % kTurnsPerClock != 0) continue;
+    const std::uint64_t now_ns = options_.clock->NowNs();
+    if (idle_turns == kTurnsPerClock) idle_since_ns = now_ns;
+    if (!options_.sleeps || now_ns - idle_since_ns < options_.poll_ns) continue;
+    Sleep();
+    idle_turns = 0;
+  }
+}
+
+bool Reactor::Turn() {
+  RunPosted();
+  const std::uint64_t now_ns = options_.clock->NowNs();
+  bool did = false;
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns);
+  const std::size_t count = GatherBatch();
+  ExecuteBatch(count);
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns);
+  const bool folded = FoldTurn(count > 0);
+  if (background_ != nullptr) did |= background_(now_ns);
+  return did || folded || count > 0;
+}
+
+std::size_t Reactor::GatherBatch() {
+  std::size_t count = 0;
+  const std::size_t node_count = nodes_.size();
+  for (std::size_t i = 0; i < node_count && count < kBatchMax; ++i) {
+    Node* const node = nodes_[(first_node_ + i) % node_count].get();
+    const std::size_t got = node->Gather(absl::MakeSpan(batch_).subspan(count));
+    for (std::size_t j = 0; j < got; ++j) batch_nodes_[count + j] = node;
+    count += got;
+  }
+  if (node_count > 0) first_node_ = (first_node_ + 1) % node_count;
+  return count;
+}
+
+void Reactor::ExecuteBatch(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Route(&batch_[i]);
+  // Hints only: the operations look everything up again, so what a batch does to its own keys is right (V5).
+  if (count > 1) {
+    for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Prefetch(batch_[i]);
+  }
+  for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Execute(batch_[i]);
+}
+
+bool Reactor::FoldTurn(bool busy) {
+  int folded = 0;
+  const int budget = busy ? kFoldBusy : kFoldIdle;
+  for (const std::unique_ptr<Node>& node : nodes_) folded += node->Fold(budget);
+  if (folded == 0 && !busy) {
+    for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
+  }
+  return folded > 0;
+}
+
+bool Reactor::HasWork() const {
+  if (has_posted_.load(std::memory_order_acquire)) return true;
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    if (node->HasWork()) return true;
+  }
+  return false;
+}
+
+void Reactor::Sleep() {
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    node->Arm();
+    node->SetSleeping(true);
+  }
+  // What came before the flag was up rang no bell: look once more.
+  bool work = HasWork();
+  for (const std::unique_ptr<Node>& node : nodes_) work |= node->Progress(options_.clock->NowNs());
+  if (!work && !HasWork()) {
+    poll_fds_.clear();
+    poll_fds_.push_back({wake_fd_, POLLIN, 0});
+    for (const std::unique_ptr<Node>& node : nodes_)
+      poll_fds_.push_back({node->event_fd(), POLLIN, 0});
+    poll(poll_fds_.data(), poll_fds_.size(), kSleepMsMax);
+    wakeups_.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (const std::unique_ptr<Node>& node : nodes_) node->SetSleeping(false);
+}
+
+}  // namespace ring::node

@@ -1,0 +1,192 @@
+// api/client_core.h — the client behind its doors: operations, routing, retries.
+//
+// What:      ClientCore takes requests, sends each to the coordinator of its key, finds the answers,
+//            and retries what may be retried under the same (client, seq).
+// Shape:     a table of operations; lists of those that wait to be sent, for an answer, or to be
+//            taken. Nothing happens outside Step and WaitStep.
+// Units:     nanoseconds of CLOCK_BOOTTIME.
+// Ownership: an Operation is lent from Submit to Free.
+// Threads:   the client's.
+// Errors:    Submit: kInvalidArgument, kResourceExhausted (window or memory). Later failures are
+//            outcomes of operations.
+// Cost:      Submit and Step allocate nothing once connections and large buffers are there.
+// Source:    protocol rules X1 (same client and seq), X3 (owner unknown), X4 (window, 60 s), X5.
+#ifndef RING_API_CLIENT_CORE_H_
+#define RING_API_CLIENT_CORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "api/client.h"
+#include "api/client_connection.h"
+#include "api/client_memory.h"
+#include "api/client_operation.h"
+#include "api/client_sequence.h"
+#include "rdma/fabric.h"
+#include "ring/cluster/routing.h"
+#include "ring/cluster/view.h"
+
+namespace ring::api {
+
+struct Request {
+  protocol::Operation operation = protocol::Operation::kGet;
+  absl::string_view key;
+  absl::string_view value;
+  std::optional<MemgestId> memgest;  // put, move; none: the cluster's default
+  std::optional<Version> if_version;
+  absl::Duration deadline;
+  std::size_t value_size_hint = 0;
+  Sink sink = Sink::kCaller;
+  std::uint64_t token = 0;
+  char* destination = nullptr;
+  std::size_t destination_size = 0;
+};
+
+class ClientCore {
+ public:
+  static absl::StatusOr<std::unique_ptr<ClientCore>> Open(const ClientOptions& options);
+  ~ClientCore();
+
+  // Sent with the next Flush or Step. The operation is the caller's until Free, or the pipeline's.
+  absl::StatusOr<Operation*> Submit(const Request& request);
+  void Free(Operation* op);
+  void Flush();
+  // Never waits; gives whether anything happened.
+  bool Step();
+  // Step, and when nothing happened: spins, then sleeps, until something does or until `until_ns`.
+  void WaitStep(std::uint64_t until_ns);
+  // The oldest finished operation of the pipeline, lent until FreeTaken; null: none.
+  Operation* TakeFinished();
+  void FreeTaken();
+  // Calls the callbacks of finished operations, and frees these. Gives whether there were any.
+  bool RunCallbacks();
+  // Ends everything under way without an answer.
+  void Shutdown();
+
+  // Asks for the view; true once an answer was adopted.
+  bool RefreshView(std::uint64_t until_ns);
+  const cluster::View& view() const { return view_; }
+  std::size_t in_use() const { return in_use_; }
+  // Queued or on the wire, without those that were given up.
+  std::size_t unfinished() const { return unfinished_; }
+  std::vector<NodeConnection> Connections() const;
+  std::uint64_t ClockNs();
+  std::uint64_t DeadlineNs(absl::Duration deadline);
+  Connection* ConnectionOf(NodeId node) const;
+
+ private:
+  explicit ClientCore(const ClientOptions& options) : options_(options) {}
+  absl::Status Initialize();
+  absl::Status Bootstrap();
+  absl::Status AskSeed(const std::string& seed, std::uint64_t until_ns);
+  void NewIdentity();
+
+  // client_core.cc
+  absl::Status Check(const Request& request) const;
+  absl::Status BuildFrame(const Request& request, Operation* op);
+  void ApplyFlags(const Request& request, Operation* op);
+  absl::Status AttachLarge(Operation* op, std::size_t size);
+  Operation* TakeOperation();
+  void Recycle(Operation* op);
+  void PlaceOrQueue(Operation* op);
+  bool Place(Operation* op, Connection* connection);
+  Connection* Route(int slot) const;
+  void Pump();
+  void PollDevice(bool* progress);
+
+  // client_core_answer.cc
+  void Harvest(bool* progress);
+  void OnAnswer(Operation* op, const protocol::ReplyHeader& reply, Connection* connection);
+  void TakeValue(Operation* op, const protocol::ReplyHeader& reply, Connection* connection);
+  void OnDamaged(Operation* op, OpOutcome outcome);
+  void OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& reply);
+  void Refuse(Operation* op, OpOutcome outcome);
+  void Requeue(Operation* op, std::uint64_t not_before_ns);
+  void Settle(Operation* op, OpOutcome outcome);
+  void Finish(Operation* op, OpOutcome outcome);
+
+  // client_core_time.cc
+  void OnTick();
+  void Expire(Operation* op);
+  void CheckConnection(Connection* connection);
+  void ResetConnection(Connection* connection, bool graceful);
+  std::uint64_t NextTimerNs() const;
+  void Sleep(std::uint64_t until_ns);
+
+  // client_core_view.cc
+  void WantView() { view_wanted_ = true; }
+  void StartViewRequest();
+  Connection* PickViewSource();
+  void OnViewAnswer(Operation* op, OpOutcome outcome);
+  bool AdoptView(cluster::View view);
+  template <class F>
+  void ForEachConnection(F f) const;
+
+  const ClientOptions options_;
+  std::vector<std::string> seeds_;
+  std::string host_;
+  std::uint64_t timeout_default_ns_ = 0;
+  std::uint64_t spin_max_ns_ = 0;
+  std::uint64_t spin_ns_ = 0;
+  std::size_t value_size_max_ = 0;
+
+  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<rdma::CompletionQueue> send_cq_;
+  std::unique_ptr<rdma::CompletionQueue> recv_cq_;
+  std::unique_ptr<BufferPool> pool_;
+  std::byte* frames_ = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> frames_region_;
+  ConnectionContext context_;
+  std::vector<Operation> ops_;
+  std::vector<std::uint16_t> free_;      // a stack: the last used is the warmest
+  std::vector<std::uint16_t> queue_;     // kQueued, oldest first
+  std::vector<std::uint16_t> waiting_;   // on_wire
+  std::vector<std::uint16_t> finished_;  // a ring of pipeline operations
+  std::size_t finished_head_ = 0;
+  std::size_t finished_count_ = 0;
+  std::vector<std::uint16_t> taken_;
+  std::vector<std::uint16_t> called_;  // finished operations with a callback
+  std::size_t in_use_ = 0;
+  std::size_t unfinished_ = 0;
+  bool pump_needed_ = false;
+
+  cluster::View view_;
+  std::unique_ptr<cluster::Routing> routing_;
+  std::vector<Connection*> coordinators_;                 // by group * s + shard
+  std::vector<SequenceWindow> windows_;                   // the same
+  std::vector<std::unique_ptr<Connection>> connections_;  // by node id; null: not in the view
+  std::unique_ptr<Connection> seed_connection_;
+  std::size_t seed_index_ = 0;
+  std::uint64_t seed_attempt_ns_ = 0;
+
+  bool view_wanted_ = false;
+  Operation* view_op_ = nullptr;
+  std::uint64_t view_refreshes_ = 0;
+  std::size_t view_cursor_ = 0;
+  std::uint64_t view_retry_ns_ = 0;
+  absl::Status view_error_;
+
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t last_tick_ns_ = 0;
+  std::uint64_t last_write_ns_ = 0;
+  std::uint32_t step_count_ = 0;
+};
+
+template <class F>
+void ClientCore::ForEachConnection(F f) const {
+  for (const std::unique_ptr<Connection>& connection : connections_) {
+    if (connection != nullptr) f(connection.get());
+  }
+  if (seed_connection_ != nullptr) f(seed_connection_.get());
+}
+
+}  // namespace ring::api
+
+#endif  // RING_API_CLIENT_CORE_H_

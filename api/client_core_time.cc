@@ -1,0 +1,177 @@
+// Time: deadlines, silent nodes, lost connections, waiting.
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "api/client_core.h"
+#include "ring/base/check.h"
+
+namespace ring::api {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kResendMaxNs = 60'000 * kMs;  // X4
+constexpr std::uint64_t kSilenceNs = 500 * kMs;       // then the view is asked for
+constexpr std::uint64_t kSilenceMaxNs = 2'000 * kMs;  // then the connection is made anew
+constexpr std::uint64_t kSleepMaxNs = 100 * kMs;
+constexpr std::uint64_t kSpinMinNs = 1'000;
+
+}  // namespace
+
+std::uint64_t ClientCore::ClockNs() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t ClientCore::DeadlineNs(absl::Duration deadline) {
+  const std::uint64_t timeout = deadline > absl::ZeroDuration()
+                                    ? static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(deadline))
+                                    : timeout_default_ns_;
+  now_ns_ = ClockNs();
+  return timeout > std::numeric_limits<std::uint64_t>::max() - now_ns_
+             ? std::numeric_limits<std::uint64_t>::max()
+             : now_ns_ + timeout;
+}
+
+void ClientCore::OnTick() {
+  last_tick_ns_ = now_ns_;
+  if (!queue_.empty()) pump_needed_ = true;
+  for (Operation& op : ops_) {
+    if (op.state != OpState::kQueued && op.state != OpState::kWaiting) continue;
+    // Deadlines start with the first tick, not with a clock read per request.
+    if (op.deadline_ns == 0) {
+      op.deadline_ns =
+          now_ns_ + std::min(op.timeout_ns, std::numeric_limits<std::uint64_t>::max() - now_ns_);
+    }
+    const bool too_old = op.state == OpState::kQueued && op.mutates() && op.first_attempt_ns != 0 &&
+                         now_ns_ - op.first_attempt_ns >= kResendMaxNs;
+    if (now_ns_ >= op.deadline_ns || too_old) Expire(&op);
+  }
+  ForEachConnection([this](Connection* connection) { CheckConnection(connection); });
+  if (seed_connection_ != nullptr && !view_wanted_ && view_op_ == nullptr) {
+    ResetConnection(seed_connection_.get(), /*graceful=*/true);
+    seed_connection_.reset();
+    view_wanted_ = false;  // that reset was no loss
+  }
+}
+
+void ClientCore::Expire(Operation* op) {
+  if (op->mutates() && (op->on_wire || op->unanswered)) return Finish(op, OpOutcome::kUnknown);
+  // To be told that the node did not own the key helps nobody: the owner could not be found.
+  const bool lost_owner = op->last_refusal == OpOutcome::kWrongOwner;
+  Finish(op, lost_owner ? OpOutcome::kUnavailable : op->last_refusal);
+}
+
+void ClientCore::CheckConnection(Connection* connection) {
+  if (connection->state() == Connection::State::kConnecting) connection->Connect(now_ns_);
+  if (!connection->ready()) return;
+  const std::uint64_t silent_ns = connection->SilentNs(now_ns_);
+  if (silent_ns < kSilenceNs) return;
+  if (silent_ns < kSilenceMaxNs) {
+    WantView();
+    // Another node owns some of what this one does not answer: it is asked now.
+    const bool moved = std::any_of(waiting_.begin(), waiting_.end(), [&](std::uint16_t index) {
+      const Operation& op = ops_[index];
+      return op.connection == connection && op.state == OpState::kWaiting &&
+             op.sink != Sink::kView && Route(op.slot) != connection;
+    });
+    if (!moved) return;
+  }
+  ResetConnection(connection, /*graceful=*/false);
+}
+
+void ClientCore::ResetConnection(Connection* connection, bool graceful) {
+  connection->Reset(now_ns_, graceful);
+  WantView();
+  pump_needed_ = true;
+  for (std::size_t i = 0; i < waiting_.size();) {
+    Operation* op = &ops_[waiting_[i]];
+    if (op->connection != connection) {
+      ++i;
+      continue;
+    }
+    waiting_[i] = waiting_.back();
+    waiting_.pop_back();
+    op->on_wire = false;
+    op->connection = nullptr;
+    // A get's buffer may still be written by the node that was left; a put's is only read.
+    if (op->large && !op->mutates()) {
+      const std::size_t size = op->large.size;
+      pool_->Retire(std::exchange(op->large, {}), now_ns_);
+      if (op->state == OpState::kWaiting && !AttachLarge(op, size).ok()) {
+        Finish(op, OpOutcome::kResourceExhausted);
+        continue;
+      }
+    }
+    if (op->state == OpState::kAbandoned) {
+      Recycle(op);
+    } else if (op->state == OpState::kWaiting) {
+      op->unanswered = true;
+      if (op->sink == Sink::kView) {
+        Finish(op, OpOutcome::kUnavailable);
+      } else {
+        Requeue(op, now_ns_);
+      }
+    }
+  }
+}
+
+std::uint64_t ClientCore::NextTimerNs() const {
+  std::uint64_t next = now_ns_ + kSleepMaxNs;
+  for (const Operation& op : ops_) {
+    if (op.state == OpState::kWaiting && op.deadline_ns != 0) {
+      next = std::min(next, op.deadline_ns);
+    } else if (op.state == OpState::kQueued || op.state == OpState::kWaiting) {
+      // A queued operation waits for something that has a moment of its own; look again soon.
+      next = std::min(next, now_ns_ + kMs);
+    }
+  }
+  if (view_wanted_ || view_op_ != nullptr) next = std::min(next, now_ns_ + kMs);
+  ForEachConnection([&](Connection* connection) {
+    if (connection->state() == Connection::State::kConnecting)
+      next = std::min(next, now_ns_ + 10 * kMs);
+  });
+  return next;
+}
+
+void ClientCore::WaitStep(std::uint64_t until_ns) {
+  if (Step()) return;
+  const std::uint64_t start_ns = now_ns_ = ClockNs();
+  while (spin_max_ns_ != 0 && now_ns_ - start_ns < spin_ns_ && now_ns_ < until_ns) {
+    for (int i = 0; i < 8; ++i) {
+      if (!Step()) continue;
+      spin_ns_ = std::min(spin_ns_ * 2, spin_max_ns_);
+      return;
+    }
+    now_ns_ = ClockNs();
+  }
+  // Polling in vain takes the core from whoever should answer.
+  spin_ns_ = std::max(spin_ns_ / 2, std::min(kSpinMinNs, spin_max_ns_));
+  Sleep(until_ns);
+}
+
+void ClientCore::Sleep(std::uint64_t until_ns) {
+  send_cq_->Arm();
+  recv_cq_->Arm();
+  device_->SetSleeping(true);
+  // What came before the nodes could know of the sleep.
+  if (!Step()) {
+    const std::uint64_t wake_ns = std::min(until_ns, NextTimerNs());
+    if (wake_ns > now_ns_) {
+      const std::uint64_t sleep_ns = wake_ns - now_ns_;
+      const timespec timeout{static_cast<time_t>(sleep_ns / 1'000'000'000),
+                             static_cast<long>(sleep_ns % 1'000'000'000)};
+      pollfd descriptor{device_->event_fd(), POLLIN, 0};
+      ppoll(&descriptor, 1, &timeout, nullptr);
+    }
+  }
+  device_->SetSleeping(false);
+  now_ns_ = ClockNs();
+  Step();
+}
+
+}  // namespace ring::api

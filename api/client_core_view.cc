@@ -1,0 +1,299 @@
+// The view: where it comes from, and what follows when it changes.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/client_core.h"
+#include "api/client_seeds.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::api {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kViewTimeoutNs = 500 * kMs;
+constexpr std::uint64_t kViewRetryNs = 5 * kMs;
+constexpr std::uint64_t kSeedPatienceNs = 250 * kMs;
+constexpr std::size_t kQueueDepth = 4096;
+constexpr std::size_t kWindowMax = protocol::kReplySlotCountMax - 1;
+constexpr std::uint64_t kArenaSize = std::uint64_t{8} << 30;  // address space
+
+std::uint64_t RandomBits() {
+  std::uint64_t bits = 0;
+  RING_CHECK(getrandom(&bits, sizeof(bits), 0) == sizeof(bits)) << "getrandom failed";
+  return bits;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Open(const ClientOptions& options) {
+  std::unique_ptr<ClientCore> core(new ClientCore(options));
+  RING_RETURN_IF_ERROR(core->Initialize());
+  RING_RETURN_IF_ERROR(core->Bootstrap());
+  return core;
+}
+
+ClientCore::~ClientCore() {
+  // Queue pairs go before the memory that they were told of.
+  connections_.clear();
+  seed_connection_.reset();
+}
+
+absl::Status ClientCore::Initialize() {
+  if (options_.window < 1 || options_.window > kWindowMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window=", options_.window, " is not in 1..", kWindowMax));
+  }
+  if (options_.deadline <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("deadline must be more than zero");
+  }
+  RING_ASSIGN_OR_RETURN(seeds_, ParseSeeds(options_.seeds));
+  host_ = HostBootId();
+  timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
+  value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
+  const bool alone = std::thread::hardware_concurrency() == 1;
+  spin_max_ns_ = alone ? 0
+                       : static_cast<std::uint64_t>(std::max<std::int64_t>(
+                             absl::ToInt64Nanoseconds(options_.spin_max), 0));
+  spin_ns_ = spin_max_ns_;
+
+  rdma::SoftDeviceOptions device;
+  device.name = "ring-client";
+  device.arena_size_max = kArenaSize;
+  const bool shm_seed = std::any_of(seeds_.begin(), seeds_.end(), [](const std::string& seed) {
+    return TransportOf(seed) == Transport::kShm;
+  });
+  device.shareable =
+      shm_seed || options_.transport == Transport::kAuto || options_.transport == Transport::kShm;
+  RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
+  RING_ASSIGN_OR_RETURN(send_cq_, device_->CreateCompletionQueue(kQueueDepth));
+  RING_ASSIGN_OR_RETURN(recv_cq_, device_->CreateCompletionQueue(kQueueDepth));
+  pool_ = std::make_unique<BufferPool>(device_.get());
+
+  // Twice the window, so that operations that were given up do not close it; and one for the view.
+  const std::size_t count = std::min(2 * options_.window + 1, protocol::kReplySlotCountMax);
+  RING_ASSIGN_OR_RETURN(frames_, device_->Allocate(count * kFrameStride, /*huge=*/false));
+  RING_ASSIGN_OR_RETURN(frames_region_,
+                        device_->Register(frames_, count * kFrameStride, rdma::kLocalOnly));
+  ops_ = std::vector<Operation>(count);
+  for (std::size_t i = count; i-- > 0;) {
+    ops_[i].index = static_cast<std::uint16_t>(i);
+    ops_[i].frame = frames_ + i * kFrameStride;
+    free_.push_back(static_cast<std::uint16_t>(i));
+  }
+  queue_.reserve(2 * count);  // an entry of an operation that ended may stand beside its next one
+  waiting_.reserve(count);
+  finished_.resize(count);
+  called_.reserve(count);
+  taken_.reserve(count);
+  context_.device = device_.get();
+  context_.send_cq = send_cq_.get();
+  context_.recv_cq = recv_cq_.get();
+  context_.pool = pool_.get();
+  context_.op_count = count;
+  context_.frame_lkey = frames_region_->lkey();
+  context_.client_high = RandomBits();
+  context_.client_low = RandomBits();
+  now_ns_ = last_write_ns_ = ClockNs();
+  return absl::OkStatus();
+}
+
+// X4: a client that was silent for long may have been forgotten, and begins as another one.
+void ClientCore::NewIdentity() {
+  for (const SequenceWindow& window : windows_) {
+    if (!window.idle()) return;
+  }
+  context_.client_high = RandomBits();
+  context_.client_low = RandomBits();
+  std::fill(windows_.begin(), windows_.end(), SequenceWindow());
+  ForEachConnection([this](Connection* connection) {
+    if (connection->state() != Connection::State::kIdle) ResetConnection(connection, true);
+  });
+}
+
+absl::Status ClientCore::Bootstrap() {
+  const std::uint64_t until_ns = DeadlineNs(options_.deadline);
+  std::vector<std::string> errors(seeds_.size());
+  // Round by round, since a cluster that starts may not answer at once.
+  for (std::uint64_t round = 0; now_ns_ < until_ns; ++round) {
+    for (std::size_t i = 0; i < seeds_.size() && now_ns_ < until_ns; ++i) {
+      const absl::Status status =
+          AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMs * (round + 1)));
+      if (status.ok()) return status;
+      errors[i] = absl::StrCat(" seed=", seeds_[i], ": ", status.message(), ";");
+    }
+    Sleep(std::min(until_ns, now_ns_ + 20 * kMs));
+  }
+  std::string text = "no seed answered:";
+  for (const std::string& error : errors) text += error;
+  return absl::UnavailableError(text);
+}
+
+absl::Status ClientCore::AskSeed(const std::string& seed, std::uint64_t until_ns) {
+  seed_connection_ = std::make_unique<Connection>(&context_, std::vector<std::string>{seed});
+  view_error_ = absl::OkStatus();
+  seed_connection_->Connect(now_ns_);
+  WantView();
+  while (view_refreshes_ == 0 && view_error_.ok() && now_ns_ < until_ns) {
+    WaitStep(until_ns);
+    if (view_refreshes_ != 0) return absl::OkStatus();  // the seed may be a node's connection now
+    if (seed_connection_->state() == Connection::State::kBackingOff) break;
+  }
+  absl::Status error = view_error_;
+  if (error.ok()) error = seed_connection_->last_error();
+  if (error.ok()) error = absl::DeadlineExceededError("did not answer");
+  ResetConnection(seed_connection_.get(), /*graceful=*/true);
+  seed_connection_.reset();
+  return error;
+}
+
+Connection* ClientCore::PickViewSource() {
+  const std::size_t count = connections_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = (view_cursor_ + i) % count;
+    Connection* connection = connections_[at].get();
+    if (connection == nullptr || !connection->ready() || connection->broken()) continue;
+    view_cursor_ = at + 1;
+    return connection;
+  }
+  if (seed_connection_ != nullptr && seed_connection_->ready()) return seed_connection_.get();
+  return nullptr;
+}
+
+void ClientCore::StartViewRequest() {
+  Connection* source = PickViewSource();
+  if (source == nullptr) {
+    for (const std::unique_ptr<Connection>& connection : connections_) {
+      if (connection != nullptr) connection->Connect(now_ns_);
+    }
+    // X3: nobody of the view is there. A seed may know a later one.
+    if (view_refreshes_ != 0 && now_ns_ - seed_attempt_ns_ > kSeedPatienceNs) {
+      seed_attempt_ns_ = now_ns_;
+      if (seed_connection_ != nullptr) ResetConnection(seed_connection_.get(), true);
+      seed_connection_ = std::make_unique<Connection>(
+          &context_, std::vector<std::string>{seeds_[seed_index_++ % seeds_.size()]});
+      seed_connection_->Connect(now_ns_);
+    }
+    return;
+  }
+  if (free_.empty()) return;
+  Operation* op = TakeOperation();
+  --in_use_;  // not one of the user's
+  protocol::RequestHeader header;
+  header.word.operation = protocol::Operation::kGetView;
+  *op->header() = header;
+  op->cells = 1;
+  op->sink = Sink::kView;
+  op->seq = 0;
+  op->timeout_ns = kViewTimeoutNs;
+  op->deadline_ns = 0;
+  op->first_attempt_ns = 0;
+  op->damaged_count = 0;
+  op->destination = nullptr;
+  op->unanswered = false;
+  op->last_refusal = OpOutcome::kDeadlineExceeded;
+  op->slot = 0;
+  // A view is small; the buffer is for clusters with thousands of memgests.
+  constexpr std::size_t kViewSizeMax = std::size_t{1} << 20;
+  view_wanted_ = false;
+  view_op_ = op;
+  op->state = OpState::kQueued;
+  if (!AttachLarge(op, kViewSizeMax).ok() || !Place(op, source)) {
+    Finish(op, OpOutcome::kResourceExhausted);
+  }
+}
+
+void ClientCore::OnViewAnswer(Operation* op, OpOutcome outcome) {
+  view_op_ = nullptr;
+  if (outcome == OpOutcome::kOk) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(op->result.value),
+                                  op->result.value_size);
+    absl::StatusOr<cluster::View> view = cluster::DecodeView(bytes);
+    if (view.ok()) view_error_ = view->Validate();
+    if (!view.ok()) view_error_ = view.status();
+    if (view_error_.ok() && AdoptView(*std::move(view))) ++view_refreshes_;
+  }
+  if (outcome != OpOutcome::kOk || !view_error_.ok()) {
+    WantView();
+    view_retry_ns_ = now_ns_ + kViewRetryNs;
+  }
+  pump_needed_ = true;
+  ++in_use_;
+  Free(op);
+}
+
+// False: the view is of another cluster.
+bool ClientCore::AdoptView(cluster::View view) {
+  if (routing_ != nullptr) {
+    if (view.cluster != view_.cluster || view.s != view_.s || view.d != view_.d) {
+      view_error_ = absl::FailedPreconditionError(
+          absl::StrCat("a node answered for cluster=", view.cluster, ", expected ", view_.cluster));
+      return false;
+    }
+    if (view.epoch <= view_.epoch) return true;
+  } else {
+    routing_ = std::make_unique<cluster::Routing>(view.s, view.d);
+    windows_.resize(static_cast<std::size_t>(view.s * (view.s + view.d)));
+  }
+  view_ = std::move(view);
+  if (view_.value_size_max != 0) {
+    value_size_max_ = std::min<std::uint64_t>(options_.value_size_max, view_.value_size_max);
+  }
+  for (const cluster::NodeInfo& node : view_.nodes) {
+    const std::size_t id = node.id.value();
+    if (connections_.size() <= id) connections_.resize(id + 1);
+    std::vector<std::string> addresses = NodeAddresses(node, options_.transport, host_);
+    if (connections_[id] != nullptr) {
+      connections_[id]->set_addresses(std::move(addresses));
+      continue;
+    }
+    // The seed's connection stays when it is the one that would be chosen.
+    const bool same = seed_connection_ != nullptr && seed_connection_->ready() &&
+                      seed_connection_->accept().node == id && !addresses.empty() &&
+                      TransportOf(addresses.front()) == TransportOf(seed_connection_->address());
+    if (same) {
+      connections_[id] = std::move(seed_connection_);
+      connections_[id]->set_addresses(std::move(addresses));
+    } else {
+      connections_[id] = std::make_unique<Connection>(&context_, std::move(addresses));
+    }
+  }
+  coordinators_.assign(windows_.size(), nullptr);
+  for (int g = 0; g < view_.group_count(); ++g) {
+    for (int i = 0; i < view_.s; ++i) {
+      coordinators_[static_cast<std::size_t>(g * view_.s + i)] = ConnectionOf(view_.Coordinator(
+          GroupId(static_cast<std::uint16_t>(g)), ShardId(static_cast<std::uint16_t>(i))));
+    }
+  }
+  return true;
+}
+
+bool ClientCore::RefreshView(std::uint64_t until_ns) {
+  // An answer that is on its way may be older than this call.
+  const std::uint64_t old = view_refreshes_ + (view_op_ != nullptr ? 1 : 0);
+  while (view_refreshes_ <= old && now_ns_ < until_ns) {
+    if (view_op_ == nullptr) WantView();
+    WaitStep(until_ns);
+  }
+  return view_refreshes_ > old;
+}
+
+Connection* ClientCore::ConnectionOf(NodeId node) const {
+  return node.value() < connections_.size() ? connections_[node.value()].get() : nullptr;
+}
+
+std::vector<NodeConnection> ClientCore::Connections() const {
+  std::vector<NodeConnection> list;
+  for (const cluster::NodeInfo& node : view_.nodes) {
+    const Connection* connection = ConnectionOf(node.id);
+    list.push_back({node.id, node.name, std::string(connection->transport())});
+  }
+  return list;
+}
+
+}  // namespace ring::api

@@ -1,0 +1,53 @@
+#include "api/client_memory.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+
+namespace ring::api {
+
+absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_ns) {
+  const int size_class =
+      std::max(kClassMin, static_cast<int>(std::bit_width(std::max<std::size_t>(size, 1) - 1)));
+  if (size_class > kClassMax) {
+    return absl::InvalidArgumentError(absl::StrCat("no buffer has size=", size));
+  }
+  std::vector<Buffer>& free = free_[static_cast<std::size_t>(size_class)];
+  if (!free.empty()) {
+    Buffer buffer = std::move(free.back());
+    free.pop_back();
+    return buffer;
+  }
+  Buffer buffer;
+  buffer.size = std::size_t{1} << size_class;
+  const auto old = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& retired) {
+    return retired.size_class == size_class && now_ns - retired.retired_ns >= kQuarantineNs;
+  });
+  if (old != retired_.end()) {
+    buffer.address = old->address;
+    retired_.erase(old);
+    device_->Discard(buffer.address, buffer.size);
+  } else {
+    RING_ASSIGN_OR_RETURN(buffer.address, device_->Allocate(buffer.size, /*huge=*/false));
+  }
+  RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, buffer.size,
+                                                         rdma::kRemoteRead | rdma::kRemoteWrite));
+  return buffer;
+}
+
+void BufferPool::Release(Buffer buffer) {
+  if (!buffer) return;
+  const auto size_class = static_cast<std::size_t>(std::bit_width(buffer.size - 1));
+  buffer.zeroed = false;
+  free_[size_class].push_back(std::move(buffer));
+}
+
+void BufferPool::Retire(Buffer buffer, std::uint64_t now_ns) {
+  if (!buffer) return;
+  buffer.region->Revoke();
+  retired_.push_back({buffer.address, static_cast<int>(std::bit_width(buffer.size - 1)), now_ns});
+}
+
+}  // namespace ring::api

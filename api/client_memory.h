@@ -1,0 +1,64 @@
+// api/client_memory.h — the client's registered memory.
+//
+// What:      BufferPool lends registered buffers by size class; a buffer that a lost connection may
+//            still write into is retired: its key dies at once, its bytes are not used again before
+//            kQuarantineNs have passed.
+// Shape:     classes are powers of two from 4 KiB to 64 MiB.
+// Ownership: buffers are the borrower's between Acquire and Release or Retire; the pool and the
+//            device outlive them.
+// Threads:   thread-compatible.
+// Errors:    kResourceExhausted (the device's), kInvalidArgument (size).
+// Cost:      Acquire and Release of a buffer that was lent before allocate nothing.
+// Source:    protocol rule L5: a writer stopped in mid-copy may resume after a revocation.
+#ifndef RING_API_CLIENT_MEMORY_H_
+#define RING_API_CLIENT_MEMORY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rdma/fabric.h"
+
+namespace ring::api {
+
+struct Buffer {
+  std::byte* address = nullptr;
+  std::size_t size = 0;  // of its class; 0: no buffer
+  bool zeroed = true;    // lent for the first time since it was given back to the system
+  std::unique_ptr<rdma::MemoryRegion> region;
+  explicit operator bool() const { return size != 0; }
+};
+
+class BufferPool {
+ public:
+  static constexpr std::uint64_t kQuarantineNs = 60'000'000'000;
+
+  explicit BufferPool(rdma::Device* device) : device_(device) {}
+
+  // Readable and writable by peers that know the key.
+  absl::StatusOr<Buffer> Acquire(std::size_t size, std::uint64_t now_ns);
+  void Release(Buffer buffer);
+  void Retire(Buffer buffer, std::uint64_t now_ns);
+
+ private:
+  static constexpr int kClassMin = 12;
+  static constexpr int kClassMax = 26;
+  struct Retired {
+    std::byte* address;
+    int size_class;
+    std::uint64_t retired_ns;
+  };
+
+  rdma::Device* device_;
+  std::array<std::vector<Buffer>, kClassMax + 1> free_;
+  std::deque<Retired> retired_;
+};
+
+}  // namespace ring::api
+
+#endif  // RING_API_CLIENT_MEMORY_H_

@@ -1,0 +1,142 @@
+#include "api/client_requests.h"
+
+#include <limits>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "api/client_status.h"
+#include "ring/base/status.h"
+
+namespace ring::api {
+
+Request GetRequest(absl::string_view key, const GetOptions& options) {
+  Request request;
+  request.operation = protocol::Operation::kGet;
+  request.key = key;
+  request.deadline = options.deadline;
+  request.value_size_hint = options.value_size_hint;
+  return request;
+}
+
+absl::StatusOr<Request> PutRequest(ClientCore* core, absl::string_view key, absl::string_view value,
+                                   const PutOptions& options) {
+  Request request;
+  request.operation = protocol::Operation::kPut;
+  request.key = key;
+  request.value = value;
+  request.if_version = options.if_version;
+  request.deadline = options.deadline;
+  request.memgest = options.memgest_id;
+  if (!request.memgest.has_value() && !options.memgest.empty()) {
+    RING_ASSIGN_OR_RETURN(
+        request.memgest, ResolveMemgest(core, options.memgest, core->DeadlineNs(options.deadline)));
+  }
+  return request;
+}
+
+Request DeleteRequest(absl::string_view key, const DeleteOptions& options) {
+  Request request;
+  request.operation = protocol::Operation::kDelete;
+  request.key = key;
+  request.if_version = options.if_version;
+  request.deadline = options.deadline;
+  return request;
+}
+
+absl::StatusOr<Request> MoveRequest(ClientCore* core, absl::string_view key,
+                                    absl::string_view memgest, const PutOptions& options) {
+  PutOptions to = options;
+  to.memgest = memgest;
+  if (!memgest.empty()) to.memgest_id.reset();
+  RING_ASSIGN_OR_RETURN(Request request, PutRequest(core, key, {}, to));
+  request.operation = protocol::Operation::kMove;
+  return request;
+}
+
+void SetDestination(absl::Span<char> buffer, Request* request) {
+  // An empty buffer is one, too: every value but the empty one is too large for it.
+  static char nothing;
+  request->destination = buffer.data() != nullptr ? buffer.data() : &nothing;
+  request->destination_size = buffer.size();
+}
+
+absl::StatusOr<MemgestId> ResolveMemgest(ClientCore* core, absl::string_view name,
+                                         std::uint64_t until_ns) {
+  const protocol::MemgestDescriptor* descriptor = core->view().FindMemgest(name);
+  if (descriptor == nullptr && core->RefreshView(until_ns)) {
+    descriptor = core->view().FindMemgest(name);
+  }
+  if (descriptor != nullptr) return descriptor->id;
+  return StatusOf(OpOutcome::kNoSuchMemgest, absl::StrCat("memgest=", absl::CHexEscape(name)));
+}
+
+absl::StatusOr<Operation*> Admit(ClientCore* core, const Request& request) {
+  absl::StatusOr<Operation*> op = core->Submit(request);
+  if (op.ok() || !absl::IsResourceExhausted(op.status())) return op;
+  const std::uint64_t until_ns = core->DeadlineNs(request.deadline);
+  while (core->in_use() != 0 && core->ClockNs() < until_ns) {
+    if (!core->RunCallbacks()) core->WaitStep(until_ns);
+    core->RunCallbacks();
+    op = core->Submit(request);
+    if (op.ok() || !absl::IsResourceExhausted(op.status())) return op;
+  }
+  return op;
+}
+
+void Await(ClientCore* core, const Operation* op) {
+  while (op->state != OpState::kDone) {
+    core->WaitStep(std::numeric_limits<std::uint64_t>::max());
+    core->RunCallbacks();
+  }
+}
+
+absl::StatusOr<Operation*> Call(ClientCore* core, const Request& request) {
+  absl::StatusOr<Operation*> op = Admit(core, request);
+  if (op.ok()) Await(core, *op);
+  return op;
+}
+
+absl::StatusOr<WriteResult> CallWrite(ClientCore* core, const Request& request) {
+  RING_ASSIGN_OR_RETURN(Operation * op, Call(core, request));
+  absl::StatusOr<WriteResult> result = TakeWrite(*core, *op);
+  core->Free(op);
+  return result;
+}
+
+absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
+  if (op.result.outcome == OpOutcome::kOk) return absl::OkStatus();
+  std::string detail = KeyText(op.key());
+  const protocol::RequestHeader& header = *op.header();
+  const bool stores = header.word.operation == protocol::Operation::kPut ||
+                      header.word.operation == protocol::Operation::kMove;
+  if (stores && (header.word.flags & protocol::kDefaultMemgest) == 0) {
+    const protocol::MemgestDescriptor* memgest = core.view().FindMemgest(MemgestId(header.memgest));
+    absl::StrAppend(&detail, " memgest=", memgest != nullptr ? memgest->name : "",
+                    memgest == nullptr ? absl::StrCat(header.memgest) : "");
+  }
+  if (op.result.outcome == OpOutcome::kVersionMismatch) {
+    absl::StrAppend(&detail, " version=", op.result.version.bits(),
+                    " if_version=", header.if_version);
+  }
+  if (op.result.outcome == OpOutcome::kReplyTooLarge) {
+    absl::StrAppend(&detail, " value_size=", op.result.value_size);
+  }
+  return StatusOf(op.result.outcome, detail);
+}
+
+absl::string_view ResultValue(const Operation& op) {
+  if (op.result.outcome != OpOutcome::kOk || op.result.value == nullptr) return {};
+  return absl::string_view(reinterpret_cast<const char*>(op.result.value), op.result.value_size);
+}
+
+absl::StatusOr<GetResult> TakeGet(const ClientCore& core, const Operation& op) {
+  if (absl::Status status = ResultStatus(core, op); !status.ok()) return status;
+  return GetResult{std::string(ResultValue(op)), op.result.version, op.result.memgest};
+}
+
+absl::StatusOr<WriteResult> TakeWrite(const ClientCore& core, const Operation& op) {
+  if (absl::Status status = ResultStatus(core, op); !status.ok()) return status;
+  return WriteResult{op.result.version, op.result.memgest};
+}
+
+}  // namespace ring::api

@@ -1,0 +1,37 @@
+// api/client_seeds.h — the addresses a client starts from, and which link to a node to take.
+//
+// What:      ParseSeeds; TransportOf an address; NodeAddresses, best first.
+// Ownership: values.
+// Threads:   pure, but for HostBootId, which reads a file of the kernel.
+// Errors:    kInvalidArgument naming the seed and what is wrong with it.
+#ifndef RING_API_CLIENT_SEEDS_H_
+#define RING_API_CLIENT_SEEDS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "api/client.h"
+#include "ring/cluster/view.h"
+
+namespace ring::api {
+
+// Full addresses ("tcp:HOST:PORT", ...), in order, each once.
+absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string> seeds);
+
+// REQUIRES: an address that ParseSeeds gave or that a view holds.
+Transport TransportOf(absl::string_view address);
+absl::string_view TransportName(Transport transport);
+
+// Where to try to reach a node, best first. host: boot id of this machine.
+std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,
+                                       absl::string_view host);
+
+// Empty when the system does not tell.
+std::string HostBootId();
+
+}  // namespace ring::api
+
+#endif  // RING_API_CLIENT_SEEDS_H_

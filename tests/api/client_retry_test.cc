@@ -1,0 +1,216 @@
+// Failures, one at a time: what is retried, what is told, and what never happens twice.
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/api/twin_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::ring::testing::TwinCluster;
+using ::testing::HasSubstr;
+
+TEST(ClientRetry, X1ALostAnswerIsRetriedUnderTheSameNumberAndExecutedOnce) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  for (int i = 1; i <= 5; ++i) {
+    cluster.node().faults().drop_after_execute = 1;
+    ASSERT_OK(client->Put("k", absl::StrCat(i)));
+    MutexLock lock(cluster.store().mutex);
+    EXPECT_EQ(cluster.store().executed_count, i);
+    EXPECT_EQ(cluster.store().duplicate_count, i);
+  }
+  EXPECT_EQ(client->Get("k")->value, "5");
+}
+
+TEST(ClientRetry, X1ManyInFlightWritesSurviveADisconnectExactlyOnce) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  int ok = 0;
+  for (int round = 0; round < 5; ++round) {
+    cluster.node().faults().drop_after_execute = 1;
+    for (int i = 0; i < 50; ++i) {
+      client->PutAsync(absl::StrCat("k", i), absl::StrCat(round, std::string(500, 'v')), {},
+                       [&ok](absl::StatusOr<WriteResult> put) { ok += put.ok() ? 1 : 0; });
+    }
+    ASSERT_OK(client->Wait(absl::Seconds(20)));
+  }
+  EXPECT_EQ(ok, 250);
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 250);
+}
+
+TEST(ClientRetry, X5AWriteWithoutAnAnswerIsUnknownAndAReadIsJustLate) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "v"));
+  cluster.node().faults().silent = true;
+  const auto put = client->Put("k", "w", {.deadline = absl::Milliseconds(50)});
+  EXPECT_THAT(put, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("key=\"k\"")));
+  EXPECT_TRUE(IsUnknownOutcome(put.status()));
+  const auto get = client->Get("k", {.deadline = absl::Milliseconds(50)});
+  EXPECT_THAT(get, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(IsUnknownOutcome(get.status()));
+  cluster.node().faults().silent = false;
+  EXPECT_OK(client->Put("k", "x"));  // and the late answers disturb nothing
+  EXPECT_EQ(client->Get("k")->value, "x");
+}
+
+TEST(ClientRetry, X5ARefusedWriteIsCertainlyNotApplied) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  cluster.node().faults().refuse_with = protocol::Outcome::kUnavailable;
+  cluster.node().faults().refuse_count = 1000000;
+  const auto put = client->Put("k", "v", {.deadline = absl::Milliseconds(50)});
+  EXPECT_THAT(put, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_FALSE(IsUnknownOutcome(put.status()));
+  cluster.node().faults().refuse_count = 3;
+  EXPECT_OK(client->Put("k", "v"));  // a passing refusal is waited out
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 1);
+}
+
+TEST(ClientRetry, X5AWriteThatCouldNotBeSentIsNotApplied) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  cluster.Stop(0);
+  // The lost connection is noticed before anything is sent.
+  while (client->Connections()[0].transport != "") client->WaitForProgress(absl::Milliseconds(5));
+  const auto put = client->Put("k", "v", {.deadline = absl::Milliseconds(50)});
+  EXPECT_THAT(put, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("nothing was applied")));
+  EXPECT_FALSE(IsUnknownOutcome(put.status()));
+}
+
+TEST(ClientRetry, X5AnEarlierLostAttemptMakesALaterRefusalUnknown) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  cluster.node().faults().drop_after_execute = 1;
+  // The first attempt is executed and lost; the second is refused before the record is looked at.
+  std::thread refuse([&cluster] {
+    while (cluster.node().faults().drop_after_execute != 0) std::this_thread::yield();
+    cluster.node().faults().refuse_with = protocol::Outcome::kUnavailable;
+    cluster.node().faults().refuse_count = 1000000;
+  });
+  const auto put = client->Put("k", "v", {.deadline = absl::Milliseconds(300)});
+  refuse.join();
+  // Either the retry was faster than the refusals, or it must not claim to know.
+  EXPECT_TRUE(put.ok() || IsUnknownOutcome(put.status())) << put.status();
+}
+
+TEST(ClientRetry, ResourceExhaustionIsTheCallersToWaitOut) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  cluster.node().faults().refuse_with = protocol::Outcome::kResourceExhausted;
+  cluster.node().faults().refuse_count = 1;
+  EXPECT_THAT(client->Put("k", "v"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(client->Put("k", "v"));
+}
+
+TEST(ClientRetry, AValueWithAWrongCheckSumIsNeverDelivered) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  for (const std::size_t size : {100, 100000}) {
+    const std::string value(size, 'v');
+    ASSERT_OK(client->Put("k", value));
+    cluster.node().faults().damage_value_count = 2;
+    EXPECT_EQ(client->Get("k")->value, value);  // read again until it is whole
+    EXPECT_EQ(cluster.node().faults().damage_value_count, 0);
+    cluster.node().faults().damage_value_count = 1000;
+    EXPECT_THAT(client->Get("k"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("key=\"k\"")));
+    std::string buffer(size, '.');
+    EXPECT_THAT(client->GetInto("k", absl::MakeSpan(buffer)),
+                StatusIs(absl::StatusCode::kDataLoss));
+    cluster.node().faults().damage_value_count = 0;
+  }
+}
+
+TEST(ClientRetry, ANewViewSendsEveryKeyToItsNewOwner) {
+  TwinCluster cluster(3);
+  const auto client = cluster.Connect();
+  for (int i = 0; i < 30; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "v"));
+  // Groups rotate: whoever is asked first refuses with WRONG_OWNER.
+  cluster.ChangeView([](cluster::View* view) {
+    for (cluster::GroupView& group : view->groups) {
+      std::rotate(group.roles.begin(), group.roles.begin() + 1, group.roles.end());
+      group.epoch = Epoch(group.epoch.value() + 1);
+    }
+  });
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get(absl::StrCat("k", i)));
+    ASSERT_OK(client->Put(absl::StrCat("k", i), "w"));
+  }
+  EXPECT_EQ(client->view_epoch(), 2u);
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 60);
+}
+
+TEST(ClientRetry, X3ASilentOwnerIsReplacedByTheOneThatALaterViewNames) {
+  TwinCluster cluster(2);
+  const auto client = cluster.Connect();
+  for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "v"));
+  cluster.node(0).faults().silent = true;
+  cluster.ChangeView([](cluster::View* view) {
+    for (cluster::GroupView& group : view->groups) group.roles = {NodeId(1), NodeId(0)};
+  });
+  for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "w"));
+  EXPECT_EQ(client->view_epoch(), 2u);
+}
+
+TEST(ClientRetry, ARestartedNodeIsFoundAgain) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "v"));
+  const std::string address = cluster.node().address();
+  for (int i = 0; i < 3; ++i) {
+    cluster.Stop(0);
+    cluster.Restart(0, address);
+    ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get("k"));
+    EXPECT_EQ(get.value, "v");
+  }
+}
+
+TEST(ClientRetry, OperationsThatWereGivenUpDoNotCloseTheWindow) {
+  TwinCluster cluster(2);
+  ClientOptions options;
+  options.window = 4;
+  const auto client = cluster.Connect(options);
+  std::string here, there;
+  for (int i = 0; here.empty() || there.empty(); ++i) {
+    const std::string key = absl::StrCat("k", i);
+    ASSERT_OK(client->Put(key, "v"));
+    (client->Where(key)->node == NodeId(0) ? here : there) = key;
+  }
+  cluster.node(0).faults().silent = true;
+  for (int i = 0; i < 4; ++i) {
+    client->PutAsync(here, "w", {.deadline = absl::Milliseconds(20)},
+                     [](absl::StatusOr<WriteResult> put) { EXPECT_FALSE(put.ok()); });
+  }
+  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  for (int i = 0; i < 50; ++i) ASSERT_OK(client->Get(there));
+  cluster.node(0).faults().silent = false;
+}
+
+TEST(ClientRetry, DestroyingTheClientEndsEveryCallbackOnce) {
+  TwinCluster cluster;
+  auto client = cluster.Connect();
+  cluster.node().faults().silent = true;
+  int unknown = 0, late = 0;
+  client->PutAsync("k", "v", {}, [&](absl::StatusOr<WriteResult> put) {
+    unknown += IsUnknownOutcome(put.status()) ? 1 : 0;
+  });
+  client->GetAsync("k", {}, [&](absl::StatusOr<GetResult> get) { late += get.ok() ? 0 : 1; });
+  client->Poll();
+  client.reset();
+  EXPECT_EQ(unknown, 1);
+  EXPECT_EQ(late, 1);
+}
+
+}  // namespace
+}  // namespace ring

@@ -1,0 +1,289 @@
+#include "api/client.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "ring/protocol/limits.h"
+#include "tests/api/twin_cluster.h"
+#include "tests/support/random_seed.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::ring::testing::TwinCluster;
+using ::testing::HasSubstr;
+
+std::string RandomBytes(SeededRandom& random, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random.Next64());
+  return bytes;
+}
+
+TEST(Client, GetGivesWhatPutStoredWithVersionAndMemgest) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK_AND_ASSIGN(const WriteResult put, client->Put("k", "value", {.memgest = "two"}));
+  EXPECT_EQ(client->MemgestName(put.memgest), "two");
+  ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get("k"));
+  EXPECT_EQ(get.value, "value");
+  EXPECT_EQ(get.version, put.version);
+  EXPECT_EQ(get.memgest, put.memgest);
+  ASSERT_OK_AND_ASSIGN(const WriteResult other, client->Put("k2", ""));
+  EXPECT_EQ(client->MemgestName(other.memgest), "one");  // the default
+}
+
+TEST(Client, KeysAndValuesAreBinaryAndOfEverySize) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  SeededRandom random(testing::SeedFor("sizes"));
+  for (const std::size_t key_size : {1, 23, 24, 25, 64, 65, 1023, 1024}) {
+    for (const std::size_t size : {0, 1, 63, 64, 65, 1024, 8191, 8192, 8193, 70000, 1 << 20}) {
+      const std::string key = RandomBytes(random, key_size);
+      const std::string value = RandomBytes(random, size);
+      ASSERT_OK(client->Put(key, value));
+      ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get(key));
+      ASSERT_EQ(get.value, value) << key_size << " " << size;
+      std::string buffer(size, '\0');
+      ASSERT_OK_AND_ASSIGN(const ReadResult read, client->GetInto(key, absl::MakeSpan(buffer)));
+      ASSERT_EQ(read.size, size);
+      ASSERT_EQ(buffer, value);
+    }
+  }
+}
+
+TEST(Client, ASixteenMebibyteValueGoesBothWays) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  SeededRandom random(testing::SeedFor("large"));
+  const std::string value = RandomBytes(random, protocol::kValueSizeMaxDefault);
+  ASSERT_OK(client->Put("large", value));
+  ASSERT_OK_AND_ASSIGN(const GetResult get,
+                       client->Get("large", {.value_size_hint = value.size()}));
+  EXPECT_TRUE(get.value == value);
+}
+
+TEST(Client, LimitsAreRefusedBeforeAnythingIsSent) {
+  TwinCluster cluster;
+  ClientOptions options;
+  options.value_size_max = 1000;
+  const auto client = cluster.Connect(options);
+  const int before = cluster.node().request_count();
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(client->Get(""), StatusIs(kInvalid, HasSubstr("key length=0")));
+  EXPECT_THAT(client->Put(std::string(1025, 'k'), "v"),
+              StatusIs(kInvalid, HasSubstr("key length=1025")));
+  EXPECT_THAT(client->Put("k", std::string(1001, 'v')),
+              StatusIs(kInvalid, HasSubstr("value length=1001 is over value_size_max=1000")));
+  EXPECT_THAT(client->SubmitGet(1, ""), StatusIs(kInvalid));
+  EXPECT_EQ(cluster.node().request_count(), before);
+  EXPECT_EQ(client->outstanding(), 0u);
+}
+
+TEST(Client, TheClustersValueLimitCountsToo) {
+  TwinCluster cluster;
+  cluster.ChangeView([](cluster::View* view) { view->value_size_max = 500; });
+  const auto client = cluster.Connect();
+  EXPECT_THAT(client->Put("k", std::string(501, 'v')),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("value_size_max=500")));
+}
+
+TEST(Client, MissingKeysAndWrongVersionsAreNamed) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  EXPECT_THAT(client->Get("a\n"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("key=\"a\\n\"")));
+  EXPECT_THAT(client->Delete("a"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const WriteResult first, client->Put("a", "1", {.if_version = Version()}));
+  const auto again = client->Put("a", "2", {.if_version = Version()});
+  EXPECT_THAT(again, StatusIs(absl::StatusCode::kAborted, HasSubstr("version=1 if_version=0")));
+  EXPECT_FALSE(IsUnknownOutcome(again.status()));
+  EXPECT_OK(client->Put("a", "3", {.if_version = first.version}));
+  EXPECT_THAT(client->Delete("a", {.if_version = first.version}),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_OK(client->Delete("a"));
+  EXPECT_THAT(client->Get("a"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(Client, MoveChangesTheMemgestAndWhereTellsIt) {
+  TwinCluster cluster(2);
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "value", {.memgest = "one"}));
+  ASSERT_OK_AND_ASSIGN(const WriteResult moved, client->Move("k", "two"));
+  ASSERT_OK_AND_ASSIGN(const WhereResult where, client->Where("k"));
+  EXPECT_EQ(client->MemgestName(where.memgest), "two");
+  EXPECT_EQ(where.version, moved.version);
+  EXPECT_EQ(where.value_size, 5u);
+  EXPECT_EQ(where.node.value(), where.group.value());  // the twins' view: one shard, rotated
+  EXPECT_THAT(client->Move("none", "two"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(Client, AMemgestThatIsNotKnownIsLookedUpOnceAndThenNamed) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  EXPECT_THAT(client->Put("k", "v", {.memgest = "gold"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("memgest=gold")));
+  cluster.ChangeView([](cluster::View* view) {
+    protocol::MemgestDescriptor gold;
+    gold.id = MemgestId(9);
+    gold.name = "gold";
+    view->memgests.push_back(gold);
+  });
+  ASSERT_OK_AND_ASSIGN(const WriteResult put, client->Put("k", "v", {.memgest = "gold"}));
+  EXPECT_EQ(put.memgest, MemgestId(9));
+  EXPECT_THAT(client->Put("k", "v", {.memgest_id = MemgestId(77)}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("memgest=77")));
+}
+
+TEST(Client, GetIntoABufferThatIsTooSmallSaysTheSizeAndWritesNothing) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  for (const std::size_t size : {100, 100000}) {
+    ASSERT_OK(client->Put("k", std::string(size, 'v')));
+    std::string buffer(size - 1, '.');
+    EXPECT_THAT(
+        client->GetInto("k", absl::MakeSpan(buffer)),
+        StatusIs(absl::StatusCode::kOutOfRange, HasSubstr(absl::StrCat("value_size=", size))));
+    EXPECT_EQ(buffer, std::string(size - 1, '.'));
+  }
+  ASSERT_OK(client->Put("empty", ""));
+  EXPECT_OK(client->GetInto("empty", {}));
+}
+
+TEST(Client, CallbacksFuturesAndBatchesGiveTheSameResults) {
+  TwinCluster cluster(3);
+  ClientOptions options;
+  options.window = 8;  // smaller than what is submitted
+  const auto client = cluster.Connect(options);
+  int called = 0;
+  for (int i = 0; i < 50; ++i) {
+    client->PutAsync(absl::StrCat("c", i), "x", {}, [&called](absl::StatusOr<WriteResult> put) {
+      EXPECT_OK(put);
+      ++called;
+    });
+  }
+  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  EXPECT_EQ(called, 50);
+  Future<WriteResult> put = client->PutAsync("f", "future");
+  ASSERT_OK(put.Get());
+  Future<GetResult> get = client->GetAsync("f");
+  ASSERT_OK_AND_ASSIGN(const GetResult value, get.Get());
+  EXPECT_EQ(value.value, "future");
+
+  Batch batch;
+  for (int i = 0; i < 40; ++i) batch.Put(absl::StrCat("b", i), absl::StrCat("v", i));
+  ASSERT_OK_AND_ASSIGN(const auto puts, client->Execute(batch));
+  for (const auto& result : puts) EXPECT_OK(result);
+  batch.Clear();
+  for (int i = 0; i < 40; ++i) batch.Get(absl::StrCat("b", i));
+  batch.Get("missing");
+  batch.Move("b0", "nowhere");
+  ASSERT_OK_AND_ASSIGN(const auto gets, client->Execute(batch));
+  ASSERT_EQ(gets.size(), 42u);
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(gets[i]->value, absl::StrCat("v", i));
+  EXPECT_THAT(gets[40], StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(gets[41], StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(Client, ACallbackMayCallTheClient) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  std::string seen;
+  client->PutAsync("k", "v", {}, [&](absl::StatusOr<WriteResult>) {
+    absl::StatusOr<GetResult> get = client->Get("k");
+    if (get.ok()) seen = get->value;
+  });
+  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  EXPECT_EQ(seen, "v");
+}
+
+// Thousands of requests of random sizes through one ring: wraps, PADs, full rings, reordered
+// answers, and every value checked.
+TEST(Client, APipelineOfRandomSizesWrapsTheRingAndKeepsEveryValue) {
+  TwinCluster cluster;
+  cluster.node().faults().reorder = true;
+  ClientOptions options;
+  options.window = 64;
+  const auto client = cluster.Connect(options);
+  SeededRandom random(testing::SeedFor("pipeline"));
+  constexpr int kKeys = 64;
+  std::vector<std::string> model(kKeys);
+  std::vector<bool> busy(kKeys, false);
+  std::vector<Completion> completions(16);
+  int submitted = 0, finished = 0;
+  constexpr int kOperations = 6000;
+  const auto key_of = [](std::uint64_t k) {
+    return absl::StrCat("key-", k, std::string(k * 16, 'p'));
+  };
+  while (finished < kOperations) {
+    for (int tries = 0; tries < 8 && submitted < kOperations; ++tries) {
+      const std::uint64_t k = random.Below(kKeys);
+      if (busy[k]) continue;  // operations under way have no order among them
+      const bool get = !model[k].empty() && random.Below(2) == 0;
+      const std::string value =
+          get ? "" : RandomBytes(random, 1 + random.Below(random.Below(8) == 0 ? 20000 : 3000));
+      const absl::Status status =
+          get ? client->SubmitGet(k, key_of(k)) : client->SubmitPut(k, key_of(k), value);
+      if (absl::IsResourceExhausted(status)) break;
+      ASSERT_OK(status);
+      if (!get) model[k] = value;
+      busy[k] = true;
+      ++submitted;
+    }
+    const std::size_t count = client->PollCompletions(absl::MakeSpan(completions));
+    for (std::size_t i = 0; i < count; ++i) {
+      const Completion& completion = completions[i];
+      ASSERT_OK(ToStatus(completion));
+      if (!completion.value.empty()) {
+        ASSERT_TRUE(completion.value == model[completion.token]) << completion.token;
+      }
+      busy[completion.token] = false;
+      ++finished;
+    }
+    if (count == 0) client->WaitForProgress(absl::Seconds(1));
+  }
+  EXPECT_GT(cluster.node().pad_count(), 20);
+}
+
+TEST(Client, AFullWindowIsToldAndEmptiesAgain) {
+  TwinCluster cluster;
+  cluster.node().faults().silent = false;
+  ClientOptions options;
+  options.window = 4;
+  const auto client = cluster.Connect(options);
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_OK(client->SubmitPut(i, "k", "v"));
+  EXPECT_THAT(client->SubmitPut(4, "k", "v"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("window")));
+  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  std::vector<Completion> completions(8);
+  EXPECT_EQ(client->PollCompletions(absl::MakeSpan(completions)), 4u);
+  EXPECT_EQ(client->PollCompletions(absl::MakeSpan(completions)), 0u);
+  EXPECT_EQ(client->outstanding(), 0u);
+}
+
+TEST(Client, OptionsThatCannotWorkAreRefused) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ClientOptions options;
+  EXPECT_THAT(Client::Connect(options), StatusIs(kInvalid, HasSubstr("no seeds")));
+  options.seeds = {"local:nobody"};
+  options.window = 0;
+  EXPECT_THAT(Client::Connect(options), StatusIs(kInvalid, HasSubstr("window=0")));
+  options.window = 1024;
+  EXPECT_THAT(Client::Connect(options), StatusIs(kInvalid, HasSubstr("window=1024")));
+}
+
+TEST(Client, ConnectTellsWhatEverySeedDid) {
+  ClientOptions options;
+  options.seeds = {"local:nobody-here", "127.0.0.1:1"};
+  options.deadline = absl::Milliseconds(200);
+  EXPECT_THAT(Client::Connect(options),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       ::testing::AllOf(HasSubstr("seed=local:nobody-here"),
+                                        HasSubstr("seed=tcp:127.0.0.1:1"))));
+}
+
+}  // namespace
+}  // namespace ring

@@ -10,7 +10,9 @@
 // Ownership: owns its heap space.
 // Threads:   one, the node's.
 // Errors:    kInvalidArgument for a shard or range that is not of the memgest, or that crosses a
-//            block; kResourceExhausted for memory. Nothing was folded then.
+//            block; kResourceExhausted for memory. Nothing was folded then. The parity has 2^32
+//            cells and s/k times as many blocks as a shard's heap, so here heaps end at k/s of 2^32
+//            cells.
 // Cost:      one read-modify-write of the payload.
 // Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3.
 #ifndef RING_MEMGEST_PARITY_STORE_H_

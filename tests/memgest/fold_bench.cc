@@ -35,7 +35,8 @@ protocol::MemgestDescriptor Descriptor(bool coded) {
 }
 
 // Gives the nanoseconds of Fold alone, per entry, of the passes behind the first. Each entry puts
-// into a slot and collects what the slot beside it in the random order held, as a steady state does.
+// into a slot and collects what the slot beside it in the random order held, as a steady state
+// does.
 double Measure(bool coded, std::uint32_t length, std::uint32_t batch) {
   TwinDevice device;
   device.advise_huge = true;

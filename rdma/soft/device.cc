@@ -160,9 +160,10 @@ bool SoftDevice::Progress() {
   }
   if (polled_connections_ > 0 || check_descriptors_ || (++turn_ & 63) == 0) {
     check_descriptors_ = false;
+    // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
+    if (tcp_ != nullptr) worked |= tcp_->Progress();
     worked |= PollDescriptors();
     if (shm_ != nullptr) worked |= shm_->Progress();
-    if (tcp_ != nullptr) worked |= tcp_->Progress();
   }
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;

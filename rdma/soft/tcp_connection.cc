@@ -205,13 +205,7 @@ bool TcpConnection::Progress() {
       OnHangUp();
     }
   }
-  if (state_ == State::kLinked && ack_due_) {
-    ack_due_ = false;
-    TcpFrame ack;
-    ack.type = TcpFrameType::kAck;
-    ack.sequence = ack_sequence_;
-    transmit_.AddOne(ack, nullptr);
-  }
+  QueueAck();
   if (state_ != State::kDead && !transmit_.empty() && !want_write_) {
     worked = true;
     Flush();
@@ -219,8 +213,20 @@ bool TcpConnection::Progress() {
   return worked;
 }
 
+// What was executed in one turn is acknowledged together with the next post, or in the next turn: an answer and the
+// acknowledgement of its request share a segment.
+void TcpConnection::QueueAck() {
+  if (state_ != State::kLinked || !ack_due_) return;
+  ack_due_ = false;
+  TcpFrame ack;
+  ack.type = TcpFrameType::kAck;
+  ack.sequence = ack_sequence_;
+  transmit_.AddOne(ack, nullptr);
+}
+
 void TcpConnection::Kick() {
   if (transmit_.empty() || want_write_ || flushed_in_turn_) return;
+  QueueAck();
   flushed_in_turn_ = true;
   Flush();
 }
@@ -241,6 +247,7 @@ void TcpConnection::LetGo() {
   if (state_ != State::kLinked) return;
   if (hung_up_ || transmit_.MidRequest()) return Die();
   transmit_.DropRequests();
+  QueueAck();
   Flush();
   Drain();
 }

@@ -106,6 +106,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool Violation();
   void OnHangUp();
   // Sending.
+  void QueueAck();
   void Flush();
   void WatchFor(bool readable, bool writable);
   void Drain();

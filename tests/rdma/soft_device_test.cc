@@ -1,0 +1,260 @@
+// What is particular to the software NIC: no allocation per request, revocation against a racing writer, and shared
+// memory handshakes with peers that do not play by the rules.
+#include "rdma/soft/soft_device.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "tests/contract/fabric_harness.h"
+
+namespace {
+thread_local std::uint64_t allocation_count = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocation_count;
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ring::rdma {
+namespace {
+
+SoftDeviceOptions Options(bool shareable) {
+  SoftDeviceOptions options;
+  options.arena_size_max = std::uint64_t{64} << 20;
+  options.shareable = shareable;
+  return options;
+}
+
+void ConnectPair(const std::string& address, Side& a, Side& b) {
+  auto listening = b.device->Listen(address);
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  a.qp = *a.device->Connect(*listening, a.qp_options(), "");
+  ConnectionEvent event;
+  for (bool done = false; !done;) {
+    a.CollectEvents();
+    b.CollectEvents();
+    if (b.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event)) {
+      b.qp = *b.device->Accept(event.request, b.qp_options(), "");
+    }
+    done = a.TakeEvent(ConnectionEvent::Kind::kEstablished, &event);
+  }
+}
+
+class SoftDeviceAllocations : public ::testing::TestWithParam<LinkKind> {};
+
+TEST_P(SoftDeviceAllocations, NoneForARequest) {
+  Side a(Options(true), false);
+  Side b(Options(true), false);
+  ConnectPair(FreshAddress(GetParam()), a, b);
+  const auto round = [&](std::uint64_t i) {
+    const Sge receive = b.At(0, 64);
+    ASSERT_TRUE(b.qp->PostRecv(i, absl::MakeConstSpan(&receive, 1)).ok());
+    const Sge source = a.At(0, 64);
+    WorkRequest write;
+    write.opcode = Opcode::kWrite;
+    write.sges = absl::MakeConstSpan(&source, 1);
+    write.remote_address = b.AddressAt(4096);
+    write.rkey = b.region->rkey();
+    WorkRequest send;
+    send.opcode = Opcode::kSend;
+    send.inline_data = true;
+    send.sges = write.sges;
+    send.signaled = true;
+    write.next = &send;
+    ASSERT_TRUE(a.qp->PostSend(write).ok());
+    WorkCompletion completion;
+    for (CompletionQueue* cq : {a.send_cq.get(), b.recv_cq.get()}) {
+      while (cq->Poll(absl::MakeSpan(&completion, 1)) == 0) {
+        a.device->Progress();
+        b.device->Progress();
+      }
+      ASSERT_EQ(completion.status, WcStatus::kSuccess);
+    }
+  };
+  for (std::uint64_t i = 0; i < 300; ++i) round(i);  // queues grow to their working size
+  const std::uint64_t before = allocation_count;
+  for (std::uint64_t i = 0; i < 1000; ++i) round(i);
+  EXPECT_EQ(allocation_count, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, SoftDeviceAllocations,
+                         ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp),
+                         [](const auto& link) { return LinkKindName(link.param); });
+
+// A writer on another thread never gets success for a WRITE that a scan after Revoke did not see (L5).
+TEST(SoftDeviceRevoke, ScanSeesEverySuccessfulWrite) {
+  constexpr int kRounds = 200;
+  Side b(Options(false), false);
+  const std::string address = FreshAddress(LinkKind::kLocal);
+  ASSERT_TRUE(b.device->Listen(address).ok());
+  std::atomic<std::uint64_t> rkey{0};  // of the round
+  std::atomic<std::uint64_t> acked{
+      0};  // value of the last successful WRITE of the round, published at its end
+  std::atomic<int> writer_round{0};
+  std::thread writer([&] {
+    for (int round = 1; round <= kRounds; ++round) {
+      Side a(Options(false), false);
+      a.qp = *a.device->Connect(address, a.qp_options(), "");
+      ConnectionEvent event;
+      while (!a.TakeEvent(ConnectionEvent::Kind::kEstablished, &event)) a.CollectEvents();
+      while (rkey.load() == 0) std::this_thread::yield();
+      RemoteBuffer remote;
+      std::memcpy(&remote, event.private_data.data(), sizeof(remote));
+      remote.rkey = static_cast<std::uint32_t>(rkey.load());
+      std::uint64_t value = 0;
+      for (;;) {
+        const std::uint64_t next = value + 1;
+        std::memcpy(a.memory, &next, 8);
+        const Sge sge = a.At(0, 8);
+        WorkRequest wr;
+        wr.opcode = Opcode::kWrite;
+        wr.sges = absl::MakeConstSpan(&sge, 1);
+        wr.remote_address = remote.address;
+        wr.rkey = remote.rkey;
+        wr.signaled = true;
+        ASSERT_TRUE(a.qp->PostSend(wr).ok());
+        WorkCompletion completion;
+        ASSERT_EQ(a.send_cq->Poll(absl::MakeSpan(&completion, 1)), 1u);
+        if (completion.status != WcStatus::kSuccess) {
+          EXPECT_EQ(completion.status, WcStatus::kRemoteAccess);
+          break;
+        }
+        value = next;
+      }
+      acked.store(value);
+      writer_round.store(round);
+      while (rkey.load() != 0) std::this_thread::yield();
+    }
+  });
+  auto* word = reinterpret_cast<std::uint64_t*>(b.memory);
+  for (int round = 1; round <= kRounds; ++round) {
+    ConnectionEvent event;
+    while (!b.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event)) b.CollectEvents();
+    const RemoteBuffer remote = b.region->remote();
+    b.qp = *b.device->Accept(
+        event.request, b.qp_options(),
+        absl::string_view(reinterpret_cast<const char*>(&remote), sizeof(remote)));
+    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+    auto ring = *b.device->Register(b.memory, 4096, kRemoteWrite);
+    rkey.store(ring->rkey());
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < 20) {
+    }
+    ring->Revoke();
+    const std::uint64_t scanned = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    while (writer_round.load() != round) std::this_thread::yield();
+    EXPECT_LE(acked.load(), scanned);
+    b.qp.reset();
+    b.events.clear();
+    rkey.store(0);
+  }
+  writer.join();
+}
+
+// Says something to a shm listener by hand.
+std::string RefusalOf(Side& side, const std::string& address, absl::string_view message) {
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  const std::string path = address.substr(4);
+  std::memcpy(at.sun_path, path.data(), path.size());
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+  if (!message.empty()) {
+    EXPECT_GT(send(fd, message.data(), message.size(), MSG_NOSIGNAL), 0);
+  }
+  std::string heard;
+  const time_t deadline = time(nullptr) + 20;
+  for (;;) {
+    side.CollectEvents();
+    char buffer[1024];
+    const ssize_t size = recv(fd, buffer, sizeof(buffer), 0);
+    if (size > 0) heard.append(buffer, static_cast<std::size_t>(size));
+    if (size == 0 || time(nullptr) > deadline) break;
+  }
+  close(fd);
+  return heard;
+}
+
+TEST(ShmHandshake, GarbageAndSilenceAreRefusedWithAReason) {
+  SoftDeviceOptions options = Options(true);
+  options.hello_timeout_ms = 20;
+  Side side(options, false);
+  const std::string address = *side.device->Listen(FreshAddress(LinkKind::kShm));
+  EXPECT_TRUE(absl::StrContains(RefusalOf(side, address, "hello?"), "not a handshake"));
+  EXPECT_TRUE(absl::StrContains(RefusalOf(side, address, ""), "no hello in time"));
+  EXPECT_TRUE(side.events.empty());
+}
+
+TEST(ShmHandshake, NeedsAShareableDevice) {
+  Side side(Options(false), false);
+  EXPECT_EQ(side.device->Listen(FreshAddress(LinkKind::kShm)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ShmHandshake, ALeftOverPathIsTakenOver) {
+  const std::string address = FreshAddress(LinkKind::kShm);
+  const std::string path = address.substr(4);
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  std::memcpy(at.sun_path, path.data(), path.size());
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+  close(fd);  // as a killed process leaves it
+  Side side(Options(true), false);
+  EXPECT_TRUE(side.device->Listen(address).ok());
+}
+
+TEST(SoftDeviceArena, AllocatesUpToItsSize) {
+  Side side(Options(false), false);  // 40 of 64 MiB are in use
+  auto more = side.device->Allocate(1, true);
+  ASSERT_TRUE(more.ok());
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(*more) % (2 << 20), 0u);
+  EXPECT_EQ((*more)[0], std::byte{0});
+  EXPECT_EQ(side.device->Allocate(32 << 20, false).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(side.device->Allocate(~std::size_t{0}, false).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SoftDeviceRegions, ForeignMemoryIsLocalOnlyAndKeysAreBounded) {
+  Side side(Options(false), false);
+  std::vector<std::byte> foreign(64);
+  EXPECT_TRUE(side.device->Register(foreign.data(), foreign.size(), kLocalOnly).ok());
+  EXPECT_EQ(side.device->Register(foreign.data(), foreign.size(), kRemoteRead).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  std::vector<std::unique_ptr<MemoryRegion>> regions;
+  for (;;) {
+    auto region = side.device->Register(side.memory, 64, kRemoteRead);
+    if (!region.ok()) {
+      EXPECT_EQ(region.status().code(), absl::StatusCode::kResourceExhausted);
+      break;
+    }
+    regions.push_back(std::move(*region));
+  }
+  EXPECT_EQ(regions.size(), 4095u);
+}
+
+TEST(SoftDeviceAddresses, MalformedOnesAreRefused) {
+  Side side(Options(true), false);
+  for (const char* address :
+       {"", "local", "local:", "udp:1:2", "tcp:nowhere", "tcp:127.0.0.1:99999", "shm:"}) {
+    EXPECT_FALSE(side.device->Listen(address).ok()) << address;
+  }
+}
+
+}  // namespace
+}  // namespace ring::rdma

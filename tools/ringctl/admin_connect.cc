@@ -1,0 +1,67 @@
+#include "tools/ringctl/admin_connect.h"
+
+#include <algorithm>
+
+namespace ring::tools {
+
+absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& options) {
+  admin::AdminClientOptions client;
+  client.addresses = SplitList(options.admin);
+  if (client.addresses.empty()) {
+    return absl::InvalidArgumentError(
+        "no admin service to talk to: give --admin HOST:PORT, or set RING_ADMIN");
+  }
+  client.deadline = options.timeout();
+  // One try takes the whole time when there is no other node to ask.
+  client.attempt_deadline =
+      client.addresses.size() == 1 ? client.deadline : std::min(client.deadline, absl::Seconds(15));
+  return admin::AdminClient::Create(std::move(client));
+}
+
+std::string StateName(protocol::MemgestState state) {
+  switch (state) {
+    case protocol::MemgestState::kCreating:
+      return "creating";
+    case protocol::MemgestState::kActive:
+      return "active";
+    case protocol::MemgestState::kDraining:
+      return "draining";
+    case protocol::MemgestState::kDeleted:
+      return "deleted";
+  }
+  return "unknown";
+}
+
+std::string CommitName(const protocol::MemgestDescriptor& memgest) {
+  if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon) return "all parities";
+  return memgest.commit == protocol::CommitRule::kAll ? "all" : "quorum";
+}
+
+nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_default) {
+  nlohmann::json out = {{"id", memgest.id.value()},
+                        {"name", memgest.name},
+                        {"scheme", memgest.SchemeName()},
+                        {"commit", CommitName(memgest)},
+                        {"state", StateName(memgest.state)},
+                        {"default", is_default},
+                        {"block_size", memgest.block_size},
+                        {"failures_tolerated", memgest.FailuresTolerated()},
+                        {"storage_overhead", memgest.StorageOverhead()}};
+  if (memgest.scheme == protocol::Scheme::kReplicated) {
+    out["r"] = memgest.r;
+  } else {
+    out["k"] = memgest.k;
+    out["m"] = memgest.m;
+  }
+  return out;
+}
+
+nlohmann::json StatsJson(const node::MemgestStats& stats) {
+  return {{"keys", stats.keys},
+          {"versions", stats.versions},
+          {"logical_bytes", stats.logical_bytes},
+          {"heap_bytes", stats.heap_bytes},
+          {"resident_bytes", stats.resident_bytes}};
+}
+
+}  // namespace ring::tools

@@ -1,0 +1,28 @@
+// tools/ringctl/admin_connect.h — the client of an operator's command, and how memgests are shown.
+//
+// What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. MemgestJson, StateName.
+// Threads:   one.
+// Errors:    kInvalidArgument (no address).
+#ifndef RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
+#define RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/admin/admin_client.h"
+#include "nlohmann/json.hpp"
+#include "tools/ringctl/options.h"
+
+namespace ring::tools {
+
+absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& options);
+
+std::string StateName(protocol::MemgestState state);
+std::string CommitName(const protocol::MemgestDescriptor& memgest);
+nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_default);
+nlohmann::json StatsJson(const node::MemgestStats& stats);
+
+}  // namespace ring::tools
+
+#endif  // RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_

@@ -1,0 +1,14 @@
+// ringctl-admin: the commands of ringctl that need gRPC. People call it as ringctl.
+#include "tools/ringctl/options.h"
+
+int main(int argc, char** argv) {
+  using namespace ring::tools;
+  Invocation invocation;
+  CLI::App app{"Runs a Ring cluster.", "ringctl"};
+  AddOptions(app, &invocation.options);
+  AddMemgest(app, &invocation);
+  AddCluster(app, &invocation);
+  AddStats(app, &invocation);
+  AddScrub(app, &invocation);
+  return ParseAndRun(app, argc, argv, &invocation);
+}

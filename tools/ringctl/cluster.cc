@@ -1,0 +1,118 @@
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/common/format.h"
+#include "tools/ringctl/admin_connect.h"
+#include "tools/ringctl/output.h"
+
+namespace ring::tools {
+namespace {
+
+using cluster::View;
+
+nlohmann::json ViewJson(const View& view) {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const cluster::NodeInfo& node : view.nodes) {
+    nlohmann::json out = {{"id", node.id.value()}, {"incarnation", node.incarnation.value()}};
+    SetBytes(&out, "name", node.name);
+    SetBytes(&out, "local", node.local_address);
+    SetBytes(&out, "shm", node.shm_address);
+    SetBytes(&out, "tcp", node.tcp_address);
+    SetBytes(&out, "admin", node.admin_address);
+    SetBytes(&out, "host", node.host);
+    nodes.push_back(out);
+  }
+  nlohmann::json groups = nlohmann::json::array();
+  for (const cluster::GroupView& group : view.groups) {
+    nlohmann::json roles = nlohmann::json::array();
+    for (const NodeId holder : group.roles) roles.push_back(holder.value());
+    groups.push_back({{"epoch", group.epoch.value()}, {"roles", roles}});
+  }
+  nlohmann::json memgests = nlohmann::json::array();
+  for (const auto& memgest : view.memgests) {
+    memgests.push_back(MemgestJson(memgest, memgest.id == view.default_memgest));
+  }
+  return {{"epoch", view.epoch},  {"cluster", absl::StrFormat("%016x", view.cluster)},
+          {"s", view.s},          {"d", view.d},
+          {"nodes", nodes},       {"groups", groups},
+          {"memgests", memgests}, {"value_size_max", view.value_size_max}};
+}
+
+struct Roles {
+  int coordinates = 0;
+  int redundant = 0;
+};
+
+Roles RolesOf(const View& view, NodeId node) {
+  Roles roles;
+  for (const cluster::GroupView& group : view.groups) {
+    for (std::size_t x = 0; x < group.roles.size(); ++x) {
+      if (group.roles[x] != node) continue;
+      ++(x < static_cast<std::size_t>(view.s) ? roles.coordinates : roles.redundant);
+    }
+  }
+  return roles;
+}
+
+// The first address that there is: what a client would try.
+std::string Address(const cluster::NodeInfo& node) {
+  for (const std::string* address : {&node.tcp_address, &node.shm_address, &node.local_address}) {
+    if (!address->empty()) return ShowBytes(*address);
+  }
+  return "-";
+}
+
+void PrintView(const View& view) {
+  std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d\n\n",
+              static_cast<unsigned long long>(view.cluster), view.epoch, view.s, view.d,
+              view.nodes.size(), view.spare_count());
+  Table nodes({"NODE", "NAME", "ROLES", "ADDRESS", "ADMIN"});
+  for (const std::size_t column : {1, 2, 3, 4}) nodes.AlignLeft(column);
+  for (const cluster::NodeInfo& node : view.nodes) {
+    const Roles roles = RolesOf(view, node.id);
+    const bool spare = roles.coordinates + roles.redundant == 0;
+    nodes.AddRow({absl::StrCat(node.id.value()), ShowBytes(node.name),
+                  spare
+                      ? "spare"
+                      : absl::StrCat(roles.coordinates, " shards, ", roles.redundant, " redundant"),
+                  Address(node), node.admin_address.empty() ? "-" : node.admin_address});
+  }
+  std::printf("%s\n", nodes.ToString().c_str());
+  Table groups({"GROUP", "EPOCH", "COORDINATORS", "REDUNDANT"});
+  for (const std::size_t column : {2, 3}) groups.AlignLeft(column);
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    std::string coordinators;
+    std::string redundant;
+    for (std::size_t x = 0; x < view.groups[g].roles.size(); ++x) {
+      std::string& out = x < static_cast<std::size_t>(view.s) ? coordinators : redundant;
+      absl::StrAppend(&out, out.empty() ? "" : " ", view.groups[g].roles[x].value());
+    }
+    groups.AddRow(
+        {absl::StrCat(g), absl::StrCat(view.groups[g].epoch.value()), coordinators, redundant});
+  }
+  std::printf("%s", groups.ToString().c_str());
+}
+
+int Run(const Options& options) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("cluster", client.status()));
+  const auto view = (*client)->GetClusterView();
+  if (!view.ok()) return Fail(options, In("cluster", view.status()));
+  if (options.json) {
+    PrintJson(ViewJson(*view));
+  } else {
+    PrintView(*view);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCluster(CLI::App& app, Invocation* invocation) {
+  CLI::App* sub = app.add_subcommand("cluster", "Show nodes, roles and groups");
+  sub->callback([=] { invocation->run = [=] { return Run(invocation->options); }; });
+}
+
+}  // namespace ring::tools

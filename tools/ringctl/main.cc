@@ -1,0 +1,85 @@
+// ringctl: keys and values for people. It links only the client, so that a command costs a few
+// milliseconds; what needs gRPC is done by ringctl-admin, which takes its place (execv).
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tools/ringctl/options.h"
+
+namespace ring::tools {
+namespace {
+
+constexpr std::array<std::pair<const char*, const char*>, 4> kAdminCommands = {{
+    {"memgest", "List, show, create, delete memgests; choose the default one"},
+    {"cluster", "Show nodes, roles and groups"},
+    {"stats", "Show what memgests hold and what nodes did"},
+    {"scrub", "Compare all replicas and parities with the data"},
+}};
+
+// The command: the first word that is neither an option nor an option's value.
+absl::string_view FindCommand(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view word = argv[i];
+    if (word == "--seeds" || word == "--admin" || word == "--timeout") {
+      ++i;
+    } else if (!absl::StartsWith(word, "-")) {
+      return word;
+    }
+  }
+  return {};
+}
+
+// Where ringctl-admin is: beside this program, or in ../libexec/ring.
+std::vector<std::string> AdminPrograms() {
+  std::string self(PATH_MAX, '\0');
+  const ssize_t size = readlink("/proc/self/exe", self.data(), self.size());
+  self.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  const std::string folder = self.substr(0, self.rfind('/') + 1);
+  return {folder + "ringctl-admin", folder + "../libexec/ring/ringctl-admin"};
+}
+
+int ExecuteAdmin(char** argv) {
+  std::string tried;
+  for (const std::string& program : AdminPrograms()) {
+    execv(program.c_str(), argv);
+    absl::StrAppend(&tried, "\n  ", program, ": ", std::strerror(errno));
+  }
+  std::fprintf(stderr, "ringctl: cannot start ringctl-admin, which this command needs; tried%s\n",
+               tried.c_str());
+  return kExitRefused;
+}
+
+int Main(int argc, char** argv) {
+  const absl::string_view command = FindCommand(argc, argv);
+  for (const auto& [name, help] : kAdminCommands) {
+    if (command == name) return ExecuteAdmin(argv);
+  }
+  Invocation invocation;
+  CLI::App app{"Puts, gets and moves keys of a Ring cluster, and runs the cluster.", "ringctl"};
+  AddOptions(app, &invocation.options);
+  AddPut(app, &invocation);
+  AddGet(app, &invocation);
+  AddDelete(app, &invocation);
+  AddMove(app, &invocation);
+  AddWhere(app, &invocation);
+  AddLoad(app, &invocation);
+  AddVerify(app, &invocation);
+  // For --help; the words above have taken the others already.
+  for (const auto& [name, help] : kAdminCommands) app.add_subcommand(name, help);
+  return ParseAndRun(app, argc, argv, &invocation);
+}
+
+}  // namespace
+}  // namespace ring::tools
+
+int main(int argc, char** argv) { return ring::tools::Main(argc, argv); }

@@ -1,0 +1,77 @@
+#include "tools/ringctl/options.h"
+
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+#include "tools/ringctl/output.h"
+
+namespace ring::tools {
+
+void AddOptions(CLI::App& app, Options* options) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--seeds", options->seeds,
+                 "Nodes to begin with: HOST:PORT, tcp:HOST:PORT or shm:PATH, with commas")
+      ->envname("RING_SEEDS")
+      ->type_name("LIST");
+  app.add_option("--admin", options->admin, "Admin addresses: HOST:PORT, with commas")
+      ->envname("RING_ADMIN")
+      ->type_name("LIST");
+  app.add_flag("--json", options->json, "Print one JSON object");
+  app.add_option("--timeout", options->timeout_s, "Give up after so many seconds (default 10)")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->type_name("SECONDS");
+  app.footer(
+      "EXIT STATUS\n  0 done; 1 refused, not found or different; 2 the command line is wrong.\n\n"
+      "EXAMPLES\n"
+      "  export RING_SEEDS=127.0.0.1:7800 RING_ADMIN=127.0.0.1:7900\n"
+      "  ringctl put user:1 Ada --memgest SRS32\n"
+      "  ringctl get user:1 --file ada.txt\n"
+      "  ringctl move user:1 REP3\n"
+      "  ringctl load ./photos --memgest SRS32 && ringctl verify ./photos\n"
+      "  ringctl memgest create --srs 3,2 --name cold\n"
+      "A key that begins with '-' stands behind '--': ringctl get -- -key");
+}
+
+int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  const int status = invocation->run();
+  // Output that could not be written is not done work.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "ringctl: cannot write to stdout\n");
+    return kExitRefused;
+  }
+  return status;
+}
+
+int Fail(const Options& options, const absl::Status& status) {
+  const absl::string_view message = status.message();
+  const std::string code = absl::StatusCodeToString(status.code());
+  if (options.json) {
+    nlohmann::json error = {{"code", code}};
+    SetBytes(&error, "message", message);
+    PrintJson({{"error", error}});
+  } else {
+    std::fprintf(stderr, "ringctl: %.*s (%s)\n", static_cast<int>(message.size()), message.data(),
+                 absl::AsciiStrToLower(code).c_str());
+  }
+  return kExitRefused;
+}
+
+int FailUsage(absl::string_view message) {
+  std::fprintf(stderr, "ringctl: %.*s\nRun with --help for more information.\n",
+               static_cast<int>(message.size()), message.data());
+  return kExitUsage;
+}
+
+std::vector<std::string> SplitList(absl::string_view list) {
+  return absl::StrSplit(list, ',', absl::SkipWhitespace());
+}
+
+}  // namespace ring::tools

@@ -1,0 +1,70 @@
+// tools/ringctl/options.h — what all commands of ringctl share: options, dispatch, exit codes.
+//
+// What:      Options; Invocation: the command that the command line chose; AddOptions, ParseAndRun.
+// Shape:     exit status 0 done, 1 refused, not found or different, 2 the command line is wrong.
+// Threads:   one.
+// Errors:    none: they are printed and become exit codes.
+#ifndef RING_TOOLS_RINGCTL_OPTIONS_H_
+#define RING_TOOLS_RINGCTL_OPTIONS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace ring::tools {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitRefused = 1;
+inline constexpr int kExitUsage = 2;
+
+struct Options {
+  std::string seeds;  // of the data path
+  std::string admin;  // of the admin service
+  bool json = false;
+  double timeout_s = 10;
+  absl::Duration timeout() const { return absl::Seconds(timeout_s); }
+};
+
+struct Invocation {
+  Options options;
+  std::function<int()> run;  // set by the chosen command
+};
+
+// --seeds, --admin, --json, --timeout; the first two also from RING_SEEDS and RING_ADMIN.
+void AddOptions(CLI::App& app, Options* options);
+
+// Parses, runs the chosen command, and gives the exit status.
+int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation);
+
+// Prints "ringctl: message" to stderr, or {"error": ...} to stdout with --json, and gives
+// kExitRefused.
+int Fail(const Options& options, const absl::Status& status);
+// The same for a command line that only the command can judge; gives kExitUsage.
+int FailUsage(absl::string_view message);
+
+// The non-empty parts of a list with commas.
+std::vector<std::string> SplitList(absl::string_view list);
+
+// --- The commands of the data path, one file each ---
+void AddPut(CLI::App& app, Invocation* invocation);
+void AddGet(CLI::App& app, Invocation* invocation);
+void AddDelete(CLI::App& app, Invocation* invocation);
+void AddMove(CLI::App& app, Invocation* invocation);
+void AddWhere(CLI::App& app, Invocation* invocation);
+void AddLoad(CLI::App& app, Invocation* invocation);
+void AddVerify(CLI::App& app, Invocation* invocation);
+
+// --- The commands of operators, in ringctl-admin ---
+void AddMemgest(CLI::App& app, Invocation* invocation);
+void AddCluster(CLI::App& app, Invocation* invocation);
+void AddStats(CLI::App& app, Invocation* invocation);
+void AddScrub(CLI::App& app, Invocation* invocation);
+
+}  // namespace ring::tools
+
+#endif  // RING_TOOLS_RINGCTL_OPTIONS_H_

@@ -1,0 +1,50 @@
+#include <cstdio>
+#include <string>
+
+#include "tools/common/progress.h"
+#include "tools/ringctl/admin_connect.h"
+#include "tools/ringctl/output.h"
+
+namespace ring::tools {
+namespace {
+
+int Run(const Options& options) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("scrub", client.status()));
+  Progress bar("scrub", 0);
+  const auto report = (*client)->Scrub([&bar](const node::ScrubProgress& progress) {
+    bar.set_total(progress.total);
+    bar.Set(progress.checked);
+    return true;
+  });
+  bar.Finish();
+  if (!report.ok()) return Fail(options, In("scrub", report.status()));
+  if (options.json) {
+    nlohmann::json details = nlohmann::json::array();
+    for (const std::string& detail : report->details) details.push_back(ShowBytes(detail));
+    PrintJson({{"values_checked", report->values_checked},
+               {"replicas_checked", report->replicas_checked},
+               {"rows_checked", report->rows_checked},
+               {"mismatches", report->mismatches},
+               {"details", details}});
+  } else {
+    for (const std::string& detail : report->details) {
+      std::fprintf(stderr, "ringctl: %s\n", ShowBytes(detail).c_str());
+    }
+    std::printf("scrubbed values=%llu replicas=%llu parity_rows=%llu mismatches=%llu\n",
+                static_cast<unsigned long long>(report->values_checked),
+                static_cast<unsigned long long>(report->replicas_checked),
+                static_cast<unsigned long long>(report->rows_checked),
+                static_cast<unsigned long long>(report->mismatches));
+  }
+  return report->mismatches == 0 ? kExitOk : kExitRefused;
+}
+
+}  // namespace
+
+void AddScrub(CLI::App& app, Invocation* invocation) {
+  CLI::App* sub = app.add_subcommand("scrub", "Compare all replicas and parities with the data");
+  sub->callback([=] { invocation->run = [=] { return Run(invocation->options); }; });
+}
+
+}  // namespace ring::tools

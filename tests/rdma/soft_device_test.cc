@@ -8,27 +8,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "tests/contract/fabric_harness.h"
-
-namespace {
-thread_local std::uint64_t allocation_count = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocation_count;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/rdma/allocation_counter.h"
 
 namespace ring::rdma {
 namespace {
@@ -87,9 +73,9 @@ TEST_P(SoftDeviceAllocations, NoneForARequest) {
     }
   };
   for (std::uint64_t i = 0; i < 300; ++i) round(i);  // queues grow to their working size
-  const std::uint64_t before = allocation_count;
+  const std::uint64_t before = AllocationCount();
   for (std::uint64_t i = 0; i < 1000; ++i) round(i);
-  EXPECT_EQ(allocation_count, before);
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, SoftDeviceAllocations,

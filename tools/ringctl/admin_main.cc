@@ -4,6 +4,7 @@
 int main(int argc, char** argv) {
   using namespace ring::tools;
   Invocation invocation;
+  invocation.options.timeout_s = 30;  // a drain takes up to ten seconds, and may be tried again
   CLI::App app{"Runs a Ring cluster.", "ringctl"};
   AddOptions(app, &invocation.options);
   AddMemgest(app, &invocation);

@@ -20,9 +20,14 @@ void AddOptions(CLI::App& app, Options* options) {
       ->envname("RING_ADMIN")
       ->type_name("LIST");
   app.add_flag("--json", options->json, "Print one JSON object");
+  app.set_version_flag("--version", std::string(RING_VERSION));
   app.add_option("--timeout", options->timeout_s, "Give up after so many seconds (default 10)")
       ->check(CLI::Range(0.001, 3600.0))
       ->type_name("SECONDS");
+}
+
+int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
+  // Here and not before: subcommands would inherit it.
   app.footer(
       "EXIT STATUS\n  0 done; 1 refused, not found or different; 2 the command line is wrong.\n\n"
       "EXAMPLES\n"
@@ -33,9 +38,6 @@ void AddOptions(CLI::App& app, Options* options) {
       "  ringctl load ./photos --memgest SRS32 && ringctl verify ./photos\n"
       "  ringctl memgest create --srs 3,2 --name cold\n"
       "A key that begins with '-' stands behind '--': ringctl get -- -key");
-}
-
-int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -197,7 +197,8 @@ void ClientCore::Pump() {
   constexpr std::uint64_t kViewPatienceNs = 50'000'000;
   for (const std::uint16_t index : queue_) {
     Operation* op = &ops_[index];
-    if (op->state != OpState::kQueued) continue;  // it ended meanwhile
+    if (op->state == OpState::kQueued) CheckDeadline(op);  // X4: before it may be sent again
+    if (op->state != OpState::kQueued) continue;           // it ended meanwhile
     const bool due =
         now_ns_ >= op->not_before_ns && (view_refreshes_ >= op->view_refreshes_needed ||
                                          now_ns_ >= op->not_before_ns + kViewPatienceNs);

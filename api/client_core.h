@@ -30,6 +30,7 @@
 #include "api/client_operation.h"
 #include "api/client_sequence.h"
 #include "rdma/fabric.h"
+#include "ring/base/clock.h"
 #include "ring/cluster/routing.h"
 #include "ring/cluster/view.h"
 
@@ -51,7 +52,9 @@ struct Request {
 
 class ClientCore {
  public:
-  static absl::StatusOr<std::unique_ptr<ClientCore>> Open(const ClientOptions& options);
+  // clock: null for CLOCK_BOOTTIME; a test may own time. It outlives the core.
+  static absl::StatusOr<std::unique_ptr<ClientCore>> Open(const ClientOptions& options,
+                                                          const Clock* clock = nullptr);
   ~ClientCore();
 
   // Sent with the next Flush or Step. The operation is the caller's until Free, or the pipeline's.
@@ -82,7 +85,7 @@ class ClientCore {
   Connection* ConnectionOf(NodeId node) const;
 
  private:
-  explicit ClientCore(const ClientOptions& options) : options_(options) {}
+  ClientCore(const ClientOptions& options, const Clock* clock) : options_(options), clock_(clock) {}
   absl::Status Initialize();
   absl::Status Bootstrap();
   absl::Status AskSeed(const std::string& seed, std::uint64_t until_ns);
@@ -114,6 +117,7 @@ class ClientCore {
 
   // client_core_time.cc
   void OnTick();
+  void CheckDeadline(Operation* op);
   void Expire(Operation* op);
   void CheckConnection(Connection* connection);
   void ResetConnection(Connection* connection, bool graceful);
@@ -130,6 +134,7 @@ class ClientCore {
   void ForEachConnection(F f) const;
 
   const ClientOptions options_;
+  const Clock* const clock_;
   std::vector<std::string> seeds_;
   std::string host_;
   std::uint64_t timeout_default_ns_ = 0;

@@ -21,6 +21,7 @@ constexpr std::uint64_t kSpinMinNs = 1'000;
 }  // namespace
 
 std::uint64_t ClientCore::ClockNs() {
+  if (clock_ != nullptr) return clock_->NowNs();
   timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -40,23 +41,26 @@ std::uint64_t ClientCore::DeadlineNs(absl::Duration deadline) {
 void ClientCore::OnTick() {
   last_tick_ns_ = now_ns_;
   if (!queue_.empty()) pump_needed_ = true;
-  for (Operation& op : ops_) {
-    if (op.state != OpState::kQueued && op.state != OpState::kWaiting) continue;
-    // Deadlines start with the first tick, not with a clock read per request.
-    if (op.deadline_ns == 0) {
-      op.deadline_ns =
-          now_ns_ + std::min(op.timeout_ns, std::numeric_limits<std::uint64_t>::max() - now_ns_);
-    }
-    const bool too_old = op.state == OpState::kQueued && op.mutates() && op.first_attempt_ns != 0 &&
-                         now_ns_ - op.first_attempt_ns >= kResendMaxNs;
-    if (now_ns_ >= op.deadline_ns || too_old) Expire(&op);
-  }
+  for (std::size_t i = 0; i < waiting_.size(); ++i) CheckDeadline(&ops_[waiting_[i]]);
+  for (std::size_t i = 0; i < queue_.size(); ++i) CheckDeadline(&ops_[queue_[i]]);
   ForEachConnection([this](Connection* connection) { CheckConnection(connection); });
   if (seed_connection_ != nullptr && !view_wanted_ && view_op_ == nullptr) {
     ResetConnection(seed_connection_.get(), /*graceful=*/true);
     seed_connection_.reset();
     view_wanted_ = false;  // that reset was no loss
   }
+}
+
+void ClientCore::CheckDeadline(Operation* op) {
+  if (op->state != OpState::kQueued && op->state != OpState::kWaiting) return;
+  // Deadlines start with the first tick, not with a clock read per request.
+  if (op->deadline_ns == 0) {
+    op->deadline_ns =
+        now_ns_ + std::min(op->timeout_ns, std::numeric_limits<std::uint64_t>::max() - now_ns_);
+  }
+  const bool too_old = op->state == OpState::kQueued && op->mutates() &&
+                       op->first_attempt_ns != 0 && now_ns_ - op->first_attempt_ns >= kResendMaxNs;
+  if (now_ns_ >= op->deadline_ns || too_old) Expire(op);
 }
 
 void ClientCore::Expire(Operation* op) {
@@ -122,14 +126,13 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
 
 std::uint64_t ClientCore::NextTimerNs() const {
   std::uint64_t next = now_ns_ + kSleepMaxNs;
-  for (const Operation& op : ops_) {
-    if (op.state == OpState::kWaiting && op.deadline_ns != 0) {
-      next = std::min(next, op.deadline_ns);
-    } else if (op.state == OpState::kQueued || op.state == OpState::kWaiting) {
-      // A queued operation waits for something that has a moment of its own; look again soon.
-      next = std::min(next, now_ns_ + kMs);
-    }
+  for (const std::uint16_t index : waiting_) {
+    const Operation& op = ops_[index];
+    if (op.state != OpState::kWaiting) continue;
+    next = std::min(next, op.deadline_ns != 0 ? op.deadline_ns : now_ns_ + kMs);
   }
+  // What a queued operation waits for has a moment of its own: look again soon.
+  if (!queue_.empty()) next = std::min(next, now_ns_ + kMs);
   if (view_wanted_ || view_op_ != nullptr) next = std::min(next, now_ns_ + kMs);
   ForEachConnection([&](Connection* connection) {
     if (connection->state() == Connection::State::kConnecting)

@@ -31,8 +31,9 @@ std::uint64_t RandomBits() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Open(const ClientOptions& options) {
-  std::unique_ptr<ClientCore> core(new ClientCore(options));
+absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Open(const ClientOptions& options,
+                                                             const Clock* clock) {
+  std::unique_ptr<ClientCore> core(new ClientCore(options, clock));
   RING_RETURN_IF_ERROR(core->Initialize());
   RING_RETURN_IF_ERROR(core->Bootstrap());
   return core;

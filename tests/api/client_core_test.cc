@@ -1,0 +1,147 @@
+// Rules about time, with a clock that the test owns.
+#include "api/client_core.h"
+
+#include <time.h>
+
+#include <atomic>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "api/client_requests.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/api/twin_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::api {
+namespace {
+
+using ::ring::testing::TwinCluster;
+
+// Real time, from which the test jumps ahead.
+class JumpingClock final : public Clock {
+ public:
+  std::uint64_t NowNs() const override {
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec) + ahead_ns_;
+  }
+  void Jump(absl::Duration ahead) {
+    ahead_ns_ += static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ahead));
+  }
+
+ private:
+  std::atomic<std::uint64_t> ahead_ns_{0};
+};
+
+class ClientCoreTest : public ::testing::Test {
+ protected:
+  ClientCoreTest() {
+    ClientOptions options;
+    options.seeds = {cluster_.node().address()};
+    options.deadline = absl::Minutes(10);
+    auto core = ClientCore::Open(options, &clock_);
+    RING_CHECK(core.ok()) << core.status();
+    core_ = *std::move(core);
+  }
+  Request Put(absl::string_view key) { return *PutRequest(core_.get(), key, "value", {}); }
+  std::set<std::uint64_t> Clients() {
+    MutexLock lock(cluster_.store().mutex);
+    std::set<std::uint64_t> clients;
+    for (const auto& [id, record] : cluster_.store().records) clients.insert(id.second.first);
+    return clients;
+  }
+
+  TwinCluster cluster_;
+  JumpingClock clock_;
+  std::unique_ptr<ClientCore> core_;
+};
+
+TEST_F(ClientCoreTest, X4AClientThatWasSilentForAMinuteIsAnotherOne) {
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
+  clock_.Jump(absl::Seconds(59));
+  ASSERT_OK(CallWrite(core_.get(), Put("b")));
+  EXPECT_EQ(Clients().size(), 1u);
+  clock_.Jump(absl::Seconds(61));
+  ASSERT_OK(CallWrite(core_.get(), Put("c")));
+  EXPECT_EQ(Clients().size(), 2u);
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().executed_count, 3);
+  EXPECT_EQ(cluster_.store().duplicate_count, 0);  // numbers begin again, under the new name
+}
+
+TEST_F(ClientCoreTest, X4NothingIsSentAgainAMinuteAfterTheFirstAttempt) {
+  cluster_.node().faults().silent = true;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  core_->Step();
+  ASSERT_TRUE(op->on_wire);
+  core_->WaitStep(clock_.NowNs() + 5'000'000);  // long enough for the silence to be noted
+  const int before = cluster_.node().client_count();
+  clock_.Jump(absl::Seconds(61));  // the connection is silent, too, and will be made anew
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kUnknown);
+  core_->Free(op);
+  cluster_.node().faults().silent = false;
+  ASSERT_OK(CallWrite(core_.get(), Put("b")));
+  EXPECT_GT(cluster_.node().client_count(), before);
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().duplicate_count, 0);
+}
+
+TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
+  cluster_.node().faults().silent = true;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  core_->Step();
+  const int before = cluster_.node().client_count();
+  for (int i = 0; i < 200 && cluster_.node().client_count() == before; ++i) {
+    core_->WaitStep(clock_.NowNs() + 1'000'000);
+    clock_.Jump(absl::Milliseconds(50));
+  }
+  EXPECT_GT(cluster_.node().client_count(), before);
+  cluster_.node().faults().silent = false;
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
+  core_->Free(op);
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().executed_count, 1);  // I3
+}
+
+TEST_F(ClientCoreTest, APauseOfTheProgramIsNotTheNodesSilence) {
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  core_->Step();
+  const int before = cluster_.node().client_count();
+  clock_.Jump(absl::Seconds(30));  // nobody polled meanwhile; the answer is there
+  while (cluster_.node().request_count() == 0) {
+  }
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
+  core_->Free(op);
+  EXPECT_EQ(cluster_.node().client_count(), before);
+}
+
+TEST_F(ClientCoreTest, X4AtMost1023OperationsAreUnderWayAndFirstIncompleteFollows) {
+  // The twin checks that no request names a first incomplete number 1,024 back.
+  ClientOptions options;
+  options.seeds = {cluster_.node().address()};
+  options.window = 1023;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ClientCore> core, ClientCore::Open(options));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Operation*> ops;
+    for (;;) {
+      absl::StatusOr<Operation*> op = core->Submit(*PutRequest(core.get(), "k", "v", {}));
+      if (!op.ok()) break;
+      ops.push_back(*op);
+    }
+    EXPECT_GE(ops.size(), 1000u);
+    for (Operation* op : ops) {
+      Await(core.get(), op);
+      EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
+      core->Free(op);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ring::api

@@ -9,10 +9,11 @@
 namespace ring::rdma::soft {
 
 SoftCompletionQueue::SoftCompletionQueue(SoftDevice* device, std::uint32_t cell_index,
-                                         std::size_t depth)
+                                         std::uint64_t serial, std::size_t depth)
     : device_(device),
       cell_(&device->mapping()->control()->cqs[cell_index]),
       cell_index_(cell_index),
+      serial_(serial),
       ring_(depth) {}
 
 SoftCompletionQueue::~SoftCompletionQueue() {

@@ -24,7 +24,8 @@ class SoftQueuePair;
 
 class SoftCompletionQueue final : public CompletionQueue {
  public:
-  SoftCompletionQueue(SoftDevice* device, std::uint32_t cell_index, std::size_t depth);
+  SoftCompletionQueue(SoftDevice* device, std::uint32_t cell_index, std::uint64_t serial,
+                      std::size_t depth);
   ~SoftCompletionQueue() override;
 
   std::size_t Poll(absl::Span<WorkCompletion> completions) override;
@@ -48,7 +49,8 @@ class SoftCompletionQueue final : public CompletionQueue {
   std::uint64_t failures() const { return failures_; }
   std::uint64_t failures_polled() const { return failures_polled_; }
   std::uint32_t cell_index() const { return cell_index_; }
-  SoftDevice* device() const { return device_; }
+  // Unlike its address, never given to another queue of the device.
+  std::uint64_t serial() const { return serial_; }
 
  private:
   void SignalIfArmed();
@@ -56,6 +58,7 @@ class SoftCompletionQueue final : public CompletionQueue {
   SoftDevice* device_;
   CqCell* cell_;
   std::uint32_t cell_index_;
+  std::uint64_t serial_;
   std::vector<WorkCompletion> ring_;
   std::size_t head_ = 0;
   std::size_t used_ = 0;

@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<CompletionQueue>> SoftDevice::CreateCompletionQue
   }
   const std::uint32_t cell = free_cq_cells_.back();
   free_cq_cells_.pop_back();
-  return std::make_unique<SoftCompletionQueue>(this, cell, depth);
+  return std::make_unique<SoftCompletionQueue>(this, cell, next_cq_serial_++, depth);
 }
 
 void SoftDevice::BindThread() {

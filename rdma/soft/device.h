@@ -106,6 +106,7 @@ class SoftDevice final : public Device {
   std::uint64_t allocated_ = 0;
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
+  std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;
   int polled_connections_ = 0;
   bool check_descriptors_ = true;

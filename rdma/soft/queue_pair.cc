@@ -166,11 +166,11 @@ IssueResult SoftQueuePair::RunCalc(const CalcArguments& calc) {
   return {IssueState::kDone, WcStatus::kSuccess};
 }
 
-std::uint64_t& SoftQueuePair::WaitCursor(const CompletionQueue* cq) {
+std::uint64_t& SoftQueuePair::WaitCursor(const SoftCompletionQueue* cq) {
   for (auto& cursor : wait_cursors_) {
-    if (cursor.first == cq) return cursor.second;
+    if (cursor.first == cq->serial()) return cursor.second;
   }
-  return wait_cursors_.emplace_back(cq, 0).second;
+  return wait_cursors_.emplace_back(cq->serial(), 0).second;
 }
 
 WaitPlan SoftQueuePair::PlanWait(const WorkRequest& wr) {

@@ -88,7 +88,7 @@ class SoftQueuePair final : public QueuePair {
   IssueResult IssueOne(const WorkRequest& wr, std::uint64_t sequence, const WaitPlan* plan);
   IssueResult RunCalc(const CalcArguments& calc);
   WaitPlan PlanWait(const WorkRequest& wr);
-  std::uint64_t& WaitCursor(const CompletionQueue* cq);
+  std::uint64_t& WaitCursor(const SoftCompletionQueue* cq);
   void Enqueue(const WorkRequest& wr);
   bool BlockedTooLong(SendSlot& slot);
   void Retire();
@@ -113,7 +113,7 @@ class SoftQueuePair final : public QueuePair {
   std::uint64_t issue_ = 0;
   std::uint64_t tail_ = 0;
   std::vector<SendSlot> slots_;
-  std::vector<std::pair<const CompletionQueue*, std::uint64_t>> wait_cursors_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> wait_cursors_;  // by serial of the queue
   ReceiveQueue receives_;
 };
 

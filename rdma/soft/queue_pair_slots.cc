@@ -13,7 +13,7 @@ void SoftQueuePair::Enqueue(const WorkRequest& wr) {
   slot.Store(wr);
   if (wr.opcode == Opcode::kWait) {
     slot.wait = PlanWait(wr);
-    WaitCursor(wr.wait_cq) = slot.wait.target;
+    WaitCursor(static_cast<SoftCompletionQueue*>(wr.wait_cq)) = slot.wait.target;
   }
   send_cq_->Reserve(1);
   ++tail_;

@@ -38,7 +38,7 @@ struct End {
     options.arena_size_max = 64 << 20;
     device = *OpenSoftDevice(options);
     cq = *device->CreateCompletionQueue(4096);
-    memory = *device->Allocate(16 << 20, true);
+    memory = *device->Allocate(16 << 20, false);
     region = *device->Register(memory, 16 << 20, kRemoteRead | kRemoteWrite | kRemoteAtomic);
     std::memset(memory, 0, 16 << 20);
   }

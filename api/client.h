@@ -1,17 +1,19 @@
 // api/client.h — Ring's client: get, put, delete and move keys of a cluster.
 //
-// What:      Client. Three ways to use it, which mix freely: calls that wait; calls with a callback,
-//            a Future or a Batch; and Submit*/PollCompletions, which allocate nothing.
+// What:      Client. Three ways to use it, which mix freely: calls that wait; calls with a
+//            callback, a Future or a Batch; and Submit*/PollCompletions, which allocate nothing.
 // Shape:     keys are 1 to 1,024 bytes, values 0 to 16 MiB (or less, if the cluster says so); both
 //            are binary.
 // Units:     bytes; absl::Duration.
-// Ownership: keys and values are copied before a call returns. Views in a Completion are valid until
-//            the next call of PollCompletions.
+// Ownership: keys and values are copied before a call returns; the buffer of a GetInto is the
+//            client's until it ended. Views in a Completion are valid until the next call of
+//            PollCompletions.
 // Threads:   thread-compatible: one thread at a time. A client whose transport is kAuto or kShm is
 //            made, used and destroyed by one thread. Nothing happens between calls: what was
 //            submitted goes out, and callbacks run, inside Poll, Wait and the calls that wait.
 // Errors:    a write that fails was certainly not applied, unless IsUnknownOutcome(status): then it
-//            may have been, or may still be, applied. Retries of one call are executed at most once.
+//            may have been, or may still be, applied. A call is executed at most once, however
+//            often the client had to send it.
 //            kNotFound: no such key. kAborted: if_version did not hold. kFailedPrecondition: the
 //            memgest does not exist or takes no writes. kResourceExhausted: back off.
 //            kUnavailable: the shard cannot serve now. kDeadlineExceeded. kDataLoss.

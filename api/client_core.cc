@@ -206,6 +206,8 @@ void ClientCore::Pump() {
     if (due && connection != nullptr) {
       connection->Connect(now_ns_);
       if (connection->ready() && !connection->broken() && Place(op, connection)) continue;
+      // The owner cannot be reached: a later view may name another (X3).
+      if (connection->state() == Connection::State::kBackingOff) WantViewAtPace();
     }
     queue_[kept++] = index;
   }

@@ -1,7 +1,7 @@
 // api/client_core.h — the client behind its doors: operations, routing, retries.
 //
-// What:      ClientCore takes requests, sends each to the coordinator of its key, finds the answers,
-//            and retries what may be retried under the same (client, seq).
+// What:      ClientCore takes requests, sends each to the coordinator of its key, finds the
+//            answers, and retries what may be retried under the same (client, seq).
 // Shape:     a table of operations; lists of those that wait to be sent, for an answer, or to be
 //            taken. Nothing happens outside Step and WaitStep.
 // Units:     nanoseconds of CLOCK_BOOTTIME.
@@ -126,6 +126,8 @@ class ClientCore {
 
   // client_core_view.cc
   void WantView() { view_wanted_ = true; }
+  // For what is noticed again and again: at most one request every kViewPaceNs.
+  void WantViewAtPace();
   void StartViewRequest();
   Connection* PickViewSource();
   void OnViewAnswer(Operation* op, OpOutcome outcome);
@@ -176,6 +178,7 @@ class ClientCore {
   std::uint64_t view_refreshes_ = 0;
   std::size_t view_cursor_ = 0;
   std::uint64_t view_retry_ns_ = 0;
+  std::uint64_t view_pace_ns_ = 0;
   absl::Status view_error_;
 
   std::uint64_t now_ns_ = 0;

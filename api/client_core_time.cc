@@ -76,7 +76,7 @@ void ClientCore::CheckConnection(Connection* connection) {
   const std::uint64_t silent_ns = connection->SilentNs(now_ns_);
   if (silent_ns < kSilenceNs) return;
   if (silent_ns < kSilenceMaxNs) {
-    WantView();
+    WantViewAtPace();
     // Another node owns some of what this one does not answer: it is asked now.
     const bool moved = std::any_of(waiting_.begin(), waiting_.end(), [&](std::uint16_t index) {
       const Operation& op = ops_[index];

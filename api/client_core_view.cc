@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kViewTimeoutNs = 500 * kMs;
 constexpr std::uint64_t kViewRetryNs = 5 * kMs;
+constexpr std::uint64_t kViewPaceNs = 20 * kMs;
 constexpr std::uint64_t kSeedPatienceNs = 250 * kMs;
 constexpr std::size_t kQueueDepth = 4096;
 constexpr std::size_t kWindowMax = protocol::kReplySlotCountMax - 1;
@@ -151,6 +152,12 @@ absl::Status ClientCore::AskSeed(const std::string& seed, std::uint64_t until_ns
   ResetConnection(seed_connection_.get(), /*graceful=*/true);
   seed_connection_.reset();
   return error;
+}
+
+void ClientCore::WantViewAtPace() {
+  if (now_ns_ < view_pace_ns_) return;
+  view_pace_ns_ = now_ns_ + kViewPaceNs;
+  WantView();
 }
 
 Connection* ClientCore::PickViewSource() {

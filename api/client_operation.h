@@ -1,6 +1,7 @@
 // api/client_operation.h — one request under way, and what is known of it.
 //
-// What:      Operation: its frame in registered memory, where it was sent, its deadline, its result.
+// What:      Operation: its frame in registered memory, where it was sent, its deadline, its
+//            result.
 // Shape:     operation i uses reply slot i of whichever connection it is sent on, so an operation
 //            that was given up keeps its place (kAbandoned) until its answer came or its connection
 //            ended.

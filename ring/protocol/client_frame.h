@@ -126,9 +126,11 @@ constexpr std::size_t RequestCells(std::size_t key_length, bool large,
 
 // Decodes the request (or PAD) whose header cell is `cell` of a ring of kRequestRingSize bytes,
 // 8-byte aligned. REQUIRES: the caller saw the stamp (acquire); cell is inside the ring.
-// kOk:         all of *view is set; for a PAD, size_cells leads to the end of the ring. The bytes of
-//              a long key and of the value stay the client's to change: copy them once, then look.
-// kTooLarge:   key or value over its limit; header and size_cells are set, the next request follows.
+// kOk:         all of *view is set; for a PAD, size_cells leads to the end of the ring. The bytes
+//              of a long key and of the value stay the client's to change: copy them once, then
+//              look.
+// kTooLarge:   key or value over its limit; header and size_cells are set, the next request
+//              follows.
 // kBadRequest: only the header is set; the extent cannot be trusted, the connection must end.
 Outcome DecodeRequest(const std::byte* ring, std::size_t cell, std::size_t value_size_max,
                       RequestView* view);

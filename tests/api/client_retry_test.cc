@@ -163,6 +163,26 @@ TEST(ClientRetry, X3ASilentOwnerIsReplacedByTheOneThatALaterViewNames) {
   EXPECT_EQ(client->view_epoch(), 2u);
 }
 
+TEST(ClientRetry, X3ADeadOwnerIsAskedForUntilAViewNamesAnother) {
+  TwinCluster cluster(2);
+  const auto client = cluster.Connect();
+  for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "v"));
+  cluster.Stop(0);
+  int ok = 0;
+  for (int i = 0; i < 20; ++i) {
+    client->PutAsync(absl::StrCat("k", i), "w", {},
+                     [&ok](absl::StatusOr<WriteResult> put) { ok += put.ok() ? 1 : 0; });
+  }
+  // Long after the connection was lost, and the view asked for in vain, the cluster decides.
+  const absl::Status stuck = client->Wait(absl::Milliseconds(150));
+  EXPECT_THAT(stuck, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  cluster.ChangeView([](cluster::View* view) {
+    for (cluster::GroupView& group : view->groups) group.roles = {NodeId(1), NodeId(0)};
+  });
+  ASSERT_OK(client->Wait(absl::Seconds(5)));
+  EXPECT_EQ(ok, 20);
+}
+
 TEST(ClientRetry, ARestartedNodeIsFoundAgain) {
   TwinCluster cluster;
   const auto client = cluster.Connect();

@@ -1,10 +1,11 @@
 // tests/api/twin_node.h — a node's double: real frames over a real link, a map for a store.
 //
-// What:      TwinNode serves one address from a thread of its own: handshake, request ring, replies,
-//            large values, completion records. TwinFaults is what it does wrong on demand.
+// What:      TwinNode serves one address from a thread of its own: handshake, request ring,
+//            replies, large values, completion records. TwinFaults is what it does wrong on demand.
 // Ownership: Start gives a running node; its destructor stops it. The store is shared, so that
 //            several twins are one cluster.
-// Threads:   the test's thread and the node's; what both touch is atomic or under the store's mutex.
+// Threads:   the test's thread and the node's; what both touch is atomic or under the store's
+//            mutex.
 // Errors:    broken expectations of the twin end the test program.
 #ifndef RING_TESTS_API_TWIN_NODE_H_
 #define RING_TESTS_API_TWIN_NODE_H_

@@ -3,8 +3,8 @@
 // What:      Catalogue: the memgests of a view, their states and the default one, changed by
 //            CatalogueCommands in one agreed order. Equal commands in equal order give equal
 //            catalogues on every node, byte for byte (EncodeCatalogue).
-// Shape:     CREATING -> ACTIVE -> DRAINING -> DELETED, and DRAINING -> ACTIVE when a drain is given
-//            up (G10, G11). Ids ascend and are never used again (V2).
+// Shape:     CREATING -> ACTIVE -> DRAINING -> DELETED, and DRAINING -> ACTIVE when a drain is
+//            given up (G10, G11). Ids ascend and are never used again (V2).
 // Units:     revision counts the changes.
 // Ownership: value.
 // Threads:   thread-compatible; no clock, no I/O.
@@ -36,8 +36,8 @@ inline constexpr std::size_t kRequestMemory = 4096;
 // A client's request is refused when its seq is this far below the client's highest.
 inline constexpr std::uint64_t kRequestWindow = 64;
 
-// Who asks, for the n-th time: a retry carries the same pair. An empty client is the cluster itself,
-// whose commands are idempotent by their own (SetState says from where to where).
+// Who asks, for the n-th time: a retry carries the same pair. An empty client is the cluster
+// itself, whose commands are idempotent by their own (SetState says from where to where).
 struct RequestId {
   std::string client;
   std::uint64_t seq = 0;
@@ -78,10 +78,10 @@ class Catalogue {
   // REQUIRES: a valid view.
   explicit Catalogue(const View& view);
 
-  // Errors: kAlreadyExists (name), kInvalidArgument (descriptor; the request id was used for another
-  // command), kNotFound (memgest), kFailedPrecondition (state; default memgest), kResourceExhausted
-  // (ids or live memgests), kAborted (seq is below the client's window: it is certain not to be
-  // executed now).
+  // Errors: kAlreadyExists (name), kInvalidArgument (descriptor; the request id was used for
+  // another command), kNotFound (memgest), kFailedPrecondition (state; default memgest),
+  // kResourceExhausted (ids or live memgests), kAborted (seq is below the client's window: it is
+  // certain not to be executed now).
   CommandResult Apply(const CatalogueCommand& command);
 
   const std::vector<protocol::MemgestDescriptor>& memgests() const { return memgests_; }

@@ -1,7 +1,8 @@
 // ring/cluster/view.h — the replicated facts that routing needs: nodes, groups, roles, epochs,
 // memgests.
 //
-// What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it whole.
+// What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it
+//            whole.
 // Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes behind s+d
 //            are spares. A node's id is its place in the list.
 // Units:     epochs are dense counters.

@@ -1,9 +1,10 @@
 // ring/node/config.h — the configuration file of a cluster, as one node reads it.
 //
-// What:      NodeConfig, read from TOML. The file describes the whole cluster and may be the same on
-//            every machine; which node a process is, the file's [node] name or the caller says.
+// What:      NodeConfig, read from TOML. The file describes the whole cluster and may be the same
+//            on every machine; which node a process is, the file's [node] name or the caller says.
 // Shape:     tools/ring.toml.example shows every key with its default.
-// Units:     sizes in bytes; in the file an integer, or a string such as "4MiB" (KiB, MiB, GiB, TiB).
+// Units:     sizes in bytes; in the file an integer, or a string such as "4MiB" (KiB, MiB, GiB,
+//            TiB).
 // Ownership: values.
 // Threads:   pure but for LoadNodeConfig, which reads a file.
 // Errors:    kInvalidArgument: every line is one problem, file:line:column: what, and what to do.

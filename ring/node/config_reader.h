@@ -5,8 +5,8 @@
 // Shape:     a problem is file:line:column: text.
 // Ownership: TableReader borrows the table and the problems.
 // Threads:   thread-compatible.
-// Errors:    reported to ConfigProblems; a reader then gives the fallback, so that one reading finds
-//            all problems.
+// Errors:    reported to ConfigProblems; a reader then gives the fallback, so that one reading
+//            finds all problems.
 #ifndef RING_NODE_CONFIG_READER_H_
 #define RING_NODE_CONFIG_READER_H_
 

@@ -1,4 +1,5 @@
-// The operators' commands of ringctl, as processes, against the admin service over a port in memory.
+// The operators' commands of ringctl, as processes, against the admin service over a port in
+// memory.
 #include <memory>
 #include <string>
 #include <utility>

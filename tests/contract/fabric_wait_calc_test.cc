@@ -176,6 +176,24 @@ TEST_P(FabricWaitCalc, WaitDoesNotCountWhatWasPolled) {
   EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).opcode, Opcode::kWait);
 }
 
+// A queue made after another was destroyed may stand at the same address: its counts start anew.
+TEST_P(FabricWaitCalc, WaitOnANewQueueCountsFromItsStart) {
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    WorkRequest wait = Wait(1, calc_cq_.get());
+    wait.signaled = true;
+    ASSERT_TRUE(calc_qp_->PostSend(Calc(i)).ok());
+    ASSERT_TRUE(a_->qp->PostSend(wait).ok());
+    EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
+    calc_qp_.reset();
+    b_->Run([&] { calc_peer_.reset(); });
+    calc_cq_.reset();
+    calc_cq_ = *a_->device->CreateCompletionQueue(64);
+    QueuePairOptions options = a_->qp_options();
+    options.send_cq = calc_cq_.get();
+    Connect(&calc_qp_, &calc_peer_, options);
+  }
+}
+
 TEST_P(FabricWaitCalc, FailedCalcFlushesTheWaitingWrites) {  // S11
   for (const bool wait_first : {true, false}) {
     SCOPED_TRACE(wait_first);

@@ -1,0 +1,49 @@
+"""ring-bench: every subcommand runs, checks what it reads, and writes JSON. No figure is judged."""
+
+import json
+import unittest
+
+from programs import Programs, program
+
+
+class Bench(Programs):
+    def bench(self, *argv):
+        path = self.folder / "result.json"
+        result = self.run_program(program("ring-bench"), *argv, "--json", path)
+        self.assertEqual(result.returncode, 0, result.stdout.decode() + result.stderr.decode())
+        found = json.loads(path.read_text())
+        self.assertTrue(found["sections"])
+        return found["sections"]
+
+    def test_kv_counts_every_operation_and_no_failure(self):
+        sections = self.bench("kv", "--key-count", 500, "--seconds", 0.1, "--rounds", 2,
+                              "--op", "put,get,mixed", "--pipeline", 4)
+        rows = sections[0]["rows"]
+        self.assertEqual({row["memgest"] for row in rows}, {"REP1", "REP3", "SRS32"})
+        for row in rows:
+            self.assertGreater(row["ops_per_second"], 0)
+            self.assertEqual((row["failed"], row["wrong_values"]), (0, 0))
+            self.assertLessEqual(row["p50_ns"], row["p99_ns"])
+
+    def test_kv_over_processes_and_open_loop(self):
+        for transport in ("shm", "tcp"):
+            sections = self.bench("kv", "--key-count", 200, "--seconds", 0.2, "--rounds", 1,
+                                  "--memgest", "REP3", "--transport", transport, "--rate", 2000,
+                                  "--pipeline", 8, "--distribution", "zipfian", "--clients", 2)
+            self.assertIn(transport, sections[0]["title"])
+
+    def test_move_memory_and_limits(self):
+        self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1024,20000")
+        rows = self.bench("memory", "--key-count", 500, "--memgest", "REP1,SRS32")[0]["rows"]
+        self.assertEqual([row["keys"] for row in rows], [500, 500])
+        self.bench("limits", "--key-count", 2000, "--rounds", 1)
+
+    def test_an_unknown_memgest_is_an_error(self):
+        result = self.run_program(program("ring-bench"), "kv", "--memgest", "NONE")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"NONE", result.stderr)
+        self.assertEqual(self.run_program(program("ring-bench"), "kv", "--op", "x").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

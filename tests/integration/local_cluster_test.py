@@ -1,0 +1,47 @@
+"""tools/local-cluster: nodes in processes of their own, over shared memory and over TCP."""
+
+import signal
+import unittest
+
+from programs import ROOT, Programs, processes_of, wait_until
+
+LOCAL_CLUSTER = ROOT / "tools" / "local-cluster"
+
+
+class LocalCluster(Programs):
+    def serve(self, *argv):
+        cluster = self.start(LOCAL_CLUSTER, *argv)
+        self.round_trip(*self.ready(cluster))
+        status, out, err = self.stop(cluster)
+        self.assertEqual((status, out), (0, ""), err)
+        self.assertTrue(wait_until(lambda: not processes_of(self.marker), 10))
+        # Configurations, logs and sockets went away with it.
+        self.assertEqual([p.name for p in self.folder.glob("ring-*")], [])
+
+    def test_five_processes_serve_over_shared_memory(self):
+        self.serve(5, "--transport", "shm")
+
+    def test_five_processes_serve_over_tcp(self):
+        self.serve(5, "--transport", "tcp")
+
+    def test_runs_a_command_and_returns_its_status(self):
+        result = self.run_program(LOCAL_CLUSTER, 5, "--", "bash", "-c",
+                                  "ringctl put k v && ringctl get k && exit 3")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(processes_of(self.marker), [])
+
+    def test_a_small_cluster_says_its_shape(self):
+        cluster = self.start(LOCAL_CLUSTER, 3, "--dir", self.folder / "kept")
+        self.ready(cluster)
+        status, _, err = self.stop(cluster, signal.SIGINT)
+        self.assertEqual(status, 0, err)
+        self.assertIn("s=2 d=1", err)
+        self.assertTrue((self.folder / "kept" / "ring.toml").exists())
+
+    def test_wrong_arguments_are_status_2(self):
+        for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--")):
+            self.assertEqual(self.run_program(LOCAL_CLUSTER, *argv).returncode, 2, argv)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

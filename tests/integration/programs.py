@@ -1,0 +1,130 @@
+"""What the integration tests share: the programs of a build, and no process left behind."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("RING_BUILD", ROOT / "build" / "dev"))
+READY_SECONDS_MAX = 60
+
+READY = re.compile(r"^ready: seeds=(\S+) admin=(\S+)$")
+
+
+def program(name, folder=None):
+    return str(BUILD / "tools" / (folder or name) / name)
+
+
+def environment(**more):
+    tools = f"{BUILD / 'tools' / 'ringctl'}:{os.environ['PATH']}"
+    clean = {k: v for k, v in os.environ.items() if k not in ("RING_SEEDS", "RING_ADMIN")}
+    return {**clean, "PATH": tools, "RING_BUILD": str(BUILD), **more}
+
+
+def processes_of(marker):
+    """Ids of the processes whose environment holds the marker: all that a test started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if marker.encode() in (entry / "environ").read_bytes():
+                # A process that ended and was not waited for yet has no environment.
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Programs(unittest.TestCase):
+    """Starts programs with a marker in their environment; at the end none may be left."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ring-integration-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.marker = f"RING_TEST_MARKER={self.folder.name}"
+        self.environment = environment(RING_TEST_MARKER=self.folder.name, TMPDIR=str(self.folder))
+        self.addCleanup(self.end_what_is_left)
+
+    def end_what_is_left(self):
+        left = processes_of(self.marker)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(left, [], "processes were left behind")
+
+    def start(self, *argv, **more):
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment, **more)
+        self.addCleanup(self.finish, process)
+        return process
+
+    def finish(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def run_program(self, *argv, **more):
+        return subprocess.run([str(a) for a in argv], capture_output=True, check=False,
+                              timeout=100, env={**self.environment, **more.pop("env", {})}, **more)
+
+    def ready(self, process):
+        """Seeds and admin address of the ready line, which must be the first line."""
+        readable, _, _ = select.select([process.stdout], [], [], READY_SECONDS_MAX)
+        self.assertTrue(readable, "no ready line")
+        line = process.stdout.readline().decode().rstrip("\n")
+        match = READY.match(line)
+        if not match:
+            process.kill()
+            self.fail(f"no ready line but {line!r}; stderr: {process.stderr.read().decode()}")
+        return match.group(1), match.group(2)
+
+    def stop(self, process, number=signal.SIGTERM):
+        """Gives the exit status, and what was still on its output."""
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out.decode(), err.decode()
+
+    def ringctl(self, seeds, admin, *argv, status=0, stdin=b""):
+        result = self.run_program(program("ringctl"), *argv, input=stdin,
+                                  env={"RING_SEEDS": seeds, "RING_ADMIN": admin})
+        self.assertEqual(result.returncode, status, f"ringctl {argv}: {result.stderr.decode()}")
+        return result.stdout
+
+    def round_trip(self, seeds, admin):
+        """Every operation, with every byte value and a large value, through every memgest."""
+        value = bytes(range(256)) * 5
+        large = bytes((i * 7 + i // 251) % 256 for i in range(100_000))
+        for memgest in ("REP1", "REP3", "SRS32"):
+            key = f"key of {memgest}"
+            for data in (value, large, b""):
+                source = self.folder / "value"
+                source.write_bytes(data)
+                self.ringctl(seeds, admin, "put", key, "--file", source, "--memgest", memgest)
+                self.assertEqual(self.get(seeds, admin, key), data)
+        self.ringctl(seeds, admin, "put", "moving", "--file", "-", "--memgest", "REP3", stdin=large)
+        for memgest in ("SRS32", "REP1", "SRS21", "REP3"):
+            self.ringctl(seeds, admin, "move", "moving", memgest)
+            self.assertEqual(self.get(seeds, admin, "moving"), large)
+        self.ringctl(seeds, admin, "delete", "moving")
+        self.ringctl(seeds, admin, "get", "moving", status=1)
+
+    def get(self, seeds, admin, key):
+        target = self.folder / "got"
+        self.ringctl(seeds, admin, "get", key, "--file", target)
+        return target.read_bytes()

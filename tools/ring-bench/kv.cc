@@ -1,0 +1,329 @@
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "ring/base/status.h"
+#include "tools/ring-bench/client_loop.h"
+#include "tools/ring-bench/context.h"
+#include "tools/ring-bench/load.h"
+#include "tools/ring-bench/memory_work.h"
+#include "tools/ring-bench/round_trip.h"
+#include "tools/ring-bench/target.h"
+
+namespace ring::bench {
+namespace {
+
+struct KvOptions {
+  std::vector<std::string> memgests = {"REP1", "REP3", "SRS32"};
+  std::vector<std::string> operations = {"put", "get"};
+  double read_ratio = 0.95;
+  std::size_t value_size = 1024;
+  std::uint64_t key_count = 100'000;
+  std::size_t clients = 1;
+  std::size_t threads = 1;
+  std::size_t pipeline = 1;
+  double seconds = 1;
+  int rounds = 3;
+  std::string distribution = "uniform";
+  double rate = 0;
+  bool floor = false;
+  TargetOptions target;
+};
+
+// One memgest and operation, over all rounds.
+struct Cell {
+  std::string memgest;
+  std::string operation;
+  MemgestId id;
+  std::uint16_t key_space = 0;
+  Histogram gets;
+  Histogram puts;
+  std::vector<double> rates;
+  std::vector<double> p50s;
+  std::uint64_t operations = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t wrong_values = 0;
+  std::string first_error;
+  std::uint64_t allocations = 0;
+  std::uint64_t switches = 0;
+  double cpu_seconds = 0;
+};
+
+class KvBench {
+ public:
+  KvBench(const KvOptions& options, Context* context) : options_(options), context_(context) {}
+  absl::Status Run();
+
+ private:
+  absl::Status Prepare();
+  std::vector<LoopResult> RunLoops(LoopOptions loop, int round);
+  void RunCell(Cell* cell, int round);
+  void Report();
+  void ReportFloor();
+  absl::Status Verdict() const;
+
+  const KvOptions& options_;
+  Context* context_;
+  std::unique_ptr<Target> target_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<Cell> cells_;
+  double round_trip_before_ns_ = 0;
+};
+
+double RoundTripNs(std::size_t request_size, std::size_t reply_size) {
+  return static_cast<double>(
+      MeasureRoundTrip({.request_size = request_size, .reply_size = reply_size, .rounds = 50'000})
+          .Percentile(50));
+}
+
+double ReadRatio(const std::string& operation, double mixed) {
+  if (operation == "get") return 1;
+  return operation == "put" ? 0 : mixed;
+}
+
+absl::Status KvBench::Prepare() {
+  RING_ASSIGN_OR_RETURN(target_, Target::Start(options_.target));
+  for (std::size_t i = 0; i < options_.clients; ++i) {
+    RING_ASSIGN_OR_RETURN(auto client,
+                          target_->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
+    clients_.push_back(std::move(client));
+  }
+  std::uint16_t space = 0;
+  for (const std::string& memgest : options_.memgests) {
+    RING_ASSIGN_OR_RETURN(const MemgestId id, clients_.front()->ResolveMemgest(memgest));
+    LoadOptions load{.memgest = id,
+                     .key_space = ++space,
+                     .key_count = options_.key_count,
+                     .value_size = options_.value_size,
+                     .progress = context_->progress};
+    RING_RETURN_IF_ERROR(Load(clients_.front().get(), absl::StrCat("loading ", memgest), load));
+    for (const std::string& operation : options_.operations) {
+      Cell& cell = cells_.emplace_back();
+      cell.memgest = memgest;
+      cell.operation = operation;
+      cell.id = id;
+      cell.key_space = space;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Clients are dealt out over threads; the last thread is this one.
+std::vector<LoopResult> KvBench::RunLoops(LoopOptions loop, int round) {
+  const std::size_t thread_count = std::min(options_.threads, clients_.size());
+  std::vector<std::vector<std::unique_ptr<ClientLoop>>> loops(thread_count);
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    loop.seed = static_cast<std::uint64_t>(round) * 1000 + i + 1;
+    loops[i % thread_count].push_back(std::make_unique<ClientLoop>(clients_[i].get(), loop));
+  }
+  std::vector<std::vector<LoopResult>> results(thread_count);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i + 1 < thread_count; ++i) {
+    threads.emplace_back([&results, &loops, i] { results[i] = ClientLoop::Run(loops[i]); });
+  }
+  results.back() = ClientLoop::Run(loops.back());
+  for (std::thread& thread : threads) thread.join();
+  std::vector<LoopResult> all;
+  for (std::vector<LoopResult>& some : results) {
+    for (LoopResult& result : some) all.push_back(std::move(result));
+  }
+  return all;
+}
+
+void KvBench::RunCell(Cell* cell, int round) {
+  LoopOptions loop;
+  loop.memgest = cell->id;
+  loop.key_space = cell->key_space;
+  loop.key_count = options_.key_count;
+  loop.value_size = options_.value_size;
+  loop.read_ratio = ReadRatio(cell->operation, options_.read_ratio);
+  loop.distribution =
+      options_.distribution == "zipfian" ? Distribution::kZipfian : Distribution::kUniform;
+  loop.pipeline = options_.pipeline;
+  loop.rate = options_.rate / static_cast<double>(options_.clients);
+  loop.seconds = options_.seconds;
+  std::vector<LoopResult> results = RunLoops(loop, round);
+  Histogram all;
+  for (const LoopResult& result : results) {
+    cell->gets.Merge(result.gets);
+    cell->puts.Merge(result.puts);
+    all.Merge(result.gets);
+    all.Merge(result.puts);
+    cell->failed += result.failed;
+    cell->wrong_values += result.wrong_values;
+    if (cell->first_error.empty()) cell->first_error = result.first_error;
+  }
+  cell->operations += all.count();
+  cell->rates.push_back(static_cast<double>(all.count()) / options_.seconds);
+  cell->p50s.push_back(static_cast<double>(all.Percentile(50)));
+  const LoopResult& first = results.front();
+  cell->allocations += first.after.allocations - first.before.allocations;
+  cell->switches += first.after.voluntary_switches - first.before.voluntary_switches;
+  cell->cpu_seconds += first.after.cpu_seconds - first.before.cpu_seconds;
+}
+
+void KvBench::Report() {
+  std::vector<Row> rows;
+  for (const Cell& cell : cells_) {
+    for (const bool gets : {false, true}) {
+      const Histogram& histogram = gets ? cell.gets : cell.puts;
+      if (histogram.count() == 0 && cell.operations != 0) continue;
+      const auto operations = std::max(1.0, static_cast<double>(cell.operations));
+      const auto [low, high] = std::minmax_element(cell.rates.begin(), cell.rates.end());
+      const double rate = Median(cell.rates);
+      Row row;
+      row["memgest"] = cell.memgest;
+      row["op"] =
+          cell.operation == "mixed" ? absl::StrCat("mixed ", gets ? "get" : "put") : cell.operation;
+      row["ops_per_second"] = rate * static_cast<double>(histogram.count()) / operations;
+      row["spread_percent"] = rate == 0 ? 0 : (*high - *low) / rate * 100;
+      AddLatency(histogram, &row);
+      row["allocs/op"] = std::round(static_cast<double>(cell.allocations) / operations * 1e3) / 1e3;
+      row["sleeps/op"] = std::round(static_cast<double>(cell.switches) / operations * 1e3) / 1e3;
+      row[".cpu_ns_per_op"] = cell.cpu_seconds * 1e9 / operations;
+      row[".failed"] = cell.failed;
+      row[".wrong_values"] = cell.wrong_values;
+      row[".p50_ns_by_round"] = cell.p50s;
+      row[".ops_per_second_by_round"] = cell.rates;
+      rows.push_back(row);
+    }
+  }
+  context_->report.AddSection(
+      absl::StrFormat("kv: %d B values, %d keys, %d client(s), pipeline %d, %s, transport %s%s",
+                      options_.value_size, options_.key_count, options_.clients, options_.pipeline,
+                      options_.distribution, Target::TransportInUse(*clients_.front()),
+                      options_.rate > 0 ? absl::StrFormat(", open loop at %.0f/s", options_.rate)
+                                        : std::string()),
+      rows);
+}
+
+void KvBench::ReportFloor() {
+  const MemoryWorkOptions work{.key_count = options_.key_count, .value_size = options_.value_size};
+  const double request = RoundTripNs(options_.value_size, 0);
+  const double reply = RoundTripNs(0, options_.value_size);
+  std::vector<Row> rows;
+  for (const Cell& cell : cells_) {
+    const auto scheme = MemoryWorkOf(cell.memgest);
+    if (cell.operation == "mixed" || (cell.operation == "put" && !scheme.has_value())) continue;
+    const bool is_get = cell.operation == "get";
+    const double memory = MeasureMemoryWork(is_get ? MemoryWork::kGet : *scheme, work);
+    const double trip = is_get ? reply : request;
+    Row row;
+    row["memgest"] = cell.memgest;
+    row["op"] = cell.operation;
+    row["memory work_ns"] = memory;
+    row["round trip_ns"] = trip;
+    row["p50_ns"] = Median(cell.p50s);
+    row["of the floor_ratio"] = Median(cell.p50s) / (memory + trip);
+    rows.push_back(row);
+  }
+  context_->report.AddSection("floors, measured after the operations", rows);
+}
+
+absl::Status KvBench::Verdict() const {
+  for (const Cell& cell : cells_) {
+    if (cell.wrong_values != 0) {
+      return absl::DataLossError(absl::StrCat("memgest=", cell.memgest, ": ", cell.wrong_values,
+                                              " gets gave a wrong value"));
+    }
+    if (cell.failed != 0) {
+      return absl::AbortedError(absl::StrCat("memgest=", cell.memgest, " op=", cell.operation, ": ",
+                                             cell.failed,
+                                             " operations failed, first: ", cell.first_error));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KvBench::Run() {
+  RING_RETURN_IF_ERROR(Prepare());
+  for (int round = 0; round < options_.rounds; ++round) {
+    for (Cell& cell : cells_) RunCell(&cell, round);
+  }
+  Report();
+  if (options_.target.transport != "tcp") {
+    context_->report.AddNote(absl::StrFormat(
+        "bare round trip between two threads: 64 B %.0f ns, 1 KiB request %.0f ns, 1 KiB reply "
+        "%.0f ns",
+        RoundTripNs(0, 0), RoundTripNs(1024, 0), RoundTripNs(0, 1024)));
+  }
+  if (options_.floor) ReportFloor();
+  return Verdict();
+}
+
+void AddWorkOptions(CLI::App* command, KvOptions* options) {
+  command->add_option("--memgest", options->memgests, "Memgests to compare in this run, A B A B")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--op", options->operations, "put, get, mixed")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"put", "get", "mixed"}))
+      ->capture_default_str();
+  command->add_option("--read-ratio", options->read_ratio, "Share of gets in mixed")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--value-size", options->value_size, "Bytes")
+      ->check(CLI::Range(1, 16 << 20))
+      ->capture_default_str();
+  command->add_option("--key-count", options->key_count, "Keys of each memgest, loaded first")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--distribution", options->distribution, "uniform, or zipfian (0.99)")
+      ->check(CLI::IsMember({"uniform", "zipfian"}))
+      ->capture_default_str();
+  command->add_option("--clients", options->clients, "Clients")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads that the clients share")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--pipeline", options->pipeline, "Operations under way of each client")
+      ->check(CLI::Range(1, 1023))
+      ->capture_default_str();
+  command->add_option("--rate", options->rate,
+                      "Open loop: operations a second of all clients; latency counts from when an "
+                      "operation was due (coordinated omission)");
+  command->add_option("--seconds", options->seconds, "Of each measurement")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Measurements of each memgest and operation")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--floor", options->floor,
+                    "Also measure the memory work of each operation, and show p50 as a multiple of "
+                    "it and the bare round trip");
+}
+
+}  // namespace
+
+void AddTargetOptions(CLI::App* command, TargetOptions* options) {
+  CLI::Option* seeds =
+      command->add_option("--seeds", options->seeds, "A running cluster: HOST:PORT,...")
+          ->delimiter(',')
+          ->envname("RING_BENCH_SEEDS");
+  command
+      ->add_option("--transport", options->transport,
+                   "local (cluster in this process), shm, tcp; with --seeds also auto")
+      ->check(CLI::IsMember({"local", "shm", "tcp", "auto"}))
+      ->capture_default_str();
+  command->add_option("--reactors", options->reactor_count, "Reactor threads of its own cluster")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->excludes(seeds);
+}
+
+void AddKvCommand(CLI::App& app, Context* context) {
+  auto options = std::make_shared<KvOptions>();
+  CLI::App* command = app.add_subcommand(
+      "kv", "Puts and gets: throughput, latency, allocations and sleeps of an operation");
+  AddWorkOptions(command, options.get());
+  AddTargetOptions(command, &options->target);
+  command->footer(
+      "sleeps/op counts voluntary context switches of this process (getrusage): a busy cluster "
+      "and client have none.\nallocs/op counts operator new in this process.");
+  command->callback([options, context] { context->status = KvBench(*options, context).Run(); });
+}
+
+}  // namespace ring::bench

@@ -1,0 +1,31 @@
+// tools/ring-bench/load.h — puts every key of a key space before a measurement.
+//
+// What:      Load: keys 0 .. key_count-1 with CheckValue-able values, pipelined; puts that the
+//            cluster refuses for a moment (back pressure) are repeated.
+// Errors:    the first outcome that is neither OK nor passing; kDeadlineExceeded without progress.
+// Threads:   the client's.
+#ifndef RING_TOOLS_RING_BENCH_LOAD_H_
+#define RING_TOOLS_RING_BENCH_LOAD_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "api/client.h"
+
+namespace ring::bench {
+
+struct LoadOptions {
+  MemgestId memgest;
+  std::uint16_t key_space = 0;
+  std::uint64_t key_count = 0;
+  std::size_t value_size = 1024;
+  std::size_t pipeline = 32;
+  bool progress = true;
+};
+
+absl::Status Load(Client* client, absl::string_view label, const LoadOptions& options);
+
+}  // namespace ring::bench
+
+#endif  // RING_TOOLS_RING_BENCH_LOAD_H_

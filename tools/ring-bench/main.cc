@@ -1,0 +1,49 @@
+// ring-bench: measures a Ring cluster, the floors under it, and its peers.
+#include <cstdio>
+
+#include "CLI/CLI.hpp"
+#include "tools/ring-bench/context.h"
+
+int main(int argc, char** argv) {
+  ring::bench::Context context{
+      .report = ring::bench::Report(argc, argv), .json_path = {}, .progress = true, .status = {}};
+  CLI::App app{
+      "Measures a Ring cluster, the floors under it, and its peers.\n\n"
+      "Without --seeds it starts a cluster of its own: five nodes and a spare, in this process\n"
+      "(--transport local) or in a ringd beside it (shm, tcp). Compare figures of one run only:\n"
+      "shared machines are noisy. docs/BENCHMARKS.md has the commands behind the published tables.",
+      "ring-bench"};
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--json", context.json_path, "Write everything that was found to FILE, as JSON")
+      ->type_name("FILE");
+  app.add_flag_callback(
+      "--no-progress", [&context] { context.progress = false; },
+      "No progress bars (there are none without a terminal anyway)");
+  ring::bench::AddKvCommand(app, &context);
+  ring::bench::AddMoveCommand(app, &context);
+  ring::bench::AddMemoryCommand(app, &context);
+  ring::bench::AddLimitsCommand(app, &context);
+  ring::bench::AddPeersCommand(app, &context);
+  app.footer(
+      "EXIT STATUS\n  0 measured; 1 an error, or an operation failed or gave a wrong value;\n"
+      "  2 the command line is wrong.\n\nEXAMPLES\n"
+      "  ring-bench kv --memgest REP1,REP3,SRS32 --op put,get\n"
+      "  ring-bench kv --memgest REP3 --op put --pipeline 16 --transport shm --json put.json\n"
+      "  ring-bench kv --memgest REP3 --op mixed --read-ratio 0.95 --distribution zipfian "
+      "--rate 100000\n"
+      "  ring-bench limits");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (context.status.ok() && !context.json_path.empty()) {
+    context.status = context.report.WriteJson(context.json_path);
+  }
+  if (!context.status.ok()) {
+    std::fprintf(stderr, "ring-bench: %s\n", context.status.ToString().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,79 @@
+#include "tools/ring-bench/target.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+
+namespace ring::bench {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(30);
+
+absl::StatusOr<Transport> ParseTransport(const std::string& name) {
+  if (name == "local") return Transport::kLocal;
+  if (name == "shm") return Transport::kShm;
+  if (name == "tcp") return Transport::kTcp;
+  if (name == "auto") return Transport::kAuto;
+  return absl::InvalidArgumentError(
+      absl::StrCat("transport=", name, " must be local, shm, tcp or auto"));
+}
+
+// The seeds of "ready: seeds=... admin=...".
+absl::StatusOr<std::vector<std::string>> SeedsOf(absl::string_view line) {
+  for (absl::string_view word : absl::StrSplit(line, ' ')) {
+    if (absl::ConsumePrefix(&word, "seeds=")) return {absl::StrSplit(word, ',')};
+  }
+  return absl::UnavailableError(absl::StrCat("ringd said \"", line, "\", which has no seeds"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Target>> Target::Start(const TargetOptions& options) {
+  std::unique_ptr<Target> target(new Target(options));
+  RING_RETURN_IF_ERROR(ParseTransport(options.transport).status());
+  if (!options.seeds.empty()) return target;
+  if (options.transport == "local") {
+    SetMinLogSeverity(LogSeverity::kWARNING);
+    node::HostOptions host{
+        .config = node::EmbeddedConfig(), .hosted = {}, .reactor_count = options.reactor_count};
+    host.config.log_level = LogSeverity::kWARNING;
+    RING_ASSIGN_OR_RETURN(target->host_, node::Host::Start(host));
+    RING_RETURN_IF_ERROR(target->host_->WaitReady(kStartTimeout));
+    target->options_.seeds = {target->host_->local_seed()};
+    return target;
+  }
+  RING_ASSIGN_OR_RETURN(const std::string ringd, tools::FindProgram("ringd"));
+  RING_ASSIGN_OR_RETURN(target->ringd_,
+                        tools::ChildProcess::Start({ringd, "--embedded", "--reactors",
+                                                    absl::StrCat(options.reactor_count)}));
+  RING_ASSIGN_OR_RETURN(const std::string line, target->ringd_->ReadLine("ready:", kStartTimeout));
+  RING_ASSIGN_OR_RETURN(target->options_.seeds, SeedsOf(line));
+  return target;
+}
+
+Target::~Target() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Target::NewClient(std::size_t window) const {
+  ClientOptions options;
+  options.seeds = options_.seeds;
+  RING_ASSIGN_OR_RETURN(options.transport, ParseTransport(options_.transport));
+  options.window = window;
+  options.value_size_max = options_.value_size_max;
+  return Client::Connect(options);
+}
+
+std::string Target::TransportInUse(const Client& client) {
+  std::set<std::string> names;
+  for (const NodeConnection& connection : client.Connections()) {
+    if (!connection.transport.empty()) names.insert(connection.transport);
+  }
+  return absl::StrJoin(names, "+");
+}
+
+}  // namespace ring::bench

@@ -1,0 +1,50 @@
+// tools/ring-bench/target.h — the cluster that is measured.
+//
+// What:      Target: an embedded cluster in this process (local), a ringd of its own (shm, tcp), or
+//            one that runs already (seeds). Gives clients that use the transport asked for.
+// Ownership: owns what it started; clients must be gone before it.
+// Threads:   Start and the destructor on one thread; NewClient on any.
+// Errors:    those of Host::Start, Client::Connect and ChildProcess.
+#ifndef RING_TOOLS_RING_BENCH_TARGET_H_
+#define RING_TOOLS_RING_BENCH_TARGET_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/client.h"
+#include "ring/node/host.h"
+#include "tools/common/child_process.h"
+
+namespace ring::bench {
+
+struct TargetOptions {
+  std::string transport = "local";  // local, shm, tcp
+  std::vector<std::string> seeds;   // of a running cluster
+  int reactor_count = 1;
+  std::size_t value_size_max = std::size_t{16} << 20;
+};
+
+class Target {
+ public:
+  static absl::StatusOr<std::unique_ptr<Target>> Start(const TargetOptions& options);
+  ~Target();
+
+  absl::StatusOr<std::unique_ptr<Client>> NewClient(std::size_t window) const;
+  // What the client really uses, e.g. "local"; "local+tcp" when its nodes differ.
+  static std::string TransportInUse(const Client& client);
+  // Null unless the cluster runs in this process.
+  node::AdminPort* admin() { return host_ == nullptr ? nullptr : &host_->admin(); }
+
+ private:
+  explicit Target(TargetOptions options) : options_(std::move(options)) {}
+
+  TargetOptions options_;
+  std::unique_ptr<node::Host> host_;
+  std::unique_ptr<tools::ChildProcess> ringd_;
+};
+
+}  // namespace ring::bench
+
+#endif  // RING_TOOLS_RING_BENCH_TARGET_H_

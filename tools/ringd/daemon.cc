@@ -1,0 +1,155 @@
+#include "tools/ringd/daemon.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "api/admin/admin_service.h"
+#include "ring/base/check.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+#include "ring/node/host.h"
+
+namespace ring::tools {
+namespace {
+
+// How long a signal may go unnoticed while the peers of a new cluster are started one by one.
+constexpr absl::Duration kReadyInterval = absl::Milliseconds(200);
+constexpr int kIntervalsPerMessage = 50;
+
+absl::StatusOr<node::HostOptions> ReadOptions(const DaemonOptions& options) {
+  node::HostOptions host;
+  host.reactor_count = options.reactor_count;
+  if (!options.embedded) {
+    RING_ASSIGN_OR_RETURN(host.config,
+                          node::LoadNodeConfig(options.config_path, options.node_name));
+    host.hosted = {host.config.self};
+    return host;
+  }
+  host.config = node::EmbeddedConfig();
+  if (options.data_port != 0) {
+    int port = options.data_port;
+    for (node::NodeEntry& entry : host.config.nodes)
+      entry.data = absl::StrCat("127.0.0.1:", port++);
+  }
+  return host;
+}
+
+// Where the admin service listens; empty: nowhere.
+std::string AdminAddress(const DaemonOptions& options, const node::NodeConfig& config) {
+  if (options.embedded) return absl::StrCat("127.0.0.1:", options.admin_port);
+  return config.self_entry().admin;
+}
+
+// The two signals that stop it; blocked everywhere, taken by sigtimedwait.
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+// Whether one of them came within the time.
+bool StopRequested(absl::Duration timeout) {
+  const sigset_t signals = StopSignals();
+  const timespec time = absl::ToTimespec(timeout);
+  return sigtimedwait(&signals, nullptr, &time) > 0;
+}
+
+void WaitForStop() {
+  const sigset_t signals = StopSignals();
+  while (sigwaitinfo(&signals, nullptr) < 0) RING_CHECK(errno == EINTR) << "errno=" << errno;
+}
+
+// From now on a signal ends the process at once.
+void RestoreSignals() {
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+void PrintHints(const std::string& seeds, const std::string& admin) {
+  std::printf(
+      "\nTry, in another terminal:\n"
+      "  export RING_SEEDS=%s RING_ADMIN=%s\n"
+      "  ringctl put hello world\n"
+      "  ringctl get hello\n"
+      "  ringctl move hello SRS32\n"
+      "  ringctl memgest list\n"
+      "Ctrl-C stops it; values live in memory and are gone then.\n",
+      seeds.c_str(), admin.c_str());
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "ringd: %s\n", std::string(status.message()).c_str());
+  const bool is_configuration = absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+  return is_configuration ? 2 : 1;
+}
+
+// Without TCP clients come through shared memory.
+std::string Seeds(const node::Host& host, const node::NodeConfig& config) {
+  std::string seeds = host.seeds();
+  return seeds.empty() ? absl::StrCat("shm:", config.self_entry().shm) : seeds;
+}
+
+// Waits until the cluster serves. False: a signal came first.
+bool WaitReady(node::Host& host) {
+  for (int i = 1;; ++i) {
+    const absl::Status status = host.WaitReady(kReadyInterval);
+    if (status.ok()) return true;
+    if (i % kIntervalsPerMessage == 0) RING_LOG(INFO) << "waiting for peers: " << status.message();
+    if (StopRequested(absl::ZeroDuration())) return false;
+  }
+}
+
+int Serve(const DaemonOptions& options, const node::HostOptions& host_options) {
+  absl::StatusOr<std::unique_ptr<node::Host>> host = node::Host::Start(host_options);
+  if (!host.ok()) return Fail(host.status());
+  std::string address = AdminAddress(options, host_options.config);
+  std::unique_ptr<admin::AdminServer> server;
+  if (!address.empty()) {
+    absl::StatusOr<std::unique_ptr<admin::AdminServer>> started =
+        admin::StartAdminServer(address, &(*host)->admin());
+    if (!started.ok()) return Fail(started.status());
+    server = *std::move(started);
+    address = absl::StrCat(address.substr(0, address.rfind(':')), ":", server->port());
+  }
+  if (WaitReady(**host)) {
+    const std::string seeds = Seeds(**host, host_options.config);
+    std::printf("ready: seeds=%s admin=%s\n", seeds.c_str(), address.c_str());
+    if (options.hints || isatty(STDOUT_FILENO) != 0) PrintHints(seeds, address);
+    std::fflush(stdout);
+    WaitForStop();
+  }
+  RestoreSignals();
+  if (server != nullptr) server->Shutdown();
+  (*host)->Stop();
+  return 0;
+}
+
+}  // namespace
+
+int RunDaemon(const DaemonOptions& options) {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  absl::StatusOr<node::HostOptions> host_options = ReadOptions(options);
+  if (!host_options.ok()) {
+    // A file that is not there is as wrong as one that is.
+    std::fprintf(stderr, "ringd: %s\n", std::string(host_options.status().message()).c_str());
+    return 2;
+  }
+  SetMinLogSeverity(host_options->config.log_level);
+  return Serve(options, *host_options);
+}
+
+}  // namespace ring::tools

@@ -104,6 +104,18 @@ TEST(ClientRetry, X5AnEarlierLostAttemptMakesALaterRefusalUnknown) {
   EXPECT_TRUE(put.ok() || IsUnknownOutcome(put.status())) << put.status();
 }
 
+TEST(ClientRetry, X5AnOutcomeOfALaterReleaseIsUnknownForAWrite) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  for (const int code : {15, 128, 129, 255}) {  // the client's own codes do not travel
+    cluster.node().faults().refuse_with = static_cast<protocol::Outcome>(code);
+    cluster.node().faults().refuse_count = 1;
+    EXPECT_TRUE(IsUnknownOutcome(client->Put("k", "v").status())) << code;
+    cluster.node().faults().refuse_count = 1;
+    EXPECT_THAT(client->Get("k"), StatusIs(absl::StatusCode::kUnavailable));
+  }
+}
+
 TEST(ClientRetry, ResourceExhaustionIsTheCallersToWaitOut) {
   TwinCluster cluster;
   const auto client = cluster.Connect();

@@ -1,6 +1,7 @@
 #include "api/client.h"
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -246,6 +247,23 @@ TEST(Client, APipelineOfRandomSizesWrapsTheRingAndKeepsEveryValue) {
     if (count == 0) client->WaitForProgress(absl::Seconds(1));
   }
   EXPECT_GT(cluster.node().pad_count(), 20);
+}
+
+TEST(Client, ClientsOfOneProcessDoNotMeet) {
+  TwinCluster cluster(2);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&cluster, t] {
+      const auto client = cluster.Connect();  // made, used and destroyed by its thread
+      for (int i = 0; i < 200; ++i) {
+        const std::string key = absl::StrCat("t", t, "-", i % 10);
+        ASSERT_OK(client->Put(key, absl::StrCat(t, ":", i)));
+        ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get(key));
+        ASSERT_EQ(get.value, absl::StrCat(t, ":", i));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Client, AFullWindowIsToldAndEmptiesAgain) {

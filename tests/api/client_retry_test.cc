@@ -128,7 +128,7 @@ TEST(ClientRetry, ResourceExhaustionIsTheCallersToWaitOut) {
 TEST(ClientRetry, AValueWithAWrongCheckSumIsNeverDelivered) {
   TwinCluster cluster;
   const auto client = cluster.Connect();
-  for (const std::size_t size : {100, 100000}) {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{100000}}) {
     const std::string value(size, 'v');
     ASSERT_OK(client->Put("k", value));
     cluster.node().faults().damage_value_count = 2;

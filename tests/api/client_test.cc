@@ -1,5 +1,6 @@
 #include "api/client.h"
 
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,8 +43,10 @@ TEST(Client, KeysAndValuesAreBinaryAndOfEverySize) {
   TwinCluster cluster;
   const auto client = cluster.Connect();
   SeededRandom random(testing::SeedFor("sizes"));
-  for (const std::size_t key_size : {1, 23, 24, 25, 64, 65, 1023, 1024}) {
-    for (const std::size_t size : {0, 1, 63, 64, 65, 1024, 8191, 8192, 8193, 70000, 1 << 20}) {
+  for (const std::size_t key_size :
+       std::initializer_list<std::size_t>{1, 23, 24, 25, 64, 65, 1023, 1024}) {
+    for (const std::size_t size : std::initializer_list<std::size_t>{0, 1, 63, 64, 65, 1024, 8191,
+                                                                     8192, 8193, 70000, 1 << 20}) {
       const std::string key = RandomBytes(random, key_size);
       const std::string value = RandomBytes(random, size);
       ASSERT_OK(client->Put(key, value));
@@ -142,7 +145,7 @@ TEST(Client, AMemgestThatIsNotKnownIsLookedUpOnceAndThenNamed) {
 TEST(Client, GetIntoABufferThatIsTooSmallSaysTheSizeAndWritesNothing) {
   TwinCluster cluster;
   const auto client = cluster.Connect();
-  for (const std::size_t size : {100, 100000}) {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{100000}}) {
     ASSERT_OK(client->Put("k", std::string(size, 'v')));
     std::string buffer(size - 1, '.');
     EXPECT_THAT(

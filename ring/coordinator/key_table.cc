@@ -56,7 +56,11 @@ absl::Status KeyTable::StartGrowth() {
   std::uint64_t count = current_.count == 0 ? kBucketCountMin : current_.count;
   while (size_ * 10 >= count * kPairs * 4) count *= 2;
   const bool huge = count * sizeof(Bucket) >= (std::uint64_t{2} << 20);
-  RING_ASSIGN_OR_RETURN(std::byte* const memory, device_->Allocate(count * sizeof(Bucket), huge));
+  std::byte* memory = reinterpret_cast<std::byte*>(spare_.first);
+  if (spare_.count != count) {
+    RING_ASSIGN_OR_RETURN(memory, device_->Allocate(count * sizeof(Bucket), huge));
+  }
+  spare_ = Buckets{};
   previous_ = current_;
   current_ = Buckets{reinterpret_cast<Bucket*>(memory), count, 0};
   moved_ = 0;
@@ -74,6 +78,7 @@ void KeyTable::MoveSome(std::uint64_t bucket_count) {
   }
   if (previous_.count != 0 && moved_ == previous_.count) {
     device_->Discard(reinterpret_cast<std::byte*>(previous_.first), previous_.bytes());
+    if (previous_.count == current_.count) spare_ = previous_;
     previous_ = Buckets{};
   }
 }

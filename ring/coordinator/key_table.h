@@ -90,6 +90,8 @@ class KeyTable {
   const memgest::LineTable* lines_;
   Buckets current_;
   Buckets previous_;  // being moved from, bucket by bucket, while growing
+  // Emptied, of the present size: the device takes no memory back, so keys that come and go make two tables alternate.
+  Buckets spare_;
   std::uint64_t moved_ = 0;
   std::uint64_t size_ = 0;
 };

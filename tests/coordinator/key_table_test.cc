@@ -1,0 +1,197 @@
+#include "ring/coordinator/key_table.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "ring/coordinator/key_hash.h"
+#include "tests/memgest/twin_device.h"
+#include "tests/support/random_seed.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::coordinator {
+namespace {
+
+class KeyTableTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kLines = 1u << 17;
+
+  std::uint32_t NewLine(absl::string_view key) {
+    std::uint32_t line;
+    if (free_.empty()) {
+      if (next_ % memgest::kLinesPerGranule == 0) {
+        EXPECT_OK(lines_.AddGranule(MemgestId(0), 0, 0).status());
+      }
+      line = next_++;
+    } else {
+      line = free_.back();
+      free_.pop_back();
+    }
+    lines_.SetKey(line, key);
+    return line;
+  }
+  std::uint32_t Insert(std::uint64_t hash, absl::string_view key) {
+    const std::uint32_t line = NewLine(key);
+    EXPECT_OK(table_.Reserve());
+    table_.Insert(hash, line);
+    return line;
+  }
+  void Erase(std::uint64_t hash, absl::string_view key) {
+    std::uint32_t* const entry = table_.Find(hash, key);
+    ASSERT_NE(entry, nullptr);
+    const std::uint32_t line = *entry;
+    table_.Erase(entry);
+    lines_.Clear(line);
+    free_.push_back(line);
+  }
+
+  memgest::TwinDevice device_;
+  memgest::LineTable lines_{&device_, kLines};
+  KeyTable table_{&device_, &lines_};
+  std::uint32_t next_ = 0;
+  std::vector<std::uint32_t> free_;
+};
+
+TEST_F(KeyTableTest, AnEmptyTableKnowsNothing) {
+  EXPECT_EQ(table_.Find(KeyHash("k", 1), "k"), nullptr);
+  EXPECT_EQ(table_.PeekLine(1), memgest::kNoLine);
+  EXPECT_EQ(device_.reserved, 0u);
+  table_.PrefetchBucket(1);
+}
+
+// V8: hash equality is not key equality.
+TEST_F(KeyTableTest, V8KeysOfOneHashAreDifferentKeys) {
+  constexpr std::uint64_t kHash = 0x1234567812345678;
+  std::map<std::string, std::uint32_t> lines;
+  for (int i = 0; i < 100; ++i) {  // far more than a bucket holds
+    const std::string key = "same-hash-" + std::to_string(i);
+    EXPECT_EQ(table_.Find(kHash, key), nullptr);
+    lines[key] = Insert(kHash, key);
+  }
+  for (const auto& [key, line] : lines) {
+    ASSERT_NE(table_.Find(kHash, key), nullptr);
+    EXPECT_EQ(*table_.Find(kHash, key), line);
+  }
+  EXPECT_EQ(table_.Find(kHash, "same-hash-100"), nullptr);
+  // Deletions in the middle of the run hide nothing behind them.
+  for (int i = 0; i < 100; i += 2) Erase(kHash, "same-hash-" + std::to_string(i));
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "same-hash-" + std::to_string(i);
+    EXPECT_EQ(table_.Find(kHash, key) != nullptr, i % 2 == 1) << key;
+  }
+}
+
+// Tags 0 and 1 have a meaning of their own: hashes that give them must work all the same.
+TEST_F(KeyTableTest, HashesWhoseLowHalfIsZeroOrOne) {
+  for (const std::uint64_t hash :
+       {0ull, 1ull, 2ull, 3ull, 0xffffffff00000000ull, 0xffffffff00000001ull}) {
+    const std::string key = "h" + std::to_string(hash);
+    const std::uint32_t line = Insert(hash, key);
+    ASSERT_NE(table_.Find(hash, key), nullptr);
+    EXPECT_EQ(*table_.Find(hash, key), line);
+  }
+  EXPECT_EQ(table_.size(), 6u);
+}
+
+TEST_F(KeyTableTest, FindsEveryKeyAtEveryStepOfGrowth) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 3000; ++i) {
+    keys.push_back("key-" + std::to_string(i));
+    Insert(KeyHash(keys.back(), 1), keys.back());
+    if (i % 7 != 0) continue;
+    for (const std::string& key : keys) {
+      ASSERT_NE(table_.Find(KeyHash(key, 1), key), nullptr) << key << " after " << i;
+    }
+  }
+  EXPECT_EQ(table_.size(), 3000u);
+}
+
+TEST_F(KeyTableTest, ErasesFromATableThatGrows) {
+  std::map<std::string, bool> keys;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string key = "key-" + std::to_string(i);
+    Insert(KeyHash(key, 1), key);
+    keys[key] = true;
+    if (i % 3 == 0) {
+      const std::string gone = "key-" + std::to_string(i / 2);
+      if (keys[gone]) Erase(KeyHash(gone, 1), gone);
+      keys[gone] = false;
+    }
+  }
+  std::uint64_t live = 0;
+  for (const auto& [key, is_there] : keys) {
+    EXPECT_EQ(table_.Find(KeyHash(key, 1), key) != nullptr, is_there) << key;
+    live += is_there ? 1 : 0;
+  }
+  EXPECT_EQ(table_.size(), live);
+  std::uint64_t visited = 0;
+  table_.ForEach([&](std::uint32_t) { ++visited; });
+  EXPECT_EQ(visited, live);
+}
+
+// F11: no memory for a larger table. What is there stays and is found; room comes back with deletions or memory.
+TEST_F(KeyTableTest, ReserveFailsWithoutMemoryAndLosesNothing) {
+  std::vector<std::string> keys;
+  device_.limit = device_.reserved + (4u << 20);  // the first table and the lines' memory
+  absl::Status status;
+  for (int i = 0; i < 100000; ++i) {
+    if (i == 1000) device_.limit = device_.reserved;
+    status = table_.Reserve();
+    if (!status.ok()) break;
+    keys.push_back("key-" + std::to_string(i));
+    table_.Insert(KeyHash(keys.back(), 1), NewLine(keys.back()));
+  }
+  ASSERT_THAT(status, ring::testing::StatusIs(absl::StatusCode::kResourceExhausted));
+  for (int repeat = 0; repeat < 100; ++repeat) EXPECT_FALSE(table_.Reserve().ok());
+  for (const std::string& key : keys) ASSERT_NE(table_.Find(KeyHash(key, 1), key), nullptr);
+  device_.limit = ~std::size_t{0} / 2;
+  Insert(KeyHash("one more", 1), "one more");
+  EXPECT_EQ(table_.size(), keys.size() + 1);
+}
+
+// The device never takes memory back: a table whose keys come and go must not ask for more for ever.
+TEST_F(KeyTableTest, KeysThatComeAndGoNeedNoMoreMemory) {
+  constexpr int kLive = 180;
+  for (int i = 0; i < kLive; ++i) Insert(KeyHash(std::to_string(i), 1), std::to_string(i));
+  auto churn = [&, i = kLive](int count) mutable {
+    for (const int end = i + count; i < end; ++i) {
+      const std::string gone = std::to_string(i - kLive);
+      Erase(KeyHash(gone, 1), gone);
+      Insert(KeyHash(std::to_string(i), 1), std::to_string(i));
+    }
+  };
+  churn(20000);
+  const std::size_t reserved = device_.reserved;
+  churn(100000);
+  EXPECT_EQ(device_.reserved, reserved);
+}
+
+TEST_F(KeyTableTest, AgreesWithAMap) {
+  SeededRandom random(ring::testing::SeedFor("key_table"));
+  std::map<std::string, std::uint32_t> model;
+  for (int i = 0; i < 60000; ++i) {
+    // Narrow hashes make long runs; the share of inserts swings, so that the table grows and empties.
+    const std::string key = "k" + std::to_string(random.Below(3000));
+    const std::uint64_t hash = KeyHash(key, 5) & 0xff0f00ff;
+    std::uint32_t* const entry = table_.Find(hash, key);
+    const auto found = model.find(key);
+    ASSERT_EQ(entry != nullptr, found != model.end()) << key;
+    if (entry != nullptr) {
+      ASSERT_EQ(*entry, found->second);
+      if (random.Below(2) == 0) {
+        Erase(hash, key);
+        model.erase(found);
+      }
+    } else if (random.Below(10) < (i / 10000 % 2 == 0 ? 9u : 2u)) {
+      model[key] = Insert(hash, key);
+    } else {
+      EXPECT_OK(table_.Reserve());  // a put that was refused after its reservation
+    }
+    ASSERT_EQ(table_.size(), model.size());
+  }
+}
+
+}  // namespace
+}  // namespace ring::coordinator

@@ -10,7 +10,6 @@ namespace ring::memgest {
 HeapSpace::~HeapSpace() {
   for (Chunk& chunk : chunks_) {
     if (chunk.memory == nullptr) continue;
-    chunk.region.reset();
     device_->Discard(chunk.memory, kChunkSize);
   }
 }
@@ -37,14 +36,8 @@ absl::Status HeapSpace::AddChunk(std::size_t index) {
         absl::StrCat("heap chunk=", index, " size=", kChunkSize, ": ", memory.status().message(),
                      "; raise the node's memory limit or delete values"));
   }
-  auto region = device_->Register(*memory, kChunkSize, rdma::kLocalOnly);
-  if (!region.ok()) {
-    device_->Discard(*memory, kChunkSize);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("registering heap chunk=", index, ": ", region.status().message()));
-  }
-  if (chunks_.size() <= index) chunks_.resize(index + 1);
-  chunks_[index] = {*memory, (*region)->lkey(), std::move(*region)};
+  if (index >= chunks_.size()) chunks_.resize(index + 1);
+  chunks_[index] = {*memory, device_->LocalKey(*memory)};
   ++chunk_count_;
   return absl::OkStatus();
 }

@@ -66,7 +66,6 @@ class HeapSpace {
   struct Chunk {
     std::byte* memory = nullptr;
     std::uint32_t lkey = 0;
-    std::unique_ptr<rdma::MemoryRegion> region;
   };
   absl::Status EnsureSlow(std::uint32_t offset_cells, std::uint32_t length_cells);
   absl::Status AddChunk(std::size_t index);

@@ -219,9 +219,12 @@ class Device {
   virtual ~Device() = default;
   virtual const Caps& caps() const = 0;
 
-  // Zeroed, 2-MiB-aligned memory that peers on this host can map. Lives until the device is closed; pages are
-  // resident only once touched. huge: back it with huge pages where the system allows.
+  // Zeroed, 2-MiB-aligned memory. Lives until the device is closed; pages are resident only once
+  // touched. Without huge, peers on this host can map it. huge: backed by huge pages where the system
+  // allows, and perhaps private to this process: it may be registered with kLocalOnly alone.
   virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) = 0;
+  // An lkey that is good for all memory that one Allocate gave.
+  virtual std::uint32_t LocalKey(const std::byte* address) const = 0;
   // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.
   virtual void Discard(std::byte* address, std::size_t size) = 0;
   // Registers a range of memory from Allocate. Memory of another origin may be registered with kLocalOnly.

@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<Device>> SoftDevice::Open(const SoftDeviceOptions
   wake.data.ptr = nullptr;
   RING_CHECK(epoll_ctl(device->epoll_fd_, EPOLL_CTL_ADD, device->mapping_->event_fd(), &wake) == 0)
       << "epoll_ctl";
+  RING_RETURN_IF_ERROR(device->ReserveMemory());
   device->local_ = MakeLocalEndpoint(device.get());
   return device;
 }
@@ -86,25 +87,51 @@ SoftDevice::~SoftDevice() {
     entry.key.store(0, std::memory_order_seq_cst);
   mapping_->ReleaseOwner();
   if (epoll_fd_ >= 0) close(epoll_fd_);
+  if (private_.reservation != nullptr) {
+    munmap(private_.reservation, arena_size() + kArenaAlignment);
+  }
+}
+
+absl::Status SoftDevice::ReserveMemory() {
+  RING_ASSIGN_OR_RETURN(arena_region_,
+                        regions_.Register(mapping_->arena(), arena_size(), kLocalOnly));
+  void* const reserved = mmap(nullptr, arena_size() + kArenaAlignment, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "device ", options_.name, ": no address space for arena_size_max=", arena_size()));
+  }
+  private_.reservation = static_cast<std::byte*>(reserved);
+  private_.memory = reinterpret_cast<std::byte*>(
+      AlignUp(reinterpret_cast<std::uint64_t>(reserved), kArenaAlignment));
+  RING_ASSIGN_OR_RETURN(private_.region,
+                        regions_.Register(private_.memory, arena_size(), kLocalOnly));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, bool huge) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
-  const std::uint64_t room = mapping_->layout().arena_size - allocated_;
+  const std::uint64_t room = arena_size() - allocated_ - private_.allocated;
   if (size == 0 || rounded < size || rounded > room) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "device ", options_.name, ": cannot allocate size=", size, ", arena has room=", room,
-        " of arena_size_max=", mapping_->layout().arena_size));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("device ", options_.name, ": cannot allocate size=", size,
+                     ", arena has room=", room, " of arena_size_max=", arena_size()));
   }
-  std::byte* address = mapping_->arena() + allocated_;
-  allocated_ += rounded;
-  if (huge)
+  if (huge) {
+    std::byte* const address = private_.memory + private_.allocated;
+    private_.allocated += rounded;
     madvise(address, rounded, MADV_HUGEPAGE);  // a hint: fails harmlessly where not supported
+    return address;
+  }
+  std::byte* const address = mapping_->arena() + allocated_;
+  allocated_ += rounded;
   return address;
 }
 
 void SoftDevice::Discard(std::byte* address, std::size_t size) {
-  RING_CHECK(regions_.InArena(address, size)) << "discard of memory that is not the device's";
+  const bool is_private = IsPrivate(address, size);
+  RING_CHECK(is_private || regions_.InArena(address, size))
+      << "discard of memory that is not the device's";
   constexpr std::uint64_t kPage = 4096;
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t first = AlignUp(begin, kPage);
@@ -116,7 +143,7 @@ void SoftDevice::Discard(std::byte* address, std::size_t size) {
   std::memset(address, 0, first - begin);
   std::memset(reinterpret_cast<std::byte*>(last), 0, begin + size - last);
   // A memfd's pages leave the file, so that peers give them up too; private pages are dropped.
-  const int advice = mapping_->memory_fd() >= 0 ? MADV_REMOVE : MADV_DONTNEED;
+  const int advice = mapping_->memory_fd() >= 0 && !is_private ? MADV_REMOVE : MADV_DONTNEED;
   if (madvise(reinterpret_cast<void*>(first), last - first, advice) != 0) {
     std::memset(reinterpret_cast<void*>(first), 0, last - first);
   }

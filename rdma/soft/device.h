@@ -37,6 +37,9 @@ class SoftDevice final : public Device {
 
   const Caps& caps() const override { return caps_; }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) override;
+  std::uint32_t LocalKey(const std::byte* address) const override {
+    return IsPrivate(address, 0) ? private_.region->lkey() : arena_region_->lkey();
+  }
   void Discard(std::byte* address, std::size_t size) override;
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
                                                          std::uint32_t access) override;
@@ -103,6 +106,23 @@ class SoftDevice final : public Device {
   MailboxPool mailboxes_;
   const Clock* clock_;
   int epoll_fd_ = -1;
+  // Memory that no peer maps: a memfd's pages are small unless the system is told otherwise, private
+  // ones may be huge.
+  struct Private {
+    std::byte* reservation = nullptr;
+    std::byte* memory = nullptr;
+    std::uint64_t allocated = 0;
+    std::unique_ptr<MemoryRegion> region;
+  };
+  absl::Status ReserveMemory();
+  bool IsPrivate(const std::byte* address, std::size_t size) const {
+    const auto at =
+        reinterpret_cast<std::uint64_t>(address) - reinterpret_cast<std::uint64_t>(private_.memory);
+    return private_.memory != nullptr && size <= arena_size() && at <= arena_size() - size;
+  }
+  std::uint64_t arena_size() const { return mapping_->layout().arena_size; }
+  Private private_;
+  std::unique_ptr<MemoryRegion> arena_region_;
   std::uint64_t allocated_ = 0;
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;

@@ -58,6 +58,7 @@ struct ClientPort::Connection {
   Fifo<Pinned> pinned;       // values in the device's hands
   std::uint64_t posted = 0;  // sequence of the last published chain
   std::uint64_t completed = 0;
+  std::uint64_t signalled = 0;  // work requests whose completions are still to come
 };
 
 }  // namespace ring::node

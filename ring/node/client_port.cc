@@ -25,6 +25,7 @@ ClientPort::ClientPort(const ClientPortOptions& options)
     : options_(options),
       rings_(options.device, protocol::kRequestRingSize, options.client_max),
       headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max) {
+  for (rdma::WorkRequest& request : chain_) request.opcode = rdma::Opcode::kWrite;
 }
 
 ClientPort::~ClientPort() {
@@ -135,6 +136,7 @@ void ClientPort::Close(std::uint32_t index) {
   active_.erase(std::find(active_.begin(), active_.end(), index));
   const auto staged = std::find(staged_.begin(), staged_.end(), index);
   if (staged != staged_.end()) staged_.erase(staged);
+  signalled_ -= connection->signalled;
   --client_count_;
 }
 
@@ -218,6 +220,7 @@ bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t 
   request.remote_address = from.buffer_address + offset;
   request.rkey = from.buffer_rkey;
   if (!connection->qp->PostSend(request).ok()) return false;
+  CountSignalled(*connection);
   Read& read = reads_[handle - 1];
   free_read_ = read.next_free;
   read = {&shard, token, from.connection, 0};
@@ -234,35 +237,50 @@ void ClientPort::FinishRead(std::uint64_t handle, bool ok) {
 }
 
 bool ClientPort::PollCompletions() {
+  if (signalled_ == 0) return false;
   std::array<rdma::WorkCompletion, 32> completions;
   bool any = false;
   for (;;) {
     const std::size_t count = cq_->Poll(absl::MakeSpan(completions));
     for (std::size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
     any |= count > 0;
-    if (count < completions.size()) break;
+    if (count < completions.size()) return any;
   }
-  const std::size_t rung = doorbells_->Poll(absl::MakeSpan(completions));
-  for (std::size_t i = 0; i < rung; ++i) {
+}
+
+void ClientPort::PollDoorbells() {
+  std::array<rdma::WorkCompletion, 16> completions;
+  const std::size_t count = doorbells_->Poll(absl::MakeSpan(completions));
+  for (std::size_t i = 0; i < count; ++i) {
     if (completions[i].status != rdma::WcStatus::kSuccess) continue;
     completions[i].qp->PostRecv(completions[i].wr_id, {}).IgnoreError();
   }
-  return any || rung > 0;
+}
+
+void ClientPort::CountSignalled(Connection& connection) {
+  ++connection.signalled;
+  ++signalled_;
 }
 
 void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
   const bool ok = completion.status == rdma::WcStatus::kSuccess;
-  if ((completion.wr_id & kReadBit) != 0) {
-    FinishRead(completion.wr_id & ~kReadBit, ok);
+  const bool is_read = (completion.wr_id & kReadBit) != 0;
+  const std::uint64_t handle = completion.wr_id & ~kReadBit;
+  const auto index = is_read ? reads_[handle - 1].connection
+                             : static_cast<std::uint32_t>(completion.wr_id >> kIndexShift);
+  if (index >= connections_.size() || connections_[index] == nullptr) return;
+  Connection& connection = *connections_[index];
+  if (connection.signalled > 0) {
+    --connection.signalled;
+    --signalled_;
+  }
+  if (is_read) {
+    FinishRead(handle, ok);
     return;
   }
   if (!ok) return;  // the disconnect event closes the connection and unpins everything
-  const auto index = static_cast<std::uint32_t>(completion.wr_id >> kIndexShift);
-  const std::uint64_t sequence = completion.wr_id & kSequenceMask;
-  if (index >= connections_.size() || connections_[index] == nullptr) return;
-  Connection& connection = *connections_[index];
-  connection.completed = sequence;
-  while (!connection.pinned.empty() && connection.pinned.front().sequence <= sequence) {
+  connection.completed = completion.wr_id & kSequenceMask;
+  while (!connection.pinned.empty() && connection.pinned.front().sequence <= connection.completed) {
     connection.pinned.front().shard->Unpin(connection.pinned.front().line);
     connection.pinned.pop_front();
   }

@@ -79,6 +79,8 @@ class ClientPort final : public coordinator::ReplySink {
   void Send(absl::FunctionRef<bool()> fence);
   // Polls completions: unpins, finishes READs. Gives whether there were any.
   bool PollCompletions();
+  // Doorbells of clients only wake the node; their receives are posted again.
+  void PollDoorbells();
 
   void set_view_epoch(std::uint32_t epoch) { view_epoch_ = epoch; }
   // Armed before the node sleeps: doorbells of clients, and completions.
@@ -118,6 +120,7 @@ class ClientPort final : public coordinator::ReplySink {
   void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool signal_last);
   absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
   void OnCompletion(const rdma::WorkCompletion& completion);
+  void CountSignalled(Connection& connection);
   bool TakeRequest(Connection& connection, Incoming* incoming);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data,
                          std::uint32_t view_epoch);
@@ -137,7 +140,9 @@ class ClientPort final : public coordinator::ReplySink {
   std::size_t next_active_ = 0;
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
+  std::uint64_t signalled_ = 0;  // work requests whose completions are still to come
   std::vector<std::uint32_t> ending_;
+  std::array<rdma::WorkRequest, 64> chain_;
   std::string kept_;  // the bytes last kept for sending, and where
   std::byte* kept_memory_ = nullptr;
   std::vector<std::unique_ptr<rdma::MemoryRegion>> kept_regions_;

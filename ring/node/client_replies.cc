@@ -161,30 +161,29 @@ absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
 
 void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writes,
                       bool signal_last) {
-  constexpr std::size_t kChainMax = 64;
-  std::array<rdma::WorkRequest, kChainMax> chain;
   for (std::size_t done = 0; done < writes->size();) {
-    const std::size_t count = std::min(kChainMax, writes->size() - done);
+    const std::size_t count = std::min(chain_.size(), writes->size() - done);
     for (std::size_t i = 0; i < count; ++i) {
-      const Connection::Write& write = (*writes)[done + i];
-      rdma::WorkRequest& request = chain[i];
-      request = rdma::WorkRequest{};
-      request.opcode = rdma::Opcode::kWrite;
+      const ConnectionWrite& write = (*writes)[done + i];
+      rdma::WorkRequest& request =
+          chain_[i];  // a WRITE since construction; the rest is set each time
+      request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
+      request.signaled = false;
       request.sges = absl::MakeConstSpan(write.sges, write.sge_count);
       request.remote_address = write.remote_address;
       request.rkey = write.rkey;
-      if (i > 0) chain[i - 1].next = &request;
     }
     done += count;
     // Every chain ends signalled, so that the send queue empties; the pins go with the last word.
-    chain[count - 1].signaled = true;
-    chain[count - 1].wr_id =
-        (std::uint64_t{connection.index} << kIndexShift) |
-        (signal_last && done == writes->size() ? connection.posted : connection.completed);
-    if (!connection.qp->PostSend(chain[0]).ok()) {
+    rdma::WorkRequest& last = chain_[count - 1];
+    last.signaled = true;
+    last.wr_id = (std::uint64_t{connection.index} << kIndexShift) |
+                 (signal_last && done == writes->size() ? connection.posted : connection.completed);
+    if (!connection.qp->PostSend(chain_[0]).ok()) {
       connection.closing = true;
       break;
     }
+    CountSignalled(connection);
   }
   writes->clear();
 }
@@ -214,7 +213,7 @@ void ClientPort::Send(absl::FunctionRef<bool()> fence) {
       doorbell.opcode = rdma::Opcode::kSend;
       doorbell.signaled = true;
       doorbell.wr_id = (std::uint64_t{index} << kIndexShift) | connection.completed;
-      connection.qp->PostSend(doorbell).IgnoreError();
+      if (connection.qp->PostSend(doorbell).ok()) CountSignalled(connection);
     }
   }
   staged_.clear();

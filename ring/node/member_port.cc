@@ -11,8 +11,10 @@
 
 namespace ring::node {
 namespace {
-constexpr int kFoldPerRing = 4;       // keeps a fold turn in front of a request short (hot path)
-constexpr int kFoldPerFullRing = 32;  // a ring over an eighth full
+constexpr int kFoldPerRing = 8;  // keeps a fold turn in front of a request short (hot path)
+constexpr int kFoldPerTurn = 8;  // of one node, while requests wait
+constexpr std::uint64_t kFoldAtShare = 32;  // a ring below this part of itself waits for idle turns
+constexpr int kFoldPerFullRing = 32;        // a ring over an eighth full
 constexpr std::uint32_t kDoorbellCount = 4;
 std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
   return (std::uint64_t{group.value()} << 32) | memgest.value();
@@ -62,6 +64,11 @@ void MemberPort::ApplyView(const cluster::View& view) {
     for (const protocol::MemgestDescriptor& descriptor : view.memgests)
       AddMemgest(membership, descriptor);
   }
+  absl::erase_if(parities_, [&view](const auto& parity) {
+    const protocol::MemgestDescriptor* const descriptor =
+        view.FindMemgest(MemgestId(static_cast<std::uint16_t>(parity.first)));
+    return descriptor != nullptr && descriptor->state == protocol::MemgestState::kDeleted;
+  });
 }
 
 void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor) {
@@ -160,18 +167,21 @@ bool MemberPort::OnDisconnected(const rdma::QueuePair* qp) {
   return false;
 }
 
-int MemberPort::Fold(int budget) {
+int MemberPort::Fold(int ring_count, bool busy) {
   int folded = 0;
-  const std::size_t count = memberships_.size();
+  const std::size_t count = std::min(static_cast<std::size_t>(ring_count), memberships_.size());
   for (std::size_t i = 0; i < count; ++i) {
     Membership& membership = memberships_[next_];
-    next_ = next_ + 1 == count ? 0 : next_ + 1;
+    next_ = next_ + 1 == memberships_.size() ? 0 : next_ + 1;
     memgest::LogReader* const reader = membership.store->reader();
     if (reader == nullptr || membership.failed || !reader->HasCommitted()) continue;
-    const bool full =
-        reader->commit_position() - reader->folded_position() > options_.ring_size / 8;
-    folded += FoldOne(membership, full ? kFoldPerFullRing : std::min(kFoldPerRing, budget));
-    if (folded >= budget) break;
+    const std::uint64_t backlog = reader->commit_position() - reader->folded_position();
+    // Several entries of one ring at once let the misses of one hide behind the others; a ring that fills up
+    // is emptied at full speed.
+    if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
+    folded +=
+        FoldOne(membership, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
+    if (busy && folded >= kFoldPerTurn) break;
   }
   folded_count_ += static_cast<std::uint64_t>(folded);
   return folded;

@@ -53,9 +53,9 @@ class MemberPort {
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   bool OnDisconnected(const rdma::QueuePair* qp);
 
-  // Folds committed entries: up to `budget` in all and a few a ring, more where a ring is over an eighth full. Gives how
-  // many.
-  int Fold(int budget);
+  // Looks at the next ring_count rings and folds committed entries; busy: requests wait, so only where there is
+  // much to fold, and not much at a time. Gives how many.
+  int Fold(int ring_count, bool busy);
   // Tells coordinators what is folded when nothing is left to fold (E5).
   void ShareCredits();
   void PollCompletions();

@@ -25,6 +25,7 @@ Reactor::Reactor(const ReactorOptions& options)
 Reactor::~Reactor() { close(wake_fd_); }
 
 Node* Reactor::AddNode(std::unique_ptr<Node> node) {
+  node->set_wakeups(&wakeups_);
   nodes_.push_back(std::move(node));
   return nodes_.back().get();
 }
@@ -111,9 +112,12 @@ void Reactor::ExecuteBatch(std::size_t count) {
 
 bool Reactor::FoldTurn(bool busy) {
   int folded = 0;
-  const int budget = busy ? kFoldBusy : kFoldIdle;
-  for (const std::unique_ptr<Node>& node : nodes_) folded += node->Fold(budget);
-  if (folded == 0 && !busy) {
+  for (const std::unique_ptr<Node>& node : nodes_)
+    folded += node->Fold(busy ? kRingsBusy : kRingsIdle, busy);
+  if (folded > 0 || busy) {
+    credit_due_ = true;
+  } else if (credit_due_) {
+    credit_due_ = false;
     for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
   }
   return folded > 0;

@@ -58,8 +58,8 @@ class Reactor {
 
  private:
   static constexpr std::size_t kBatchMax = 16;
-  static constexpr int kFoldBusy = 8;  // entries folded in a turn while requests wait
-  static constexpr int kFoldIdle = 64;
+  static constexpr int kRingsBusy = 2;  // of each node, looked at in a turn while requests wait
+  static constexpr int kRingsIdle = 1 << 16;
 
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
@@ -73,6 +73,7 @@ class Reactor {
   std::array<BatchItem, kBatchMax> batch_;
   std::array<Node*, kBatchMax> batch_nodes_;
   std::size_t first_node_ = 0;
+  bool credit_due_ = false;  // something was folded since the members last told
   absl::AnyInvocable<bool(std::uint64_t)> background_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_posted_{false};

@@ -163,6 +163,7 @@ class FakeDevice final : public rdma::Device {
     caps_.calc_crc = calc_crc;
   }
   const Caps& caps() const override { return caps_; }
+  std::uint32_t LocalKey(const std::byte*) const override { return 1; }
   absl::StatusOr<std::byte*> Allocate(std::size_t, bool) override { return None(); }
   void Discard(std::byte*, std::size_t) override {}
   absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte*, std::size_t,

@@ -33,6 +33,7 @@ class TwinDevice final : public rdma::Device {
 
   const Caps& caps() const override { return caps_; }
 
+  std::uint32_t LocalKey(const std::byte*) const override { return 1; }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) override {
     if (fail_from <= ++calls) return absl::ResourceExhaustedError("twin: this call fails");
     if (reserved + size > limit) return absl::ResourceExhaustedError("twin: arena limit");

@@ -63,6 +63,8 @@ class Programs(unittest.TestCase):
         self.addCleanup(self.end_what_is_left)
 
     def end_what_is_left(self):
+        # A script that was killed takes its processes with it, by the kernel: a moment later.
+        wait_until(lambda: not processes_of(self.marker), 10)
         left = processes_of(self.marker)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
@@ -70,14 +72,18 @@ class Programs(unittest.TestCase):
 
     def start(self, *argv, **more):
         process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=self.environment, **more)
+                                   stderr=subprocess.PIPE, env=self.environment, bufsize=0,
+                                   **more)
         self.addCleanup(self.finish, process)
         return process
 
     def finish(self, process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+        process.wait()
 
     def run_program(self, *argv, **more):
         return subprocess.run([str(a) for a in argv], capture_output=True, check=False,

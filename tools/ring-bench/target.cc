@@ -57,7 +57,10 @@ absl::StatusOr<std::unique_ptr<Target>> Target::Start(const TargetOptions& optio
   return target;
 }
 
-Target::~Target() = default;
+Target::~Target() {
+  // Nodes that stop one after the other miss each other: that is no news.
+  if (host_ != nullptr) SetMinLogSeverity(LogSeverity::kERROR);
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Target::NewClient(std::size_t window) const {
   ClientOptions options;

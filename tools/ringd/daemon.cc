@@ -131,6 +131,8 @@ int Serve(const DaemonOptions& options, const node::HostOptions& host_options) {
     WaitForStop();
   }
   RestoreSignals();
+  // Nodes of one process that stop one after the other miss each other: that is no news.
+  SetMinLogSeverity(LogSeverity::kERROR);
   if (server != nullptr) server->Shutdown();
   (*host)->Stop();
   return 0;

@@ -64,6 +64,7 @@ absl::Status ShardLog::Flush() {
   absl::Status result;
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
     if (writer->staged()) result.Update(writer->Flush());
+    dirty_ |= writer->staged();  // its queue was full: it goes out with the next Flush
   }
   return result;
 }

@@ -5,6 +5,10 @@
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
+namespace {
+// Of records that stand in no memgest's log.
+constexpr MemgestId kNoMemgest{0xffff};
+}  // namespace
 
 using protocol::Outcome;
 
@@ -38,6 +42,17 @@ void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version v
   sink_->Answer(request.reply, reply, *this);
 }
 
+void ShardCoordinator::Remember(const Request& request, Outcome outcome, Version version) {
+  memgest::CompletionTable::Finish(request.client, request.seq,
+                                   request.seq - request.incomplete_delta, request.request_crc,
+                                   kNoMemgest, static_cast<std::uint8_t>(outcome), version);
+}
+
+void ShardCoordinator::Decide(const Request& request, Outcome outcome, Version version) {
+  Remember(request, outcome, version);
+  Refuse(request, outcome, version);
+}
+
 void ShardCoordinator::AnswerLine(const Request& request, std::uint32_t number, bool with_value) {
   const memgest::MetadataLine& line = lines_.line(number);
   Reply reply;
@@ -59,6 +74,11 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
     Refuse(request, Outcome::kBadRequest);
     return Once::kHandled;
   }
+  // Wider than any window (X4): such a record could be kept nowhere.
+  if (request.incomplete_delta >= memgest::kOutstandingMax) {
+    Refuse(request, Outcome::kResourceExhausted);
+    return Once::kHandled;
+  }
   using Check = memgest::CompletionTable::Check;
   memgest::CompletionRecord record;
   switch (memgest::CompletionTable::Lookup(request.client, request.seq,
@@ -74,7 +94,8 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
       Reply reply;
       reply.outcome = static_cast<Outcome>(record.code);
       reply.version = Version(record.version);
-      reply.memgest = MemgestId(record.memgest);
+      reply.memgest =
+          record.memgest == kNoMemgest.value() ? request.memgest : MemgestId(record.memgest);
       sink_->Answer(request.reply, reply, *this);
       return Once::kHandled;
     }
@@ -91,11 +112,15 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
   return Once::kHandled;
 }
 
+Version ShardCoordinator::VersionThere(const std::uint32_t* head) const {
+  return head == nullptr || tombstone(*head) ? Version() : Version(lines_.line(*head).version);
+}
+
 ShardCoordinator::Condition ShardCoordinator::CheckCondition(const Request& request,
                                                              const std::uint32_t* head) const {
   if ((request.flags & protocol::kIfVersion) == 0) return Condition::kHolds;
   const bool absent = head == nullptr;
-  const std::uint64_t found = absent || tombstone(*head) ? 0 : lines_.line(*head).version;
+  const std::uint64_t found = VersionThere(head).bits();
   // Equality with the highest known version may append at once: whatever comes of that version, a put conditional on
   // it stands behind it in the order of versions.
   const bool holds = found == request.if_version.bits();

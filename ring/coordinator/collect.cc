@@ -22,6 +22,7 @@ void ShardCoordinator::OnCollected(const memgest::Collection& collection) {
   --collection_count_;
   RING_CHECK(lines_.line(line).version == collection.item.version) << "line=" << line;
   Unlink(line, collection.upper);
+  lines_.line(line).prev = memgest::kNoLine;  // a pinned line is no link of the chain any more
   if (lines_.line(line).pins > 0) {
     lingering_.push_back(line);  // V6: a send, a move or a decode still refers to the slot
   } else {

@@ -1,4 +1,5 @@
 // What a commit does: the version becomes visible, its client is answered, waiters run, lower versions are collected.
+#include <algorithm>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -109,8 +110,9 @@ void ShardCoordinator::CountVisible(std::uint32_t line) {
 }
 
 void ShardCoordinator::CollectBelow(std::uint32_t number) {
-  const std::uint8_t flags = lines_.line(number).flags;
-  const int strength = MemgestOf(number).failures_tolerated();
+  // Of this version and the committed ones below it, as far as the walk came.
+  bool explicit_move = (lines_.line(number).flags & memgest::kExplicit) != 0;
+  int strength = MemgestOf(number).failures_tolerated();
   std::uint32_t upper = number;
   for (std::uint32_t lower = lines_.line(number).prev; lower != memgest::kNoLine;
        upper = lower, lower = lines_.line(lower).prev) {
@@ -125,12 +127,14 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
       }
       continue;
     }
-    if ((line.flags & memgest::kCollecting) != 0) continue;
     // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a move.
-    const bool dominated = strength >= 1 || strength >= MemgestOf(lower).failures_tolerated() ||
-                           (flags & memgest::kExplicit) != 0;
+    const int own = MemgestOf(lower).failures_tolerated();
+    const bool dominated = strength >= 1 || strength >= own || explicit_move;
+    strength = std::max(strength, own);
+    explicit_move |= (line.flags & memgest::kExplicit) != 0;
     // G5: a tombstone goes only when nothing is left below it.
-    if (dominated && !(tombstone(lower) && line.prev != memgest::kNoLine))
+    if (dominated && (line.flags & memgest::kCollecting) == 0 &&
+        !(tombstone(lower) && line.prev != memgest::kNoLine))
       QueueCollection(lower, upper);
   }
 }

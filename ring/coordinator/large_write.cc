@@ -34,16 +34,24 @@ bool LargeWrite::StartPut(ShardCoordinator& shard, const Request& request,
   return Start(shard, request, memgest, kNoLine, request.value_length);
 }
 
+bool LargeWrite::StartInline(ShardCoordinator& shard, const Request& request,
+                             memgest::Memgest& memgest) {
+  // The client can change its bytes at any time: they are read once, here.
+  return Start(shard, request, memgest, kNoLine, request.value_length,
+               {reinterpret_cast<const char*>(request.value), request.value_length});
+}
+
 bool LargeWrite::StartMove(ShardCoordinator& shard, const Request& request,
                            memgest::Memgest& target, std::uint32_t source) {
   return Start(shard, request, target, source, shard.lines_.line(source).value_length);
 }
 
 bool LargeWrite::Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
-                       std::uint32_t source, std::uint64_t length) {
+                       std::uint32_t source, std::uint64_t length, absl::string_view inline_value) {
   if (shard.large_writes_.size() >= kConcurrentMax) return false;
   std::unique_ptr<LargeWrite> write(new LargeWrite(shard, request, memgest));
   write->length_ = length;
+  write->inline_value_.assign(inline_value.data(), inline_value.size());
   absl::StatusOr<memgest::Slot> slot =
       length > memgest.descriptor().block_size
           ? memgest.allocator().AllocateLarge(length, &write->ranges_)
@@ -110,6 +118,8 @@ void LargeWrite::Fetch() {
   piece_.length =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_.length, length_ - done_));
   source_bytes_ = nullptr;
+  if (!inline_value_.empty())
+    source_bytes_ = reinterpret_cast<const std::byte*>(inline_value_.data()) + done_;
   if (source_ != kNoLine) {
     memgest::Memgest& from = shard_.MemgestOf(source_);
     const memgest::MetadataLine& line = shard_.lines_.line(source_);
@@ -173,6 +183,14 @@ void LargeWrite::Append() {
 }
 
 void LargeWrite::Finish() {
+  // X3: the client may have given the request up meanwhile; no record could be kept of it any more.
+  memgest::CompletionRecord record;
+  if (memgest::CompletionTable::Lookup(
+          request_.client, request_.seq, request_.seq - request_.incomplete_delta,
+          request_.request_crc, &record) != memgest::CompletionTable::Check::kInFlight) {
+    GiveUp(Outcome::kStaleRequest);
+    return;
+  }
   const bool move = source_ != kNoLine;
   const std::uint32_t value_crc = move ? shard_.lines_.line(source_).value_crc : request_.value_crc;
   if (crc_ != value_crc) {
@@ -202,7 +220,7 @@ void LargeWrite::Finish() {
     case ShardCoordinator::Condition::kWait:
       return;
     case ShardCoordinator::Condition::kMismatch:
-      GiveUp(Outcome::kVersionMismatch);
+      GiveUp(Outcome::kVersionMismatch, shard_.VersionThere(head));
       return;
     case ShardCoordinator::Condition::kHolds:
       break;
@@ -228,11 +246,15 @@ void LargeWrite::Finish() {
   state_ = State::kFinished;
 }
 
-void LargeWrite::GiveUp(Outcome outcome) {
+void LargeWrite::GiveUp(Outcome outcome, Version version) {
   if (scratch_.memory != nullptr) shard_.arena_->GiveBack(std::exchange(scratch_, {}).segment);
   if (source_ != kNoLine) shard_.Unpin(source_);
   memgest::CompletionTable::Forget(request_.client, request_.seq);
-  if (outcome != Outcome::kOk) shard_.Refuse(request_, outcome);
+  if (outcome == Outcome::kVersionMismatch || outcome == Outcome::kDataLost) {
+    shard_.Decide(request_, outcome, version);
+  } else if (outcome != Outcome::kOk) {
+    shard_.Refuse(request_, outcome);
+  }
   // PARTs may still be read by the device from the slot: it is given back when every member has them.
   state_ = State::kDraining;
 }

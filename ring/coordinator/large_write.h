@@ -27,6 +27,9 @@ class LargeWrite {
 
   // As ShardCoordinator::Execute: false means come again.
   static bool StartPut(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest);
+  // A value that came inline and is longer than the memgest's blocks.
+  static bool StartInline(ShardCoordinator& shard, const Request& request,
+                          memgest::Memgest& memgest);
   static bool StartMove(ShardCoordinator& shard, const Request& request, memgest::Memgest& target,
                         std::uint32_t source);
 
@@ -55,20 +58,22 @@ class LargeWrite {
 
   LargeWrite(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest);
   static bool Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
-                    std::uint32_t source, std::uint64_t length);
+                    std::uint32_t source, std::uint64_t length,
+                    absl::string_view inline_value = {});
   // Where byte `at` of a value lies, and how many bytes follow it there without crossing a block.
   static Place PlaceOf(std::uint32_t base_cells, absl::Span<const memgest::Range> ranges,
                        std::uint32_t block_size, std::uint64_t at);
   void Fetch();
   void Append();
   void Finish();
-  void GiveUp(protocol::Outcome outcome);
+  void GiveUp(protocol::Outcome outcome, Version version = Version());
   bool one_entry() const { return ranges_.empty() && length_ <= memgest::kPayloadSizeMax; }
   std::byte* fetched() const;
 
   ShardCoordinator& shard_;
   Request request_;
   std::string key_;
+  std::string inline_value_;  // of StartInline
   memgest::Memgest& memgest_;
   memgest::Slot slot_;
   std::vector<memgest::Range> ranges_;

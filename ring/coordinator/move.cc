@@ -25,22 +25,23 @@ bool ShardCoordinator::Move(const Request& request) {
   }
   std::uint32_t* const head = keys_.Find(request.hash, request.key);
   if (head == nullptr) {
-    Refuse(request, Outcome::kNotFound);
+    Decide(request, Outcome::kNotFound);
     return true;
   }
   // G7: only the highest version, and only once it is committed, may be copied.
   if (!committed(*head)) return Defer(request, *head);
   if (tombstone(*head)) {
-    Refuse(request, Outcome::kNotFound);
+    Decide(request, Outcome::kNotFound);
     return true;
   }
   if (CheckCondition(request, head) != Condition::kHolds) {
-    Refuse(request, Outcome::kVersionMismatch, Version(lines_.line(*head).version));
+    Decide(request, Outcome::kVersionMismatch, VersionThere(head));
     return true;
   }
   const memgest::MetadataLine& source = lines_.line(*head);
   if (source.memgest == request.memgest.value()) {  // G9
     ++counters_.moves;
+    Remember(request, Outcome::kOk, Version(source.version));
     AnswerLine(request, *head, false);
     return true;
   }
@@ -91,7 +92,7 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
   if (crc != write.value_crc) {  // I4: bytes that changed by themselves must not spread
     if (write.piece.memory != nullptr) arena_->GiveBack(write.piece.segment);
     target.allocator().Abandon(*slot, {});
-    Refuse(request, Outcome::kDataLost);
+    Decide(request, Outcome::kDataLost);
     return true;
   }
   CommitToWrite(request, write, head);

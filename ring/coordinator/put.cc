@@ -39,8 +39,7 @@ bool ShardCoordinator::Put(const Request& request) {
   }
   switch (CheckCondition(request, head)) {
     case Condition::kMismatch:
-      Refuse(request, Outcome::kVersionMismatch,
-             head == nullptr ? Version() : Version(lines_.line(*head).version));
+      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
       return true;
     case Condition::kWait:
       return Defer(request, *head);
@@ -49,6 +48,8 @@ bool ShardCoordinator::Put(const Request& request) {
   }
   if ((request.flags & protocol::kLargeValue) != 0)
     return LargeWrite::StartPut(*this, request, *memgest);
+  if (request.value_length > memgest->descriptor().block_size)
+    return LargeWrite::StartInline(*this, request, *memgest);
   return PutSmall(request, *memgest, head);
 }
 

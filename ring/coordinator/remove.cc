@@ -17,12 +17,12 @@ bool ShardCoordinator::Remove(const Request& request) {
   }
   std::uint32_t* const head = keys_.Find(request.hash, request.key);
   if (head == nullptr) {
-    Refuse(request, Outcome::kNotFound);
+    Decide(request, Outcome::kNotFound);
     return true;
   }
   switch (CheckCondition(request, head)) {
     case Condition::kMismatch:
-      Refuse(request, Outcome::kVersionMismatch, Version(lines_.line(*head).version));
+      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
       return true;
     case Condition::kWait:
       return Defer(request, *head);
@@ -32,7 +32,7 @@ bool ShardCoordinator::Remove(const Request& request) {
   if (tombstone(*head)) {
     if (!committed(*head))
       return Defer(request, *head);  // V9: NOT_FOUND only from what is committed
-    Refuse(request, Outcome::kNotFound);
+    Decide(request, Outcome::kNotFound);
     return true;
   }
   memgest::Memgest* const home = TombstoneHome(*head);

@@ -159,6 +159,10 @@ class ShardCoordinator {
 
   // answer.cc
   void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version());
+  // Refuses for what the key's state is: a copy of the request that comes later gets the same answer (X5), as long as
+  // this coordinator lives; Remember alone for an answer that changed nothing.
+  void Decide(const Request& request, protocol::Outcome outcome, Version version = Version());
+  void Remember(const Request& request, protocol::Outcome outcome, Version version);
   void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
   // Exactly once: true if the request is new; else it was answered, or attached to the one in flight.
   enum class Once : std::uint8_t { kNew = 0, kHandled = 1, kWait = 2 };
@@ -166,6 +170,8 @@ class ShardCoordinator {
   // V9: whether if_version holds, does not, or depends on an uncommitted version.
   enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
   Condition CheckCondition(const Request& request, const std::uint32_t* head) const;
+  // What if_version is compared with: none for a missing key and for a tombstone.
+  Version VersionThere(const std::uint32_t* head) const;
 
   // deferred.cc
   bool Defer(const Request& request,

@@ -87,7 +87,7 @@ struct Sent {
 struct SendOptions {
   TestClient* client = nullptr;  // null: the harness's own
   bool conditional = false;
-  Version if_version;
+  Version if_version = {};
   bool large = false;  // the value is READ from the client's buffer
 };
 

@@ -36,7 +36,7 @@ absl::Status LineTable::EnsureMemory(std::uint32_t line) {
         "line=", line, ": the table has line_count_max=", granule_count_max_ * kLinesPerGranule));
   }
   absl::StatusOr<std::byte*> memory =
-      device_->Allocate(sizeof(MetadataLine) * kChunkLines, chunk_count_ > 0);
+      device_->Allocate(sizeof(MetadataLine) * kChunkLines, /*huge=*/true);
   if (!memory.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("metadata chunk=", index, ": ", memory.status().message(),

@@ -72,7 +72,7 @@ struct EntryPayload {
 
 class LogWriter {
  public:
-  static constexpr std::size_t kInFlightMax = 1024;  // entries not yet acked and committed
+  static constexpr std::size_t kInFlightMax = 256;  // entries not yet acked and committed
   static constexpr std::size_t kStagedMax = 64;      // entries of one Flush
   static constexpr std::size_t kPayloadSgesMax = 4;
   static constexpr std::uint64_t kOrderMax = (std::uint64_t{1} << 47) - 1;

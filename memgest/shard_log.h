@@ -41,7 +41,7 @@ struct Pending {
 
 class ShardLog {
  public:
-  static constexpr std::uint64_t kPendingMax = 1024;
+  static constexpr std::uint64_t kPendingMax = 256;
 
   ShardLog(Epoch epoch, DeltaArena* arena);
 

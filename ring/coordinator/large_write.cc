@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "memgest/srs_memgest.h"
 #include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
@@ -132,9 +133,9 @@ void LargeWrite::Fetch() {
     source_bytes_ = from.heap().At(place.offset_cells);
   }
   if (memgest_.coded()) {
-    const std::size_t stride = AlignUp(piece_.length, kCacheLine);
-    scratch_value_size_ = source_bytes_ == nullptr ? stride : 0;
-    scratch_ = shard_.arena_->Take(scratch_value_size_ + stride * memgest_.members().size());
+    scratch_value_size_ = source_bytes_ == nullptr ? AlignUp(piece_.length, kCacheLine) : 0;
+    scratch_ =
+        shard_.arena_->Take(scratch_value_size_ + memgest::DeltaSize(memgest_, piece_.length));
     if (scratch_.memory == nullptr) return;  // come again when deltas were acknowledged
   }
   if (source_bytes_ != nullptr) {

@@ -1,5 +1,5 @@
 // move: the highest version again, as a new version in another memgest; the value does not leave this node's memory.
-#include "ring/base/align.h"
+#include "memgest/srs_memgest.h"
 #include "ring/base/crc32c.h"
 #include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
@@ -78,7 +78,7 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
   if (length > 0) {
     const std::byte* const bytes = MemgestOf(from).heap().At(lines_.line(from).offset_cells);
     if (target.coded()) {
-      write.piece = arena_->Take(AlignUp(length, kCacheLine) * target.members().size());
+      write.piece = arena_->Take(memgest::DeltaSize(target, length));
       if (write.piece.memory == nullptr) {
         target.allocator().Abandon(*slot, {});
         return false;

@@ -1,4 +1,5 @@
 // put: one new version in the memgest that the client chose.
+#include "memgest/srs_memgest.h"
 #include "ring/base/align.h"
 #include "ring/base/crc32c.h"
 #include "ring/coordinator/large_write.h"
@@ -69,7 +70,7 @@ bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memges
   if (length > 0 && memgest.coded()) {
     // The value is staged, checked, and only then combined with the slot's old bytes (S11).
     write.piece_value_size = AlignUp(length, kCacheLine);
-    write.piece = arena_->Take(write.piece_value_size * (1 + memgest.members().size()));
+    write.piece = arena_->Take(write.piece_value_size + memgest::DeltaSize(memgest, length));
     if (write.piece.memory == nullptr) {
       memgest.allocator().Abandon(*slot, {});
       return false;

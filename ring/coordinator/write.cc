@@ -1,11 +1,8 @@
 // The uninterrupted step of every write (V5): version, metadata line, completion record and log entry together, after
 // everything that can fail was reserved.
-#include <algorithm>
-#include <array>
-
+#include "memgest/replicated_memgest.h"
+#include "memgest/srs_memgest.h"
 #include "ring/base/align.h"
-#include "ring/base/check.h"
-#include "ring/base/crc32c.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -53,43 +50,11 @@ void ShardCoordinator::AppendPayload(memgest::Memgest& memgest, const memgest::E
                                      const std::byte* coded_value,
                                      const memgest::DeltaArena::Piece& piece,
                                      std::size_t piece_value_size, std::uint32_t operation) {
-  constexpr std::size_t kParityMax = ec_offload::kDeltaCountMax;
-  std::array<rdma::Sge, kParityMax> sges;
-  std::array<memgest::EntryPayload, kParityMax> payloads;
-  std::size_t payload_count = 1;
-  const std::uint32_t length = fields.payload_length;
-  if (length > 0) {
-    memgest.allocator().NoteTouch(fields.offset_cells, memgest.next_index());
-    std::byte* const slot = memgest.heap().At(fields.offset_cells);
-    if (memgest.coded()) {
-      payload_count = memgest.members().size();
-      std::array<std::byte*, kParityMax + 1> outputs;
-      std::array<std::uint32_t, kParityMax + 1> crcs{};
-      const std::size_t stride = AlignUp(length, kCacheLine);
-      for (std::size_t j = 0; j < payload_count; ++j)
-        outputs[j] = piece.memory + piece_value_size + j * stride;
-      outputs[payload_count] =
-          slot;  // S11: in place, behind the read of the old bytes (S3: whatever they are)
-      const std::array<const std::byte*, 2> inputs = {slot, coded_value};
-      RING_CHECK(memgest.CalculatorAt(fields.offset_cells)
-                     .Run(inputs.data(), outputs.data(), length, crcs.data()));
-      for (std::size_t j = 0; j < payload_count; ++j) {
-        sges[j] = {outputs[j], length, piece.lkey};
-        payloads[j].sges = absl::MakeConstSpan(&sges[j], 1);
-        payloads[j].crc = crcs[j];
-      }
-    } else {
-      sges[0] = {slot, length, memgest.heap().lkey(fields.offset_cells)};
-      payloads[0].sges = absl::MakeConstSpan(sges.data(), 1);
-      payloads[0].crc =
-          fields.type == memgest::EntryType::kPart ? Crc32c(slot, length) : fields.value_crc;
-    }
-  }
   memgest::Pending& pending =
-      log_.Append(memgest, fields, absl::MakeConstSpan(payloads.data(), payload_count));
+      memgest.coded()
+          ? memgest::AppendCoded(log_, memgest, fields, coded_value, piece, piece_value_size)
+          : memgest::AppendReplicated(log_, memgest, fields);
   pending.operation = operation;
-  pending.has_piece = piece.memory != nullptr;
-  pending.piece_segment = piece.segment;
 }
 
 void ShardCoordinator::StoreLine(const Request& request, const Write& write, Version version,

@@ -40,6 +40,8 @@ class LargeWrite {
   // Something to do without waiting for a READ or an acknowledgement.
   bool runnable() const { return state_ != State::kReading && state_ != State::kDraining; }
   std::uint64_t token() const { return token_; }
+  MemgestId memgest_id() const { return memgest_.descriptor().id; }
+  bool Touches(std::uint32_t first_cell, std::uint32_t cell_count) const;
 
  private:
   enum class State : std::uint8_t {

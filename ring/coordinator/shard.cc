@@ -95,6 +95,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns) {
   }
   DrainCollections(now_ns);
   log_.EndTurn();
+  if (!retired_.empty()) FreeRetired();
 }
 
 bool ShardCoordinator::HasWork() const {
@@ -103,9 +104,17 @@ bool ShardCoordinator::HasWork() const {
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
 }
 
+bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
+                                     std::uint32_t cell_count) const {
+  return std::any_of(large_writes_.begin(), large_writes_.end(),
+                     [=](const std::unique_ptr<LargeWrite>& write) {
+                       return write->memgest_id() == id && write->Touches(first_cell, cell_count);
+                     });
+}
+
 bool ShardCoordinator::Busy() const {
   return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
-         !lingering_.empty();
+         !lingering_.empty() || !retired_.empty();
 }
 
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {

@@ -50,6 +50,14 @@ struct ShardCounters {
   std::uint64_t refusals = 0;
 };
 
+// What a memgest still holds in a shard; all zero: it may be DELETED (G10).
+struct DrainCounts {
+  std::uint64_t keys = 0;
+  std::uint64_t versions = 0;  // tombstones and what is being collected, too
+  std::uint64_t records = 0;   // completion records of its log
+  std::uint64_t pending = 0;   // writes, collections and moved records under way
+};
+
 class LargeWrite;
 
 class ShardCoordinator {
@@ -62,6 +70,13 @@ class ShardCoordinator {
   void AddMemgest(const protocol::MemgestDescriptor& descriptor,
                   std::vector<memgest::LogWriter*> members);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
+  // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go to records_to's log;
+  // with a dropper, an internal client of this node, tombstones are written and covered versions collected.
+  DrainCounts Drain(MemgestId id, MemgestId records_to, const memgest::ClientId* dropper);
+  // DELETED: frees its heap. REQUIRES: Drain counted nothing.
+  void RemoveMemgest(MemgestId id);
+  // Whether a large write to these cells is under way: it has entries to append yet (S2).
+  bool HasLargeWrite(MemgestId id, std::uint32_t first_cell, std::uint32_t cell_count) const;
   memgest::Memgest* FindMemgest(MemgestId id) {
     return id.value() < memgests_.size() ? memgests_[id.value()].get() : nullptr;
   }
@@ -198,6 +213,12 @@ class ShardCoordinator {
   bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
   void DrainCollections(std::uint64_t now_ns);
 
+  // drain.cc
+  std::uint64_t MoveRecords(MemgestId from, memgest::Memgest* to);
+  void DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper);
+  bool DropLine(std::uint32_t line, const memgest::ClientId& dropper);
+  void FreeRetired();
+
   bool committed(std::uint32_t line) const {
     return (lines_.line(line).flags & memgest::kCommitted) != 0;
   }
@@ -233,6 +254,16 @@ class ShardCoordinator {
   std::uint64_t collect_since_ns_ = 0;
   std::uint32_t deferred_count_ = 0;
   std::uint64_t collection_count_ = 0;  // queued or in flight
+  struct Retired {
+    std::uint64_t order = 0;
+    std::unique_ptr<memgest::Memgest> memgest;
+  };
+  std::vector<Retired> retired_;    // DELETED, while the log may refer to it
+  std::uint64_t drain_order_ = 0;   // of the last record moved
+  std::uint64_t drop_order_ = 0;    // of the last drop
+  std::uint64_t drop_seq_ = 0;
+  std::uint64_t drop_first_seq_ = 1;
+  std::uint32_t drop_granule_ = 0;  // next to look at
   ShardCounters counters_;
 };
 

@@ -56,25 +56,30 @@ void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& 
   }
   shard.Pin(number);  // V6
   connection.staged_pins.push_back({0, &shard, number});
-  if (is_inline) {
+  const bool in_ranges = (line.flags & memgest::kLarge) != 0;
+  if (is_inline && !in_ranges) {
     const rdma::Sge value = {heap.At(line.offset_cells), reply.value_length,
                              heap.lkey(line.offset_cells)};
     StageHeader(connection, to, *header, &value);
     return;
   }
-  header->word.flags = protocol::kValueInBuffer;
+  // A value over its memgest's block size lies in ranges, even if it is short enough to stand behind the header.
+  const std::uint64_t slot =
+      connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
+  const std::uint64_t target = is_inline ? slot + protocol::kCell : to.buffer_address;
+  const std::uint32_t rkey = is_inline ? connection.replies.rkey : to.buffer_rkey;
+  if (!is_inline) header->word.flags = protocol::kValueInBuffer;
   const memgest::Range whole = {line.offset_cells, (reply.value_length + 63) / 64};
-  const absl::Span<const memgest::Range> ranges = (line.flags & memgest::kLarge) != 0
-                                                      ? shard.lines().Ranges(number)
-                                                      : absl::MakeConstSpan(&whole, 1);
+  const absl::Span<const memgest::Range> ranges =
+      in_ranges ? shard.lines().Ranges(number) : absl::MakeConstSpan(&whole, 1);
   std::uint32_t done = 0;
   for (const memgest::Range& range : ranges) {
     const std::uint32_t size = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{range.length_cells} * 64, reply.value_length - done));
     Connection::Write& write = connection.bodies.emplace_back();
     write.sges[0] = {heap.At(range.offset_cells), size, heap.lkey(range.offset_cells)};
-    write.remote_address = to.buffer_address + done;
-    write.rkey = to.buffer_rkey;
+    write.remote_address = target + done;
+    write.rkey = rkey;
     done += size;
   }
   StageHeader(connection, to, *header, nullptr);

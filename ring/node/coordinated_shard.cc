@@ -168,7 +168,9 @@ void CoordinatedShard::ApplyView(const cluster::View& view) {
   view_ = view;
   if (!serving()) return;
   for (const protocol::MemgestDescriptor& descriptor : view_.memgests) {
-    if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
+    if (descriptor.state == protocol::MemgestState::kDeleted) {
+      coordinator_->RemoveMemgest(descriptor.id);
+    } else if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
       AddMemgest(descriptor);
     } else {
       coordinator_->SetMemgestState(descriptor.id, descriptor.state);

@@ -8,12 +8,14 @@
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/node/control_services.h"
 
 namespace ring::node {
 namespace {
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr std::size_t kLogCompletionDepth = 8192;
 constexpr std::uint32_t kConnectionMax = 16384;
+constexpr std::uint32_t kTurnsPerLook = 64;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
@@ -33,6 +35,8 @@ Node::Node(const NodeOptions& options) : options_(options) {
 }
 
 Node::~Node() {
+  services_.reset();
+  control_.reset();
   shards_.clear();
   members_.reset();
   clients_.reset();
@@ -66,6 +70,16 @@ absl::Status Node::OpenDevice() {
   members.incarnation = info_.incarnation;
   members.ring_size = options_.config.ring_size;
   RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));
+
+  ControlPort::Options control;
+  control.device = device_.get();
+  control.node = options_.id;
+  control.incarnation = info_.incarnation;
+  control.cluster =
+      cluster::ClusterHash(options_.config.cluster_name, options_.config.s, options_.config.d);
+  control.node_count = options_.config.nodes.size();
+  RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
+  services_ = std::make_unique<ControlServices>(this);
 
   shard_context_.device = device_.get();
   shard_context_.log_cq = log_cq_.get();
@@ -119,6 +133,7 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   by_place_.assign(static_cast<std::size_t>(view_->group_count() * view_->s), nullptr);
   std::vector<std::string> addresses;
   for (const cluster::NodeInfo& node : view_->nodes) addresses.push_back(AddressOf(node));
+  control_->SetAddresses(addresses);
   for (int g = 0; g < view_->group_count(); ++g) {
     for (int i = 0; i < view_->s; ++i) {
       const GroupId group(static_cast<std::uint16_t>(g));
@@ -134,13 +149,15 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   connecting_ = true;
 }
 
-bool Node::ready() const {
+bool Node::Serving() const {
   if (view_ == nullptr) return false;
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->serving()) return false;
   }
   return true;
 }
+
+bool Node::ready() const { return Serving() && control_->ready(); }
 
 std::string Node::Missing() const {
   if (view_ == nullptr) return absl::StrCat("node ", info_.name, " has no view");
@@ -149,19 +166,28 @@ std::string Node::Missing() const {
     const std::string links = shard->Missing();
     if (!links.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", links);
   }
+  const std::string control = control_->Missing();
+  if (!control.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", control);
   return missing;
 }
 
 bool Node::Progress(std::uint64_t now_ns) {
   const bool moved = device_->Progress();
-  HandleEvents(now_ns);
-  const bool rung = clients_->PollCompletions();
-  members_->PollCompletions();
-  if (connecting_) {
-    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
-    connecting_ = !ready();
+  // What no request waits for is looked at when the device says that something happened, and once in
+  // a while: an idle turn of all nodes of a reactor is the floor under every latency.
+  bool controlled = false;
+  if (moved || connecting_ || services_->busy() || ++turns_ % kTurnsPerLook == 0) {
+    HandleEvents(now_ns);
+    clients_->PollDoorbells();
+    members_->PollCompletions();
+    if (connecting_) {
+      for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
+      connecting_ = !Serving();
+    }
+    controlled = control_->Progress(now_ns);
+    controlled |= services_->Progress(now_ns);
   }
-  return moved || rung;
+  return clients_->PollCompletions() || moved || controlled;
 }
 
 void Node::HandleEvents(std::uint64_t now_ns) {
@@ -176,6 +202,8 @@ void Node::HandleEvents(std::uint64_t now_ns) {
                                    view_ == nullptr ? 0 : view_->epoch);
       } else if (*kind == protocol::HelloKind::kLog) {
         members_->OnConnectRequest(event.request, event.private_data);
+      } else if (*kind == protocol::HelloKind::kControl) {
+        control_->OnConnectRequest(event.request, event.private_data);
       } else {
         device_->Reject(event.request, "unknown kind of connection");
       }
@@ -186,6 +214,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
         clients_->OnDisconnected(event.qp);
       continue;
     }
+    if (control_->OnEvent(event, now_ns)) continue;
     if (members_->OnDisconnected(event.qp)) continue;
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
       if (shard->OnEvent(event, now_ns)) break;
@@ -202,8 +231,9 @@ bool Node::PollLog() {
       const auto writer_id = static_cast<std::uint16_t>(completions[i].wr_id >> 48);
       if (writer_id >= by_writer_.size()) continue;
       CoordinatedShard& shard = *by_writer_[writer_id];
-      if (memgest::LogWriter* const writer = shard.WriterById(writer_id))
-        writer->OnCompletion(completions[i]);
+      memgest::LogWriter* const writer = shard.WriterById(writer_id);
+      if (writer == nullptr) continue;  // still connecting
+      writer->OnCompletion(completions[i]);
       shard.active = true;
     }
     any |= count > 0;
@@ -215,12 +245,15 @@ bool Node::PollLog() {
 bool Node::FencedIn() const { return view_ != nullptr; }
 
 bool Node::Finish(std::uint64_t now_ns) {
+  bool any_active = false;
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->active) continue;
+    any_active = true;
     const absl::Status flushed = shard->coordinator()->Flush();
     if (!flushed.ok()) RING_LOG(WARNING) << "log flush: " << flushed.ToString();
   }
-  const bool acked = PollLog();
+  // A shard with entries under way is active, so without one no completion can come.
+  const bool acked = any_active && PollLog();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (shard->active) shard->coordinator()->Commit();
   }
@@ -234,19 +267,26 @@ bool Node::Finish(std::uint64_t now_ns) {
   return acked;
 }
 
-int Node::Fold(int budget) { return members_->Fold(budget); }
-
 void Node::Arm() {
   log_cq_->Arm();
   clients_->Arm();
   members_->Arm();
+  control_->Arm();
+  turns_ =
+      kTurnsPerLook - 1;  // what came before is not told: the next Progress looks at everything
+}
+
+void Node::SetSleeping(bool sleeping) {
+  device_->SetSleeping(sleeping);
+  if (!sleeping) turns_ = kTurnsPerLook - 1;  // doorbells and events are likely now
 }
 
 bool Node::HasWork() const {
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (shard->active) return true;
   }
-  return connecting_ || members_->HasCommitted() || clients_->HasRequest();
+  return connecting_ || control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
+         clients_->HasRequest();
 }
 
 CoordinatedShard* Node::FindShard(GroupId group, ShardId shard) {

@@ -11,6 +11,7 @@
 #ifndef RING_NODE_NODE_H_
 #define RING_NODE_NODE_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "ring/cluster/view.h"
 #include "ring/node/client_port.h"
 #include "ring/node/config.h"
+#include "ring/node/control_port.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/node/member_port.h"
 
@@ -35,6 +37,8 @@ struct NodeOptions {
   std::string host;  // of this machine: nodes and clients with an equal one share memory
 };
 
+class ControlServices;
+
 // A request on its way through a batch.
 struct BatchItem {
   Incoming incoming;
@@ -45,7 +49,6 @@ struct BatchItem {
 struct NodeCounters {
   std::uint64_t wrong_owner = 0;
   std::uint64_t bad_requests = 0;
-  std::uint64_t turns = 0;
 };
 
 class Node {
@@ -68,12 +71,12 @@ class Node {
   void Prefetch(const BatchItem& item) const;
   void Execute(BatchItem& item);
   bool Finish(std::uint64_t now_ns);
-  int Fold(int budget);
+  int Fold(int ring_count, bool busy) { return members_->Fold(ring_count, busy); }
   void ShareCredits() { members_->ShareCredits(); }
 
   // Before sleeping: arms every queue, and tells peers.
   void Arm();
-  void SetSleeping(bool sleeping) { device_->SetSleeping(sleeping); }
+  void SetSleeping(bool sleeping);
   bool HasWork() const;
   int event_fd() const { return device_->event_fd(); }
 
@@ -81,6 +84,13 @@ class Node {
   rdma::Device& device() { return *device_; }
   ClientPort& clients() { return *clients_; }
   MemberPort& members() { return *members_; }
+  ControlPort& control() { return *control_; }
+  ControlServices& services() { return *services_; }
+  // Counted by the reactor.
+  void set_wakeups(const std::atomic<std::uint64_t>* wakeups) { wakeups_ = wakeups; }
+  std::uint64_t wakeups() const {
+    return wakeups_ == nullptr ? 0 : wakeups_->load(std::memory_order_relaxed);
+  }
   std::vector<std::unique_ptr<CoordinatedShard>>& shards() { return shards_; }
   CoordinatedShard* FindShard(GroupId group, ShardId shard);
   const NodeCounters& counters() const { return counters_; }
@@ -93,6 +103,7 @@ class Node {
   void HandleEvents(std::uint64_t now_ns);
   bool PollLog();
   bool FencedIn() const;
+  bool Serving() const;
 
   NodeOptions options_;
   cluster::NodeInfo info_;
@@ -104,6 +115,9 @@ class Node {
   std::unique_ptr<BufferPool> staging_;
   std::unique_ptr<ClientPort> clients_;
   std::unique_ptr<MemberPort> members_;
+  std::unique_ptr<ControlPort> control_;
+  std::unique_ptr<ControlServices> services_;
+  const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;
@@ -112,6 +126,7 @@ class Node {
   std::vector<CoordinatedShard*> by_place_;  // group * s + shard; null: another node's
   std::vector<CoordinatedShard*> by_writer_;
   bool connecting_ = false;
+  std::uint32_t turns_ = 0;
   NodeCounters counters_;
 };
 

@@ -1,0 +1,155 @@
+// Emptying a memgest that is to be deleted (G10): completion records move to another log, contents are dropped if the
+// operator wants it, and counts say what is left.
+#include <algorithm>
+#include <vector>
+
+#include "ring/base/check.h"
+#include "ring/coordinator/large_write.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+namespace {
+constexpr std::size_t kStepRecords = 256;  // of one call, so that serving goes on
+constexpr std::size_t kStepDrops = 64;
+constexpr std::uint32_t kStepGranules = 4096;
+}  // namespace
+
+DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
+                                    const memgest::ClientId* dropper) {
+  DrainCounts counts;
+  memgest::Memgest* const memgest = FindMemgest(id);
+  counts.records = MoveRecords(id, FindMemgest(records_to));
+  if (memgest == nullptr) return counts;
+  if (dropper != nullptr) DropContents(*memgest, *dropper);
+  counts.keys = memgest->key_count;
+  counts.versions = memgest->version_count;
+  // Slots that no version has yet belong to large writes; a moved record counts once it is committed.
+  counts.pending = memgest->allocator().used_bytes() > 0 && memgest->version_count == 0 ? 1 : 0;
+  counts.pending += memgest->to_collect().size() + memgest->collecting().size();
+  if (drain_order_ >= log_.commit_front()) ++counts.pending;
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    if (write->memgest_id() == id) ++counts.pending;
+  }
+  return counts;
+}
+
+// Gives how many records the memgest's log still holds.
+std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to) {
+  struct Found {
+    memgest::ClientId client;
+    std::uint64_t first_incomplete = 0;
+    memgest::CompletionRecord record;
+  };
+  constexpr std::uint8_t kDone = 2;  // CompletionRecord::state
+  std::uint64_t left = 0;
+  std::vector<Found> found;
+  completions_.ForEach([&](const memgest::ClientId& client, std::uint64_t first_incomplete,
+                           const memgest::CompletionRecord& record) {
+    if (record.memgest != from.value()) return;
+    ++left;
+    if (record.state == kDone && found.size() < kStepRecords)
+      found.push_back({client, first_incomplete, record});
+  });
+  if (to == nullptr || !to->writable()) return left;
+  for (const Found& one : found) {
+    const std::size_t room = memgest::kEntryHeaderSize + memgest::ShardLog::kCollectRoom;
+    if (!log_.HasRoom(*to, room, false)) break;
+    const memgest::CompletionRecord& record = one.record;
+    memgest::EntryFields fields;
+    fields.type = memgest::EntryType::kRecord;
+    fields.version = Version(record.version);
+    fields.client = one.client;
+    fields.seq = record.seq;
+    fields.incomplete_delta = static_cast<std::uint16_t>(record.seq - one.first_incomplete);
+    fields.request_crc = record.request_crc;
+    fields.result_code = record.code;
+    drain_order_ = log_.next_order();
+    log_.Append(*to, fields, absl::MakeConstSpan(&kNoPayload, 1));
+    memgest::CompletionTable::Finish(completions_.Find(one.client), record.seq,
+                                     one.first_incomplete, record.request_crc, to->descriptor().id,
+                                     record.code, Version(record.version));
+    --left;
+  }
+  return left;
+}
+
+// Tombstones for keys whose newest version lives in the memgest; older versions there just go.
+void ShardCoordinator::DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper) {
+  if (drop_order_ >= log_.commit_front()) return;  // the last step's are not committed yet
+  const std::uint16_t id = memgest.descriptor().id.value();
+  drop_first_seq_ = drop_seq_ + 1;
+  std::size_t dropped = 0;
+  for (std::uint32_t i = 0; i < kStepGranules && dropped < kStepDrops; ++i) {
+    if (drop_granule_ >= lines_.granule_count()) drop_granule_ = 0;
+    if (lines_.granule_count() == 0) return;
+    const std::uint32_t first = drop_granule_ * memgest::kLinesPerGranule;
+    const memgest::Granule& granule = lines_.granule(first);
+    if (granule.used && granule.memgest == id && granule.taken > 0) {
+      for (std::uint32_t line = first; line < first + memgest::kLinesPerGranule; ++line) {
+        if (lines_.line(line).version == 0) continue;
+        if (!DropLine(line, dropper)) return;
+        ++dropped;
+      }
+    }
+    ++drop_granule_;
+  }
+}
+
+// False: no room just now.
+bool ShardCoordinator::DropLine(std::uint32_t number, const memgest::ClientId& dropper) {
+  const memgest::MetadataLine& line = lines_.line(number);
+  if ((line.flags & memgest::kCollecting) != 0 || !committed(number)) return true;
+  const absl::string_view key = lines_.Key(number);
+  const std::uint64_t hash = KeyHash(key, options_.hash_seed);
+  const std::uint32_t* const head = keys_.Find(hash, key);
+  RING_CHECK(head != nullptr) << "a live version's key is not in the table";
+  if (*head != number) {
+    // G1 kept it below a weaker version; the operator gives that protection up. G5 as ever.
+    const bool hidden = lines_.line(HighestCommitted(*head)).version > line.version;
+    if (hidden && !(tombstone(number) && line.prev != memgest::kNoLine))
+      QueueCollection(number, memgest::kNoLine);
+    return true;
+  }
+  if (tombstone(number)) return true;  // goes when what is below it is gone (G5)
+  const std::string copy(key.data(), key.size());
+  Request request;
+  request.operation = protocol::Operation::kDelete;
+  request.key = copy;
+  request.hash = hash;
+  request.client_id = dropper;
+  request.client = completions_.FindOrAdd(dropper);
+  request.seq = ++drop_seq_;
+  request.incomplete_delta = static_cast<std::uint32_t>(request.seq - drop_first_seq_);
+  request.reply.connection = ~std::uint32_t{0};  // nobody's
+  request.request_crc = RequestCrc(request);
+  const bool done = Execute(request);
+  drop_order_ = log_.next_order() - 1;
+  if (!done) --drop_seq_;
+  return done;
+}
+
+bool LargeWrite::Touches(std::uint32_t first_cell, std::uint32_t cell_count) const {
+  const std::uint64_t end = std::uint64_t{first_cell} + cell_count;
+  if (ranges_.empty()) return slot_.offset_cells >= first_cell && slot_.offset_cells < end;
+  return std::any_of(ranges_.begin(), ranges_.end(), [=](const memgest::Range& range) {
+    return range.offset_cells < end &&
+           std::uint64_t{range.offset_cells} + range.length_cells > first_cell;
+  });
+}
+
+void ShardCoordinator::RemoveMemgest(MemgestId id) {
+  memgest::Memgest* const memgest = FindMemgest(id);
+  if (memgest == nullptr) return;
+  RING_CHECK(memgest->version_count == 0) << "memgest=" << id.value();
+  // Entries that the log has not released refer to it: it goes when they cannot be there any more.
+  retired_.push_back({log_.next_order(), std::move(memgests_[id.value()])});
+  FreeRetired();
+}
+
+void ShardCoordinator::FreeRetired() {
+  std::erase_if(retired_, [this](const Retired& retired) {
+    return log_.quiet() || log_.next_order() >= retired.order + memgest::ShardLog::kPendingMax;
+  });
+}
+
+}  // namespace ring::coordinator

@@ -1,0 +1,93 @@
+// ring/node/control_catalogue.h — catalogue changes: from any node to the leader, and from it to all.
+//
+// What:      CatalogueService answers the messages View, Catalogue and Drain. On the leader it runs changes, one at a time:
+//            apply the command, show the new view to every node, and for a create or a delete the next state likewise.
+// Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete: DRAINING everywhere, drain
+//            steps until every shard counts nothing, then DELETED everywhere; not empty after 10 s: back to ACTIVE (G10).
+// Ownership: borrows the node and its control port.
+// Threads:   one, the node's.
+// Errors:    kUnavailable names the node that could not be asked; the change is not done, or is completed by a retry with
+//            the same id (X6), or undone after a while. Else as Catalogue::Apply; NOT_EMPTY is kFailedPrecondition.
+// Source:    protocol rules G10, G11, X6.
+#ifndef RING_NODE_CONTROL_CATALOGUE_H_
+#define RING_NODE_CONTROL_CATALOGUE_H_
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ring/cluster/catalogue.h"
+#include "ring/node/admin_port.h"
+#include "ring/node/control_catalogue_log.h"
+#include "ring/node/control_change.h"
+#include "ring/node/control_port.h"
+
+namespace ring::node {
+
+class Node;
+
+class CatalogueService {
+ public:
+  explicit CatalogueService(Node* node);
+  ~CatalogueService();
+
+  // Whom an operator's change goes to. REQUIRES: the node has a view.
+  NodeId Leader() const;
+  void Progress(std::uint64_t now_ns);
+  bool busy() const { return job_ != nullptr; }
+
+ private:
+  enum class Stage : std::uint8_t { kAsk = 0, kShow = 1, kDrain = 2, kDrainWait = 3 };
+  struct Job {
+    CatalogueChange change;
+    ControlReply reply;  // null: the leader's own, to finish what was left over
+    Stage stage = Stage::kAsk;
+    MemgestId memgest;
+    std::uint64_t deadline_ns = 0;  // of the drain
+    std::uint64_t next_ns = 0;
+    absl::Status give_up;  // why a drain is undone
+  };
+  // A delete that was asked for: the name may be another memgest's when it is asked for again.
+  struct Delete {
+    AdminRequestId id;
+    MemgestId memgest;
+    std::optional<absl::Status> answer;
+  };
+  using Answers = std::vector<absl::StatusOr<std::string>>;
+
+  void OnView(absl::string_view body, ControlReply reply);
+  void OnDrain(absl::string_view body, ControlReply reply);
+  void OnChange(absl::string_view body, ControlReply reply);
+
+  // On the leader.
+  void StartNext();
+  void AskAll(ControlType type, const std::string& body, void (CatalogueService::*then)(Answers));
+  void OnAsked(Answers answers);
+  void Propose(const cluster::CatalogueCommand& command);
+  void OnProposed(const cluster::CommandResult& result);
+  void ProposeDelete();
+  void ProposeRepair();
+  void Show();
+  void OnShown(Answers answers);
+  void NextStep();
+  void DrainStep();
+  void OnDrained(Answers answers);
+  void Finish(absl::Status status);
+  Delete* FindDelete(const AdminRequestId& id);
+
+  Node* node_;
+  ControlPort* control_;
+  std::unique_ptr<CatalogueLog> log_;  // made with the first view
+  std::deque<std::unique_ptr<Job>> waiting_;
+  std::unique_ptr<Job> job_;
+  std::uint64_t job_number_ = 0;
+  bool repair_ = false;  // a node missed a view, or a memgest was left between two states
+  std::uint64_t repair_ns_ = 0;
+  std::deque<Delete> deletes_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_CATALOGUE_H_

@@ -1,0 +1,87 @@
+#include "ring/node/control_change.h"
+
+#include "ring/cluster/wire.h"
+
+namespace ring::node {
+namespace {
+constexpr std::size_t kTextMax = 1024;
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(std::string("control message body is malformed: ") +
+                                    std::string(what.data(), what.size()));
+}
+
+std::string TakeString(cluster::ByteReader* in) {
+  const absl::string_view text = in->GetString();
+  return std::string(text.data(), text.size());
+}
+}  // namespace
+
+std::string EncodeChange(const CatalogueChange& change) {
+  cluster::ByteWriter out;
+  out.Put(static_cast<std::uint8_t>(change.kind));
+  out.Put(static_cast<std::uint8_t>(change.force ? 1 : 0));
+  out.Put(change.id.seq);
+  out.PutString(absl::string_view(change.id.client).substr(0, kTextMax));
+  out.PutString(absl::string_view(change.name).substr(0, kTextMax));
+  std::string bytes = out.Take();
+  if (change.kind == ChangeKind::kCreate) AppendMemgestDescriptor(change.descriptor, &bytes);
+  return bytes;
+}
+
+absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes) {
+  cluster::ByteReader in(bytes);
+  CatalogueChange change;
+  const auto kind = in.Get<std::uint8_t>();
+  const auto force = in.Get<std::uint8_t>();
+  change.id.seq = in.Get<std::uint64_t>();
+  change.id.client = TakeString(&in);
+  change.name = TakeString(&in);
+  if (!in.ok() || kind < 1 || kind > 3 || force > 1) return Malformed("change");
+  change.kind = static_cast<ChangeKind>(kind);
+  change.force = force == 1;
+  if (change.kind == ChangeKind::kCreate) {
+    absl::StatusOr<protocol::MemgestDescriptor> descriptor =
+        protocol::ConsumeMemgestDescriptor(in.rest());
+    if (!descriptor.ok()) return descriptor.status();
+    change.descriptor = *std::move(descriptor);
+  }
+  if (!in.rest()->empty()) return Malformed("change");
+  return change;
+}
+
+std::string EncodeDrainRequest(const DrainRequest& request) {
+  cluster::ByteWriter out;
+  out.Put(request.memgest.value());
+  out.Put(static_cast<std::uint8_t>(request.drop ? 1 : 0));
+  return out.Take();
+}
+
+absl::StatusOr<DrainRequest> DecodeDrainRequest(absl::string_view bytes) {
+  cluster::ByteReader in(bytes);
+  DrainRequest request;
+  request.memgest = MemgestId(in.Get<std::uint16_t>());
+  const auto drop = in.Get<std::uint8_t>();
+  if (!in.ok() || !in.rest()->empty() || drop > 1) return Malformed("drain");
+  request.drop = drop == 1;
+  return request;
+}
+
+std::string EncodeDrainCounts(const coordinator::DrainCounts& counts) {
+  cluster::ByteWriter out;
+  for (const std::uint64_t value : {counts.keys, counts.versions, counts.records, counts.pending})
+    out.Put(value);
+  return out.Take();
+}
+
+absl::StatusOr<coordinator::DrainCounts> DecodeDrainCounts(absl::string_view bytes) {
+  cluster::ByteReader in(bytes);
+  coordinator::DrainCounts counts;
+  for (std::uint64_t* const value :
+       {&counts.keys, &counts.versions, &counts.records, &counts.pending})
+    *value = in.Get<std::uint64_t>();
+  if (!in.ok() || !in.rest()->empty()) return Malformed("drain counts");
+  return counts;
+}
+
+}  // namespace ring::node

@@ -1,0 +1,45 @@
+// ring/node/control_change.h — bodies of the control messages Catalogue and Drain.
+//
+// What:      CatalogueChange (an operator's change on its way to the leader), DrainRequest and DrainAnswer.
+// Shape:     the fields in order, little-endian, strings with a u16 length.
+// Ownership: values.
+// Threads:   pure.
+// Errors:    Decode: kInvalidArgument.
+#ifndef RING_NODE_CONTROL_CHANGE_H_
+#define RING_NODE_CONTROL_CHANGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/coordinator/shard.h"
+#include "ring/node/admin_port.h"
+#include "ring/protocol/memgest_descriptor.h"
+
+namespace ring::node {
+
+enum class ChangeKind : std::uint8_t { kCreate = 1, kDelete = 2, kSetDefault = 3 };
+
+struct CatalogueChange {
+  ChangeKind kind = ChangeKind::kCreate;
+  AdminRequestId id;
+  std::string name;                        // delete, set default
+  bool force = false;                      // delete
+  protocol::MemgestDescriptor descriptor;  // create
+};
+std::string EncodeChange(const CatalogueChange& change);
+absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes);
+
+struct DrainRequest {
+  MemgestId memgest;
+  bool drop = false;
+};
+std::string EncodeDrainRequest(const DrainRequest& request);
+absl::StatusOr<DrainRequest> DecodeDrainRequest(absl::string_view bytes);
+std::string EncodeDrainCounts(const coordinator::DrainCounts& counts);
+absl::StatusOr<coordinator::DrainCounts> DecodeDrainCounts(absl::string_view bytes);
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_CHANGE_H_

@@ -1,0 +1,117 @@
+// ring/node/control_port.h — requests and answers between nodes, off the log.
+//
+// What:      One control connection per pair of nodes (the lower id connects), spares too; Call asks another node, or this
+//            one; Handle says who answers a type. Everything cluster-wide goes through here, so that nodes of one process
+//            and nodes of many are the same.
+// Shape:     calls are numbered; each has a deadline. Callbacks run on the node's thread, in Progress, never inside Call.
+// Ownership: owns the links. Callbacks of calls that are under way when the port dies are dropped.
+// Threads:   one, the node's.
+// Errors:    a call ends with what the other node's handler said, kUnavailable (not connected, or the connection was lost:
+//            the outcome is unknown), kDeadlineExceeded (unknown too), kResourceExhausted (too much is queued: nothing was
+//            sent). Each names the node. A peer that comes back with another incarnation lost its memory and is refused
+//            (L8).
+// Cost:      idle: one poll of a completion queue a turn.
+// Source:    architecture section 3 (log: "the node pair's control queue pair"); protocol rule L8.
+#ifndef RING_NODE_CONTROL_PORT_H_
+#define RING_NODE_CONTROL_PORT_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "ring/node/control_link.h"
+#include "ring/protocol/hello.h"
+
+namespace ring::node {
+
+using ControlReply = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
+
+class ControlPort {
+ public:
+  struct Options {
+    rdma::Device* device = nullptr;
+    NodeId node;
+    Incarnation incarnation;
+    std::uint64_t cluster = 0;  // ClusterHash
+    std::size_t node_count = 0;
+  };
+  // reply is called once, now or later, on the node's thread. The body is good for the call only.
+  using Handler = absl::AnyInvocable<void(NodeId from, absl::string_view body, ControlReply reply)>;
+
+  static absl::StatusOr<std::unique_ptr<ControlPort>> Create(const Options& options);
+  ~ControlPort();
+
+  // By node id; from then on connects to every node with a higher one.
+  void SetAddresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
+  void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
+  // Whether the event was for one of these connections.
+  bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
+
+  void Handle(ControlType type, Handler handler);
+  void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
+            ControlReply done);
+  // WRITEs into a peer's memory, before whatever is sent to it later. REQUIRES: node is not this one.
+  void Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
+
+  // Polls, connects, ends what is overdue. Gives whether anything happened.
+  bool Progress(std::uint64_t now_ns);
+  void Arm() { cq_->Arm(); }
+  bool HasWork() const { return !local_.empty(); }
+
+  bool ready() const;
+  // "control to node 4: refused", for what is missing.
+  std::string Missing() const;
+  bool connected(NodeId node) const { return node == options_.node || links_[node.value()]->up(); }
+  // "local", "shm", "tcp", "rdma"; "" for itself, "down" if there is no connection.
+  std::string TransportTo(NodeId node) const;
+  NodeId node() const { return options_.node; }
+  std::size_t node_count() const { return links_.size(); }
+  std::uint64_t now_ns() const { return now_ns_; }
+
+ private:
+  struct PendingCall {
+    NodeId node;
+    std::uint64_t deadline_ns = 0;
+    ControlType type = ControlType::kPing;
+    ControlReply done;
+  };
+
+  explicit ControlPort(const Options& options);
+  absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
+  absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
+  void Connect(ControlLink& link);
+  void Lose(ControlLink& link, absl::string_view why);
+  bool PollCompletions();
+  void OnMessage(ControlLink& link);
+  void Answer(ControlLink& link, const ControlHeader& header, const std::string& body);
+  void Dispatch(ControlType type, NodeId from, absl::string_view body, ControlReply reply);
+  void Later(ControlReply done, absl::StatusOr<std::string> result);
+  void ConnectAll();
+  void EndOverdue();
+  bool RunLocal();
+
+  Options options_;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  BufferPool memory_;
+  std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
+  std::vector<std::uint64_t> incarnations_;          // as first heard of; 0: not yet
+  std::vector<std::string> addresses_;
+  std::array<Handler, kControlTypeCount> handlers_;
+  absl::flat_hash_map<std::uint64_t, PendingCall> calls_;
+  std::vector<absl::AnyInvocable<void()>> local_;
+  std::uint64_t next_call_ = 1;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t next_step_ns_ = 0;  // look at connections and deadlines then
+};
+
+// Between an answer's status and its header and body.
+std::string ControlErrorText(const absl::Status& status);
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_PORT_H_

@@ -1,0 +1,33 @@
+// ring/node/control_services.h — what a node answers and does off the hot path.
+//
+// What:      Owns the services that speak over the control port: statistics, catalogue, scrub.
+// Ownership: borrows the node, which owns it.
+// Threads:   one, the node's.
+// Errors:    none of its own.
+#ifndef RING_NODE_CONTROL_SERVICES_H_
+#define RING_NODE_CONTROL_SERVICES_H_
+
+#include "ring/node/control_catalogue.h"
+
+namespace ring::node {
+
+class ControlServices {
+ public:
+  explicit ControlServices(Node* node);
+
+  // Gives whether anything was done.
+  bool Progress(std::uint64_t now_ns);
+  // Wants Progress each turn; has something to do without waiting for anybody.
+  bool busy() const { return catalogue_.busy(); }
+  bool HasWork() const { return false; }
+
+  CatalogueService& catalogue() { return catalogue_; }
+
+ private:
+  Node* node_;
+  CatalogueService catalogue_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_SERVICES_H_

@@ -1,0 +1,208 @@
+#include "ring/node/stats.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ring/cluster/wire.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+namespace {
+
+using memgest::HeapSpace;
+
+constexpr std::size_t kProbeMax = 256;
+constexpr std::uint32_t kTransportsMax = 4096;
+
+struct Place {
+  const std::byte* address = nullptr;
+  std::size_t size = 0;
+};
+
+std::uint64_t ResidentBytes(const Place& place) {
+  static const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((place.size + page_size - 1) / page_size);
+  if (mincore(const_cast<std::byte*>(place.address), place.size, pages.data()) != 0)
+    return place.size;
+  const auto count =
+      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
+  return static_cast<std::uint64_t>(count) * page_size;
+}
+
+std::uint64_t ResidentBytes(const std::vector<Place>& places) {
+  const std::size_t step = places.size() / kProbeMax + 1;
+  std::uint64_t bytes = 0;
+  std::size_t probed = 0;
+  for (std::size_t i = 0; i < places.size(); i += step, ++probed) bytes += ResidentBytes(places[i]);
+  return probed == 0 ? 0 : bytes * places.size() / probed;
+}
+
+std::uint64_t ResidentBytes(const HeapSpace& heap) {
+  std::vector<Place> places;
+  const std::size_t count = heap.reserved_bytes() / HeapSpace::kChunkSize;
+  constexpr std::uint32_t kChunkEnd = 1u << (32 - HeapSpace::kChunkCellShift);
+  for (std::uint32_t chunk = 0; places.size() < count && chunk < kChunkEnd; ++chunk) {
+    const std::uint32_t cell = chunk << HeapSpace::kChunkCellShift;
+    if (heap.Has(cell, 1)) places.push_back({heap.At(cell), HeapSpace::kChunkSize});
+  }
+  return ResidentBytes(places);
+}
+
+std::uint64_t ResidentBytes(const memgest::ParityStore& parity) {
+  std::vector<Place> places;
+  for (std::uint32_t extent = 0; extent < parity.extent_count(); ++extent) {
+    for (std::uint32_t row = 0; row < parity.layout().row_count(); ++row) {
+      const std::byte* const bytes = parity.ReadRow(extent, row).bytes;
+      if (bytes != nullptr) places.push_back({bytes, parity.block_size()});
+    }
+  }
+  return ResidentBytes(places);
+}
+
+void AddCoordinator(coordinator::ShardCoordinator& shard, MemgestStats* stats) {
+  memgest::Memgest* const memgest = shard.FindMemgest(stats->id);
+  if (memgest == nullptr) return;
+  stats->keys += memgest->key_count;
+  stats->versions += memgest->version_count;
+  stats->logical_bytes += memgest->logical_bytes;
+  stats->heap_bytes += memgest->allocator().used_bytes();
+  stats->resident_bytes += ResidentBytes(memgest->heap());
+}
+
+MemgestStats MemgestPart(Node& node, MemgestId id) {
+  MemgestStats stats;
+  stats.id = id;
+  for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
+    if (shard->serving()) AddCoordinator(*shard->coordinator(), &stats);
+  }
+  for (const MemberPort::Membership& membership : node.members().memberships()) {
+    const HeapSpace* const heap = membership.store->replica_heap(id);
+    if (heap != nullptr) stats.resident_bytes += ResidentBytes(*heap);
+  }
+  for (int g = 0; g < node.view()->group_count(); ++g) {
+    const memgest::ParityStore* const parity =
+        node.members().FindParity(GroupId(static_cast<std::uint16_t>(g)), id);
+    if (parity != nullptr) stats.resident_bytes += ResidentBytes(*parity);
+  }
+  return stats;
+}
+
+void AddShard(CoordinatedShard& shard, NodeStats* stats) {
+  coordinator::ShardCoordinator& coordinator = *shard.coordinator();
+  const coordinator::ShardCounters& counters = coordinator.counters();
+  stats->gets += counters.gets;
+  stats->puts += counters.puts;
+  stats->deletes += counters.deletes;
+  stats->moves += counters.moves;
+  stats->refusals += counters.refusals;
+  stats->log_entries_appended += coordinator.log().next_order() - 1;
+  for (const std::unique_ptr<memgest::LogWriter>& writer : coordinator.log().writers())
+    stats->log_bytes += writer->position();
+  stats->resident_bytes +=
+      coordinator.lines().resident_bytes() + coordinator.completions().resident_bytes();
+}
+
+}  // namespace
+
+NodeReport CollectStats(Node& node) {
+  NodeReport report;
+  NodeStats& stats = report.node;
+  stats.node = node.id();
+  stats.clients = node.clients().client_count();
+  stats.refusals = node.counters().wrong_owner + node.counters().bad_requests;
+  stats.log_entries_folded = node.members().folded_count();
+  stats.wakeups = node.wakeups();
+  for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
+    if (shard->serving()) AddShard(*shard, &stats);
+  }
+  for (MemberPort::Membership& membership : node.members().memberships()) {
+    stats.resident_bytes += membership.store->lines().resident_bytes() +
+                            membership.store->completions().resident_bytes();
+    if (membership.ring.region != nullptr) stats.resident_bytes += membership.ring.region->length();
+  }
+  if (node.view() != nullptr) {
+    for (const protocol::MemgestDescriptor& memgest : node.view()->memgests) {
+      if (memgest.state == protocol::MemgestState::kDeleted) continue;
+      report.memgests.push_back(MemgestPart(node, memgest.id));
+      stats.resident_bytes += report.memgests.back().resident_bytes;
+    }
+  }
+  for (std::size_t i = 0; i < node.control().node_count(); ++i)
+    stats.transports.push_back(node.control().TransportTo(NodeId(static_cast<std::uint32_t>(i))));
+  return report;
+}
+
+std::string EncodeReport(const NodeReport& report) {
+  cluster::ByteWriter out;
+  const NodeStats& node = report.node;
+  out.Put(node.node.value());
+  for (const std::uint64_t value :
+       {node.resident_bytes, node.gets, node.puts, node.deletes, node.moves, node.refusals,
+        node.clients, node.log_entries_appended, node.log_entries_folded, node.log_bytes,
+        node.wakeups})
+    out.Put(value);
+  out.Put(static_cast<std::uint32_t>(node.transports.size()));
+  for (const std::string& transport : node.transports) out.PutString(transport);
+  out.Put(static_cast<std::uint32_t>(report.memgests.size()));
+  for (const MemgestStats& memgest : report.memgests) {
+    out.Put(memgest.id.value());
+    for (const std::uint64_t value : {memgest.keys, memgest.versions, memgest.logical_bytes,
+                                      memgest.heap_bytes, memgest.resident_bytes})
+      out.Put(value);
+  }
+  return out.Take();
+}
+
+absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
+  cluster::ByteReader in(bytes);
+  NodeReport report;
+  NodeStats& node = report.node;
+  node.node = NodeId(in.Get<std::uint32_t>());
+  for (std::uint64_t* const value :
+       {&node.resident_bytes, &node.gets, &node.puts, &node.deletes, &node.moves, &node.refusals,
+        &node.clients, &node.log_entries_appended, &node.log_entries_folded, &node.log_bytes,
+        &node.wakeups})
+    *value = in.Get<std::uint64_t>();
+  const auto transport_count = in.Get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < std::min(transport_count, kTransportsMax) && in.ok(); ++i) {
+    const absl::string_view transport = in.GetString();
+    node.transports.emplace_back(transport.data(), transport.size());
+  }
+  const auto memgest_count = in.Get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < memgest_count && in.ok(); ++i) {
+    MemgestStats memgest;
+    memgest.id = MemgestId(in.Get<std::uint16_t>());
+    for (std::uint64_t* const value : {&memgest.keys, &memgest.versions, &memgest.logical_bytes,
+                                       &memgest.heap_bytes, &memgest.resident_bytes})
+      *value = in.Get<std::uint64_t>();
+    report.memgests.push_back(memgest);
+  }
+  if (!in.ok() || !in.rest()->empty() || transport_count > kTransportsMax)
+    return absl::InvalidArgumentError("statistics of a node are malformed");
+  return report;
+}
+
+void AddReport(const NodeReport& report, ClusterStats* cluster) {
+  const auto node = std::lower_bound(cluster->nodes.begin(), cluster->nodes.end(), report.node.node,
+                                     [](const NodeStats& one, NodeId id) { return one.node < id; });
+  cluster->nodes.insert(node, report.node);
+  for (const MemgestStats& part : report.memgests) {
+    auto memgest =
+        std::lower_bound(cluster->memgests.begin(), cluster->memgests.end(), part.id,
+                         [](const MemgestStats& one, MemgestId id) { return one.id < id; });
+    if (memgest == cluster->memgests.end() || memgest->id != part.id) {
+      memgest = cluster->memgests.insert(memgest, MemgestStats{});
+      memgest->id = part.id;
+    }
+    memgest->keys += part.keys;
+    memgest->versions += part.versions;
+    memgest->logical_bytes += part.logical_bytes;
+    memgest->heap_bytes += part.heap_bytes;
+    memgest->resident_bytes += part.resident_bytes;
+  }
+}
+
+}  // namespace ring::node

@@ -1,7 +1,8 @@
-// memgest/delta_arena.h — registered scratch memory for bytes that travel: staged values and parity deltas.
+// memgest/delta_arena.h — registered scratch memory for bytes that travel: staged values and parity
+// deltas.
 //
-// What:      A bump allocator over a few segments. A segment starts over when everything taken from it was given back,
-//            so that in the steady state the same hot bytes serve every put.
+// What:      A bump allocator over a few segments. A segment starts over when everything taken from
+//            it was given back, so that in the steady state the same hot bytes serve every put.
 // Units:     bytes; every piece is 64-byte aligned.
 // Ownership: owns its memory (of the device's arena). A piece is given back by its segment number.
 // Threads:   one, the node's.

@@ -1,7 +1,8 @@
 // memgest/memgest.h — one memgest in one shard, at the shard's coordinator.
 //
-// What:      The value heap, the slots, the log index, the members that count, and the collections that wait for the
-//            next entry of this log. How a payload reaches the members is replicated_memgest.h and srs_memgest.h.
+// What:      The value heap, the slots, the log index, the members that count, and the collections
+//            that wait for the next entry of this log. How a payload reaches the members is
+//            replicated_memgest.h and srs_memgest.h.
 // Shape:     one per (memgest, shard).
 // Ownership: owns heap and allocator; borrows the shard's lines and the writers of its members.
 // Threads:   one, the node's.
@@ -49,7 +50,8 @@ class Memgest {
   SlotAllocator& allocator() { return allocator_; }
   const std::vector<LogWriter*>& members() const { return members_; }
 
-  // The commit rule (protocol rules, section 0): enough members acknowledged the entry of this order.
+  // The commit rule (protocol rules, section 0): enough members acknowledged the entry of this
+  // order.
   bool Satisfied(std::uint64_t order) const {
     int acks = 0;
     for (const LogWriter* member : members_) acks += member->acked_order() >= order ? 1 : 0;
@@ -66,8 +68,8 @@ class Memgest {
   std::uint64_t next_index() const { return last_index_ + 1; }
   std::uint64_t TakeIndex() { return ++last_index_; }
 
-  // Calculator of the code column that the block at this offset lies in: inputs {old, new}, outputs {m deltas, slot}.
-  // REQUIRES: coded().
+  // Calculator of the code column that the block at this offset lies in: inputs {old, new}, outputs
+  // {m deltas, slot}. REQUIRES: coded().
   const ec_offload::DeltaCalculator& CalculatorAt(std::uint32_t offset_cells) const;
   const srs::Layout& layout() const { return *layout_; }
 

@@ -1,8 +1,9 @@
 // memgest/replicated_memgest.h — a put's bytes on their way to replicas.
 //
-// What:      AppendReplicated appends an entry whose payload is the value in its slot: one gather-WRITE
-//            [head | value | trailer] per replica, straight from the heap.
-// Ownership: the slot's bytes belong to the device until every member acknowledged the entry (G2 waits for that).
+// What:      AppendReplicated appends an entry whose payload is the value in its slot: one
+//            gather-WRITE [head | value | trailer] per replica, straight from the heap.
+// Ownership: the slot's bytes belong to the device until every member acknowledged the entry (G2
+//            waits for that).
 // Threads:   one, the node's.
 // Errors:    none: room was reserved before (V5).
 // Source:    Ring section 5.2; protocol rules G2, S10, V5.

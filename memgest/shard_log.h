@@ -1,13 +1,16 @@
-// memgest/shard_log.h — the log of one shard at its coordinator: append to the members, learn what is committed.
+// memgest/shard_log.h — the log of one shard at its coordinator: append to the members, learn what
+// is committed.
 //
-// What:      Gives every appended entry an order; sends it to the writers of its memgest's members; an entry is
-//            committed when its memgest's commit rule holds. Orders below commit_front() are all committed, which
-//            is what members may fold (E9).
+// What:      Gives every appended entry an order; sends it to the writers of its memgest's members;
+//            an entry is committed when its memgest's commit rule holds. Orders below
+//            commit_front() are all committed, which is what members may fold (E9).
 // Shape:     at most kPendingMax entries are uncommitted or behind an uncommitted one.
 // Ownership: owns the writers.
 // Threads:   one, the node's.
-// Errors:    HasRoom false: nothing was done, ask again after completions. Flush passes on what posting says.
-// Cost:      per entry: one head built, copied and summed per member; per commit: one compare per member.
+// Errors:    HasRoom false: nothing was done, ask again after completions. Flush passes on what
+//            posting says.
+// Cost:      per entry: one head built, copied and summed per member; per commit: one compare per
+//            member.
 // Source:    protocol rules section 0 (commit position), E5, E9, L6.
 #ifndef RING_MEMGEST_SHARD_LOG_H_
 #define RING_MEMGEST_SHARD_LOG_H_
@@ -49,11 +52,13 @@ class ShardLog {
   LogWriter* AddWriter(std::unique_ptr<LogWriter> writer);
   const std::vector<std::unique_ptr<LogWriter>>& writers() const { return writers_; }
 
-  // Whether an entry of this size can go to every member of the memgest now (V5: reserved before the step).
+  // Whether an entry of this size can go to every member of the memgest now (V5: reserved before
+  // the step).
   bool HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const;
 
-  // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends it to the members.
-  // payloads: one for all members, or one a member. REQUIRES: HasRoom(EntrySize + kCollectRoom).
+  // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends
+  // it to the members. payloads: one for all members, or one a member. REQUIRES: HasRoom(EntrySize
+  // + kCollectRoom).
   Pending& Append(Memgest& memgest, EntryFields fields, absl::Span<const EntryPayload> payloads);
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
@@ -74,7 +79,8 @@ class ShardLog {
     MoveFront();
   }
 
-  // Tells members the commit position where E5 asks for it, and gives acknowledged bytes back. Once a turn.
+  // Tells members the commit position where E5 asks for it, and gives acknowledged bytes back. Once
+  // a turn.
   void EndTurn();
 
   // Visits collections that are committed and acknowledged by all members (G2), and drops them.

@@ -1,21 +1,24 @@
 // rdma/fabric.h — the fabric port: what Ring needs of an RDMA device, in verbs terms.
 //
-// What:      Device, MemoryRegion, CompletionQueue, QueuePair, Listener and connection events. Reliable-connected
-//            queue pairs carry SEND, WRITE, WRITE_WITH_IMM, READ, CMP_AND_SWP, FETCH_AND_ADD, and the two
-//            requests of encode-and-send: WAIT (hold the requests behind it until a completion queue has n more
-//            completions) and CALC (run a registered calculator on local memory).
-// Shapes:    a chain of work requests is posted with one call (one doorbell); requests of a queue pair execute and
-//            complete in order. A failed request moves the queue pair to kError and flushes the rest.
+// What:      Device, MemoryRegion, CompletionQueue, QueuePair, Listener and connection events.
+//            Reliable-connected queue pairs carry SEND, WRITE, WRITE_WITH_IMM, READ, CMP_AND_SWP,
+//            FETCH_AND_ADD, and the two requests of encode-and-send: WAIT (hold the requests behind
+//            it until a completion queue has n more completions) and CALC (run a registered
+//            calculator on local memory).
+// Shapes:    a chain of work requests is posted with one call (one doorbell); requests of a queue
+//            pair execute and complete in order. A failed request moves the queue pair to kError
+//            and flushes the rest.
 // Units:     bytes; remote addresses are the remote process's virtual addresses.
-// Ownership: buffers named by a posted request belong to the device until its completion, or until the completion
-//            of a later signalled request of the same queue pair. kInline requests copy at the post.
-//            The device outlives everything made from it.
-// Threads:   a device and all that is made from it belong to one thread, except where said. The peer's thread and
-//            process are another: every access by a peer is checked against key, bounds, rights and generation.
-// Errors:    posting gives kInvalidArgument or kResourceExhausted and posts nothing; what fails later is told by a
-//            completion with a WcStatus. Expected failures never crash.
-// Cost:      no allocation, lock or system call per request on mapped links when the peer is awake; at most one
-//            system call per batch on tcp.
+// Ownership: buffers named by a posted request belong to the device until its completion, or until
+//            the completion of a later signalled request of the same queue pair. kInline requests
+//            copy at the post. The device outlives everything made from it.
+// Threads:   a device and all that is made from it belong to one thread, except where said. The
+//            peer's thread and process are another: every access by a peer is checked against key,
+//            bounds, rights and generation.
+// Errors:    posting gives kInvalidArgument or kResourceExhausted and posts nothing; what fails
+//            later is told by a completion with a WcStatus. Expected failures never crash.
+// Cost:      no allocation, lock or system call per request on mapped links when the peer is awake;
+//            at most one system call per batch on tcp.
 // Source:    rdma-core's ibv_post_send(3), ibv_poll_cq(3); INEC (SC'20) for WAIT and CALC.
 #ifndef RING_RDMA_FABRIC_H_
 #define RING_RDMA_FABRIC_H_
@@ -86,8 +89,9 @@ class Calculator {
   virtual ~Calculator() = default;
   virtual std::size_t input_count() const = 0;
   virtual std::size_t output_count() const = 0;
-  // crcs is null or output_count() long, and gets the CRC-32C of each output. An output may be the same buffer as
-  // an input (in place), never overlap it otherwise. False: nothing may be relied on in the outputs.
+  // crcs is null or output_count() long, and gets the CRC-32C of each output. An output may be the
+  // same buffer as an input (in place), never overlap it otherwise. False: nothing may be relied on
+  // in the outputs.
   virtual bool Run(const std::byte* const* inputs, std::byte* const* outputs, std::size_t length,
                    std::uint32_t* crcs) const = 0;
 };
@@ -142,9 +146,10 @@ class MemoryRegion {
   RemoteBuffer remote() const {
     return {reinterpret_cast<std::uint64_t>(address()), length(), rkey()};
   }
-  // Rule L5: no WRITE or atomic by a peer with the present rkey can succeed after this returns (bytes of a copy
-  // under way may still land, but its initiator sees kRemoteAccess). Scan the memory only afterwards. The region
-  // stays readable by its owner and never becomes writable for peers again.
+  // Rule L5: no WRITE or atomic by a peer with the present rkey can succeed after this returns
+  // (bytes of a copy under way may still land, but its initiator sees kRemoteAccess). Scan the
+  // memory only afterwards. The region stays readable by its owner and never becomes writable for
+  // peers again.
   virtual void Revoke() = 0;
 };
 
@@ -153,8 +158,8 @@ class CompletionQueue {
   virtual ~CompletionQueue() = default;
   // Takes up to completions.size() completions, oldest first; gives how many.
   virtual std::size_t Poll(absl::Span<WorkCompletion> completions) = 0;
-  // The next completion makes Device::event_fd() readable, once. Poll again after arming: what came before does
-  // not count (ibv_req_notify_cq(3)).
+  // The next completion makes Device::event_fd() readable, once. Poll again after arming: what came
+  // before does not count (ibv_req_notify_cq(3)).
   virtual void Arm() = 0;
 };
 
@@ -168,11 +173,12 @@ class QueuePair {
   // Posts a chain with one doorbell. On an error nothing of the chain is posted.
   virtual absl::Status PostSend(const WorkRequest& chain) = 0;
   virtual absl::Status PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) = 0;
-  // Outstanding requests complete as kFlushed; the peer's requests fail from now on; its queue pair goes to kError.
+  // Outstanding requests complete as kFlushed; the peer's requests fail from now on; its queue pair
+  // goes to kError.
   virtual void Reset() = 0;
-  // Whether the peer's device sleeps (Device::SetSleeping) and needs a SEND or WRITE_WITH_IMM to wake. Always false
-  // on links where any message wakes the peer (tcp). A full fence is in it: what was posted before is seen by a
-  // peer that goes to sleep after this returned false.
+  // Whether the peer's device sleeps (Device::SetSleeping) and needs a SEND or WRITE_WITH_IMM to
+  // wake. Always false on links where any message wakes the peer (tcp). A full fence is in it: what
+  // was posted before is seen by a peer that goes to sleep after this returned false.
   virtual bool PeerSleeping() const = 0;
   // "local", "shm", "tcp", "rdma".
   virtual absl::string_view transport() const = 0;
@@ -220,21 +226,23 @@ class Device {
   virtual const Caps& caps() const = 0;
 
   // Zeroed, 2-MiB-aligned memory. Lives until the device is closed; pages are resident only once
-  // touched. Without huge, peers on this host can map it. huge: backed by huge pages where the system
-  // allows, and perhaps private to this process: it may be registered with kLocalOnly alone.
+  // touched. Without huge, peers on this host can map it. huge: backed by huge pages where the
+  // system allows, and perhaps private to this process: it may be registered with kLocalOnly alone.
   virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) = 0;
   // An lkey that is good for all memory that one Allocate gave.
   virtual std::uint32_t LocalKey(const std::byte* address) const = 0;
   // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.
   virtual void Discard(std::byte* address, std::size_t size) = 0;
-  // Registers a range of memory from Allocate. Memory of another origin may be registered with kLocalOnly.
+  // Registers a range of memory from Allocate. Memory of another origin may be registered with
+  // kLocalOnly.
   virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                                  std::size_t length,
                                                                  std::uint32_t access) = 0;
   virtual absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
       std::size_t depth) = 0;
 
-  // Accepts connections at "local:NAME", "shm:PATH" or "tcp:HOST:PORT" (port 0: any). Gives the address in use.
+  // Accepts connections at "local:NAME", "shm:PATH" or "tcp:HOST:PORT" (port 0: any). Gives the
+  // address in use.
   virtual absl::StatusOr<std::string> Listen(absl::string_view address) = 0;
   // Starts to connect; the outcome is an event. private_data: at most kPrivateDataSizeMax bytes.
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
@@ -246,13 +254,15 @@ class Device {
   virtual void Reject(std::uint64_t request, absl::string_view private_data) = 0;
   virtual bool PollEvent(ConnectionEvent* event) = 0;
 
-  // Drives what the host must drive: sockets, deferred chains. Cheap when there is nothing to do; call once a turn.
-  // Gives whether anything happened.
+  // Drives what the host must drive: sockets, deferred chains. Cheap when there is nothing to do;
+  // call once a turn. Gives whether anything happened.
   virtual bool Progress() = 0;
-  // Readable when an armed completion queue got a completion, a connection event is there, or Progress has work.
+  // Readable when an armed completion queue got a completion, a connection event is there, or
+  // Progress has work.
   virtual int event_fd() const = 0;
-  // Tells mapped peers whether this device's thread sleeps on event_fd (see QueuePair::PeerSleeping). Setting true
-  // contains a full fence: look for work once more before sleeping.
+  // Tells mapped peers whether this device's thread sleeps on event_fd (see
+  // QueuePair::PeerSleeping). Setting true contains a full fence: look for work once more before
+  // sleeping.
   virtual void SetSleeping(bool sleeping) = 0;
 };
 

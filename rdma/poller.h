@@ -1,15 +1,17 @@
 // rdma/poller.h — how a thread waits for its device: poll a bounded number of times, then sleep.
 //
-// What:      Poller::Wait runs the caller's turn until it finds work; after spin_turns_max idle turns it arms the
-//            queues, tells peers that it sleeps, looks once more, and sleeps on the device's descriptor.
+// What:      Poller::Wait runs the caller's turn until it finds work; after spin_turns_max idle
+//            turns it arms the queues, tells peers that it sleeps, looks once more, and sleeps on
+//            the device's descriptor.
 // Units:     turns; milliseconds.
 // Ownership: borrows device and queues.
 // Threads:   the device's.
 // Errors:    none; a signal or a time-out ends a sleep like a wake-up.
 // Cost:      two system calls a sleep; none while there is work.
 //
-// The order is what makes it safe: arm, then sleeping = true (a full fence), then a last turn, then sleep. A peer
-// stores its data first and looks at armed and sleeping afterwards, so one of the two sees the other.
+// The order is what makes it safe: arm, then sleeping = true (a full fence), then a last turn, then
+// sleep. A peer stores its data first and looks at armed and sleeping afterwards, so one of the two
+// sees the other.
 #ifndef RING_RDMA_POLLER_H_
 #define RING_RDMA_POLLER_H_
 
@@ -24,12 +26,13 @@
 namespace ring::rdma {
 
 struct PollerOptions {
-  // Threads that poll like this one, and processors that they share. With more pollers than processors a turn without
-  // work takes the processor from whoever has some: then nothing spins.
+  // Threads that poll like this one, and processors that they share. With more pollers than
+  // processors a turn without work takes the processor from whoever has some: then nothing spins.
   std::uint32_t pollers = 1;
   std::uint32_t processors = 1;
   std::uint32_t spin_turns_max = 20'000;
-  // Upper bound of a sleep: deferred requests (a SEND without receive) are looked at again without a wake-up.
+  // Upper bound of a sleep: deferred requests (a SEND without receive) are looked at again without
+  // a wake-up.
   std::uint32_t sleep_ms_max = 10;
 };
 
@@ -41,8 +44,8 @@ class Poller {
         spin_turns_(options.pollers > options.processors ? 1 : options.spin_turns_max),
         sleep_ms_max_(static_cast<int>(options.sleep_ms_max)) {}
 
-  // turn: one turn of the caller's loop, Progress and Poll of all queues included; gives whether it found work.
-  // Returns after the first turn that did (true), or after one sleep without (false).
+  // turn: one turn of the caller's loop, Progress and Poll of all queues included; gives whether it
+  // found work. Returns after the first turn that did (true), or after one sleep without (false).
   bool Wait(absl::FunctionRef<bool()> turn) {
     for (std::uint32_t i = 0; i < spin_turns_; ++i) {
       if (turn()) return true;

@@ -40,7 +40,8 @@ void SoftCompletionQueue::SignalIfArmed() {
 void SoftCompletionQueue::Harvest() {
   if (cell_->ready.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t ready = cell_->ready.exchange(0, std::memory_order_acquire);
-  // By position: harvesting may fail a queue pair, which detaches nothing but may push to this queue.
+  // By position: harvesting may fail a queue pair, which detaches nothing but may push to this
+  // queue.
   for (std::size_t i = 0; i < receivers_.size(); ++i) {
     if ((ready >> (receivers_[i]->mailbox_index() % 64) & 1) != 0) receivers_[i]->HarvestArrivals();
   }
@@ -62,7 +63,8 @@ std::size_t SoftCompletionQueue::Poll(absl::Span<WorkCompletion> completions) {
 }
 
 void SoftCompletionQueue::Arm() {
-  // The exchange orders the arming before the look at `ready` that follows (the peer does the reverse).
+  // The exchange orders the arming before the look at `ready` that follows (the peer does the
+  // reverse).
   cell_->armed.exchange(1, std::memory_order_seq_cst);
   device_->NoteArmed();
 }

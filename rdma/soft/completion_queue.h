@@ -1,9 +1,9 @@
 // rdma/soft/completion_queue.h — completions of one device, oldest first.
 //
-// What:      a ring of completions, the count that WAIT looks at, arming, and the shared cell in which mapped peers
-//            mark that a mailbox has an arrival.
-// Shape:     depth completions. Every request and every posted receive reserves its place when it is posted, so the
-//            queue cannot overflow.
+// What:      a ring of completions, the count that WAIT looks at, arming, and the shared cell in
+//            which mapped peers mark that a mailbox has an arrival.
+// Shape:     depth completions. Every request and every posted receive reserves its place when it
+//            is posted, so the queue cannot overflow.
 // Ownership: queue pairs point to it and go first. It drops completions of a destroyed queue pair.
 // Threads:   one, the device's; the cell is shared with peers.
 // Errors:    none here; the post that finds no place gives kResourceExhausted.
@@ -34,7 +34,8 @@ class SoftCompletionQueue final : public CompletionQueue {
   bool HasRoom(std::size_t count) const { return used_ + reserved_ + count <= ring_.size(); }
   void Reserve(std::size_t count) { reserved_ += count; }
   void Release(std::size_t count) { reserved_ -= count; }
-  // REQUIRES: the caller reserved a place or made sure of HasRoom, and has released the reservation.
+  // REQUIRES: the caller reserved a place or made sure of HasRoom, and has released the
+  //           reservation.
   void Push(const WorkCompletion& completion);
 
   // Moves what mapped peers delivered into the queue.

@@ -1,13 +1,14 @@
 // rdma/soft/control_layout.h — what stands in the shared pages in front of a device's arena.
 //
-// What:      ControlPage (owner mutex, sleeping and attention words, region table, completion-queue cells) and
-//            Mailbox (receive queue of one queue pair). Shared by the owner and its mapped peers: never renumber,
-//            change kLayoutVersion with any change.
+// What:      ControlPage (owner mutex, sleeping and attention words, region table, completion-queue
+//            cells) and Mailbox (receive queue of one queue pair). Shared by the owner and its
+//            mapped peers: never renumber, change kLayoutVersion with any change.
 // Shape:     mapping = [ControlPage][mailboxes][pad to 2 MiB][arena].
 // Units:     offsets and lengths in bytes; region offsets count from the arena's start.
-// Threads:   the owner writes regions, sleeping, posted and receives; the peer of a mailbox writes its arrivals;
-//            any peer sets attention, ready bits and clears armed.
-// Errors:    nobody trusts what it reads here: every field is copied once, then checked against private state.
+// Threads:   the owner writes regions, sleeping, posted and receives; the peer of a mailbox writes
+//            its arrivals; any peer sets attention, ready bits and clears armed.
+// Errors:    nobody trusts what it reads here: every field is copied once, then checked against
+//            private state.
 #ifndef RING_RDMA_SOFT_CONTROL_LAYOUT_H_
 #define RING_RDMA_SOFT_CONTROL_LAYOUT_H_
 
@@ -25,7 +26,8 @@ inline constexpr std::uint64_t kLayoutMagic = 0x52494e4753484d31;  // "RINGSHM1"
 inline constexpr std::uint32_t kLayoutVersion = 1;
 inline constexpr std::uint64_t kArenaAlignment = std::uint64_t{2} << 20;
 
-// A key is (generation << kRegionIndexBits) | index. Generation 0 is never used, so that no key is 0.
+// A key is (generation << kRegionIndexBits) | index. Generation 0 is never used, so that no key is
+// 0.
 inline constexpr std::uint32_t kRegionIndexBits = 12;
 inline constexpr std::uint32_t kRegionCountMax = 1u << kRegionIndexBits;
 inline constexpr std::uint32_t kRegionIndexMask = kRegionCountMax - 1;
@@ -68,7 +70,8 @@ struct SharedReceive {
   } segments[kRecvSgeMax];
 };
 
-// One arrival. stamp is stored last; it is the count of arrivals including this one, so it is never 0 twice in a row.
+// One arrival. stamp is stored last; it is the count of arrivals including this one, so it is never
+// 0 twice in a row.
 struct alignas(32) SharedArrival {
   std::atomic<std::uint32_t> stamp;
   std::atomic<std::uint32_t>

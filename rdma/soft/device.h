@@ -1,12 +1,14 @@
 // rdma/soft/device.h — the software NIC: arena, queues, connections, progress.
 //
-// What:      SoftDevice implements Device. It carves the arena, hands out mailboxes and completion-queue cells, keeps
-//            the queue pairs with waiting requests, and drives its endpoints.
-// Ownership: owns endpoints and unanswered requests; queue pairs and queues point back to it and go first.
+// What:      SoftDevice implements Device. It carves the arena, hands out mailboxes and
+//            completion-queue cells, keeps the queue pairs with waiting requests, and drives its
+//            endpoints.
+// Ownership: owns endpoints and unanswered requests; queue pairs and queues point back to it and go
+//            first.
 // Threads:   one.
 // Errors:    see fabric.h.
-// Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or every 64th turn, and
-//            each turn while a tcp connection is open.
+// Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or
+//            every 64th turn, and each turn while a tcp connection is open.
 #ifndef RING_RDMA_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_DEVICE_H_
 
@@ -106,8 +108,8 @@ class SoftDevice final : public Device {
   MailboxPool mailboxes_;
   const Clock* clock_;
   int epoll_fd_ = -1;
-  // Memory that no peer maps: a memfd's pages are small unless the system is told otherwise, private
-  // ones may be huge.
+  // Memory that no peer maps: a memfd's pages are small unless the system is told otherwise,
+  // private ones may be huge.
   struct Private {
     std::byte* reservation = nullptr;
     std::byte* memory = nullptr;

@@ -1,11 +1,12 @@
 // rdma/soft/endpoint.h — the seam between the device and how connections of one scheme are made.
 //
-// What:      Endpoint listens and connects for one scheme; PendingRequest is a connection request that the owner has
-//            not yet answered.
-// Ownership: the device owns both. An endpoint finds queue pairs by number: they may be gone by the time a peer answers.
+// What:      Endpoint listens and connects for one scheme; PendingRequest is a connection request
+//            that the owner has not yet answered.
+// Ownership: the device owns both. An endpoint finds queue pairs by number: they may be gone by the
+//            time a peer answers.
 // Threads:   the device's.
-// Errors:    kInvalidArgument (address), kAlreadyExists (in use), kResourceExhausted (descriptors). A peer that is
-//            not there or refuses is an event, not a status.
+// Errors:    kInvalidArgument (address), kAlreadyExists (in use), kResourceExhausted (descriptors).
+//            A peer that is not there or refuses is an event, not a status.
 #ifndef RING_RDMA_SOFT_ENDPOINT_H_
 #define RING_RDMA_SOFT_ENDPOINT_H_
 
@@ -34,7 +35,8 @@ class Endpoint {
   virtual absl::StatusOr<std::string> Listen(absl::string_view address) = 0;
   virtual absl::Status Connect(absl::string_view address, SoftQueuePair* qp,
                                absl::string_view private_data) = 0;
-  // Does what is due without a ready descriptor: inbox, deadlines, sending. Gives whether anything happened.
+  // Does what is due without a ready descriptor: inbox, deadlines, sending. Gives whether anything
+  // happened.
   virtual bool Progress() = 0;
 };
 

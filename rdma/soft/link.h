@@ -1,10 +1,10 @@
 // rdma/soft/link.h — the seam between a queue pair and what carries its requests.
 //
-// What:      Link: issues SEND, WRITE, WRITE_WITH_IMM, READ and atomics to the peer of one queue pair. The queue pair
-//            does the rest itself: order, WAIT, CALC, flushing, completions. A decorator (fault injection, simulated
-//            time) implements the same interface.
-// Shape:     requests of a batch are issued in order, then committed once. Mapped links execute in Issue; links that
-//            answer later return kPending and call SoftQueuePair::OnRemoteDone.
+// What:      Link: issues SEND, WRITE, WRITE_WITH_IMM, READ and atomics to the peer of one queue
+//            pair. The queue pair does the rest itself: order, WAIT, CALC, flushing, completions. A
+//            decorator (fault injection, simulated time) implements the same interface.
+// Shape:     requests of a batch are issued in order, then committed once. Mapped links execute in
+//            Issue; links that answer later return kPending and call SoftQueuePair::OnRemoteDone.
 // Ownership: owned by its queue pair.
 // Threads:   the queue pair's.
 // Errors:    a WcStatus per request; after one that is not success the queue pair closes the link.
@@ -23,7 +23,8 @@ enum class IssueState : std::uint8_t {
   kDone = 0,     // executed; counts after the next Commit
   kPending = 1,  // OnRemoteDone(sequence) follows
   kBlocked =
-      2,  // cannot be issued now (no receive posted, transmit queue full): nothing happened, try again
+      // cannot be issued now (no receive posted, transmit queue full): nothing happened, try again
+  2,
   kFailed = 3,  // status says why; nothing of it may be relied on
 };
 
@@ -41,17 +42,20 @@ class Link {
  public:
   virtual ~Link() = default;
   virtual absl::string_view transport() const = 0;
-  // The sges of wr passed the lkey check. sequence: the queue pair's number of the request. For kPending the request
-  // stays where it is until OnRemoteDone.
+  // The sges of wr passed the lkey check. sequence: the queue pair's number of the request. For
+  // kPending the request stays where it is until OnRemoteDone.
   virtual IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence) = 0;
-  // Ends a batch. Requests issued since the last commit count only if it succeeds (rule L5: fence, then check).
+  // Ends a batch. Requests issued since the last commit count only if it succeeds (rule L5: fence,
+  // then check).
   virtual CommitResult Commit() = 0;
-  // Whether a blocked SEND fails as kRnrRetryExceeded after the device's rnr timeout. False: the peer counts.
+  // Whether a blocked SEND fails as kRnrRetryExceeded after the device's rnr timeout. False: the
+  // peer counts.
   virtual bool BoundsRnrHere() const = 0;
   // Tells what waits unsent to the system: at most one system call.
   virtual void Kick() {}
   virtual bool PeerSleeping() const = 0;
-  // Whether the peer's end is known to be gone. Cheap; called when the device was asked for attention.
+  // Whether the peer's end is known to be gone. Cheap; called when the device was asked for
+  // attention.
   virtual bool PeerClosed() const = 0;
   // A receive was posted (links that hold messages back until there is one).
   virtual void OnReceivePosted() {}

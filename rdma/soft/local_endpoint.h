@@ -1,7 +1,7 @@
 // rdma/soft/local_endpoint.h — "local:NAME": connections between devices of one process.
 //
-// What:      listeners register their name with the process; devices talk through inboxes while a connection is made
-//            or ended. The data path is MappedLink on the peer's own mapping.
+// What:      listeners register their name with the process; devices talk through inboxes while a
+//            connection is made or ended. The data path is MappedLink on the peer's own mapping.
 // Threads:   devices may belong to different threads; the registry and the inboxes are locked.
 // Errors:    kAlreadyExists when the name is taken.
 #ifndef RING_RDMA_SOFT_LOCAL_ENDPOINT_H_

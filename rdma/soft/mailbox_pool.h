@@ -1,8 +1,8 @@
 // rdma/soft/mailbox_pool.h — which mailboxes of a device are free.
 //
-// What:      hands out mailbox indices with fresh keys. A mailbox is used again only when its queue pair is gone and
-//            its peer said that it lets go (or is known to be dead): a peer stopped in mid-SEND must not write into
-//            the next connection's mailbox.
+// What:      hands out mailbox indices with fresh keys. A mailbox is used again only when its queue
+//            pair is gone and its peer said that it lets go (or is known to be dead): a peer
+//            stopped in mid-SEND must not write into the next connection's mailbox.
 // Threads:   the device's.
 // Errors:    kResourceExhausted.
 #ifndef RING_RDMA_SOFT_MAILBOX_POOL_H_

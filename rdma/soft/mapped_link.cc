@@ -180,7 +180,8 @@ IssueResult MappedLink::WriteWithImm(const WorkRequest& wr, std::uint64_t sequen
   return kIssued;
 }
 
-// Copies the message into the next posted receive. False: it does not fit, or the receive is not valid.
+// Copies the message into the next posted receive. False: it does not fit, or the receive is not
+// valid.
 bool MappedLink::Scatter(const WorkRequest& wr, std::uint64_t length) {
   const SharedReceive& receive = receives_[sent_ % name_.depth];
   const std::uint32_t count =

@@ -1,14 +1,17 @@
-// rdma/soft/mapped_link.h — the link to a peer whose memory is mapped: requests execute at the post, by this thread.
+// rdma/soft/mapped_link.h — the link to a peer whose memory is mapped: requests execute at the
+// post, by this thread.
 //
-// What:      WRITE, READ and atomics on the peer's arena; SEND and WRITE_WITH_IMM into its mailbox. Rule L5: after
-//            the copies of a batch one full fence, then the keys, the mailbox and the owner's mutex are looked at
-//            again; only then do the requests count.
-// Shape:     bytes of a request that fails in Commit may have landed, and so may those of later requests of the batch
-//            whose keys are still valid. None of them completes with success.
+// What:      WRITE, READ and atomics on the peer's arena; SEND and WRITE_WITH_IMM into its mailbox.
+//            Rule L5: after the copies of a batch one full fence, then the keys, the mailbox and
+//            the owner's mutex are looked at again; only then do the requests count.
+// Shape:     bytes of a request that fails in Commit may have landed, and so may those of later
+//            requests of the batch whose keys are still valid. None of them completes with success.
 // Ownership: keeps the peer's mapping alive.
-// Threads:   the queue pair's. A peer device of the same thread cannot revoke in between: no fence, no second look.
-// Errors:    kRemoteAccess (key, bounds, rights, revoked, dead owner), kRemoteInvalid (misaligned atomic, message
-//            longer than the receive), kRetryExceeded (the peer reset the queue pair).
+// Threads:   the queue pair's. A peer device of the same thread cannot revoke in between: no fence,
+//            no second look.
+// Errors:    kRemoteAccess (key, bounds, rights, revoked, dead owner), kRemoteInvalid (misaligned
+//            atomic, message longer than the receive), kRetryExceeded (the peer reset the queue
+//            pair).
 // Cost:      one shared line read per request, one fence per batch.
 #ifndef RING_RDMA_SOFT_MAPPED_LINK_H_
 #define RING_RDMA_SOFT_MAPPED_LINK_H_

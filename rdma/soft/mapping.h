@@ -1,11 +1,15 @@
-// rdma/soft/mapping.h — a device's memory as it stands in this process: control pages, mailboxes and arena.
+// rdma/soft/mapping.h — a device's memory as it stands in this process: control pages, mailboxes
+// and arena.
 //
-// What:      Mapping::Create makes a device's own memory (memfd when shareable); Mapping::Attach maps a peer's.
+// What:      Mapping::Create makes a device's own memory (memfd when shareable); Mapping::Attach
+//            maps a peer's.
 // Units:     bytes.
-// Ownership: shared: a device, and every queue pair whose peer is that device, keep it alive, so that a peer in the
-//            same process never touches unmapped memory. Closes its file descriptors with the last reference.
+// Ownership: shared: a device, and every queue pair whose peer is that device, keep it alive, so
+//            that a peer in the same process never touches unmapped memory. Closes its file
+//            descriptors with the last reference.
 // Threads:   the object is immutable after creation, except thread_token (atomic).
-// Errors:    kResourceExhausted (no address space, descriptors), kInvalidArgument (a peer's layout or seals do not fit).
+// Errors:    kResourceExhausted (no address space, descriptors), kInvalidArgument (a peer's layout
+//            or seals do not fit).
 #ifndef RING_RDMA_SOFT_MAPPING_H_
 #define RING_RDMA_SOFT_MAPPING_H_
 
@@ -29,7 +33,8 @@ class Mapping {
   };
 
   static absl::StatusOr<std::shared_ptr<Mapping>> Create(const Options& options);
-  // Takes both descriptors, whatever the outcome. peer_arena_address: where the peer sees its arena.
+  // Takes both descriptors, whatever the outcome. peer_arena_address: where the peer sees its
+  // arena.
   static absl::StatusOr<std::shared_ptr<Mapping>> Attach(int memory_fd, int event_fd,
                                                          const MappingLayout& layout,
                                                          std::uint64_t peer_arena_address);
@@ -49,16 +54,16 @@ class Mapping {
   int event_fd() const { return event_fd_; }
   bool attached() const { return attached_; }
 
-  // Lets go of the owner mutex: peers see a dead owner from now on. The owner's thread calls it before it drops its
-  // reference. No-op for memory that is not shareable.
+  // Lets go of the owner mutex: peers see a dead owner from now on. The owner's thread calls it
+  // before it drops its reference. No-op for memory that is not shareable.
   void ReleaseOwner();
 
   // Makes the owner's event_fd readable.
   void Wake() const;
   // Asks the owner's Progress to look at its queue pairs and inbox, and wakes it.
   void RequestAttention() const;
-  // Rule L5: whether the owner's thread still holds its mutex. Always true for memory that is not shareable: it
-  // dies with this process.
+  // Rule L5: whether the owner's thread still holds its mutex. Always true for memory that is not
+  // shareable: it dies with this process.
   bool OwnerAlive() const;
 
   // The thread that uses the owning device (CurrentThreadToken); 0 in a mapping of another process.
@@ -80,7 +85,8 @@ class Mapping {
   bool owner_locked_ = false;
 };
 
-// Futex word of a robust mutex: thread id while held, kOwnerDied set by the kernel when the holder died.
+// Futex word of a robust mutex: thread id while held, kOwnerDied set by the kernel when the holder
+// died.
 inline bool Mapping::OwnerAlive() const {
   if (memory_fd_ < 0) return true;
   constexpr std::uint32_t kOwnerDied = 0x40000000;  // FUTEX_OWNER_DIED

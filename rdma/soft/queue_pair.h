@@ -1,18 +1,20 @@
 // rdma/soft/queue_pair.h — a reliable-connected queue pair of the software NIC.
 //
-// What:      executes chains in order over a Link; does WAIT, CALC, selective signalling, flushing, resets and
-//            receives. On a mapped link with nothing queued a chain executes inside PostSend, straight from the
-//            caller's requests; else its requests are copied to slots and run from Progress.
+// What:      executes chains in order over a Link; does WAIT, CALC, selective signalling, flushing,
+//            resets and receives. On a mapped link with nothing queued a chain executes inside
+//            PostSend, straight from the caller's requests; else its requests are copied to slots
+//            and run from Progress.
 // Shape:     at most send_depth requests in slots; at most recv_depth receives.
 // Ownership: see fabric.h. Points to its queues and device.
 // Threads:   its device's.
 // Errors:    a failed request completes with its status, the rest is flushed, the link is closed.
-// Cost:      no allocation, lock or system call per request on mapped links (slots are allocated once, with the
-//            first request that has to wait).
+// Cost:      no allocation, lock or system call per request on mapped links (slots are allocated
+//            once, with the first request that has to wait).
 //
-// WAIT counts the completions of wait_cq that were not yet taken by Poll when the WAIT was posted, less those that an
-// earlier WAIT of this queue pair counted, and those that come. It fails, and with it its queue pair, when a failed
-// completion is among them; so a queue used for WAIT should be polled once its work is over, and used for little else.
+// WAIT counts the completions of wait_cq that were not yet taken by Poll when the WAIT was posted,
+// less those that an earlier WAIT of this queue pair counted, and those that come. It fails, and
+// with it its queue pair, when a failed completion is among them; so a queue used for WAIT should
+// be polled once its work is over, and used for little else.
 #ifndef RING_RDMA_SOFT_QUEUE_PAIR_H_
 #define RING_RDMA_SOFT_QUEUE_PAIR_H_
 
@@ -60,7 +62,8 @@ class SoftQueuePair final : public QueuePair {
   bool HasDeferred() const { return head_ != tail_; }
   // Issues what can be issued; gives whether anything happened.
   bool Run();
-  // A link's late answer: all requests up to and including `sequence` succeeded / the request failed.
+  // A link's late answer: all requests up to and including `sequence` succeeded / the request
+  // failed.
   void OnRemoteDone(std::uint64_t sequence);
   void OnRemoteFailed(std::uint64_t sequence, WcStatus status);
   const WorkRequest& Outstanding(std::uint64_t sequence) { return SlotOf(sequence).wr; }
@@ -108,7 +111,8 @@ class SoftQueuePair final : public QueuePair {
   bool peer_close_reported_ = false;
   bool running_ = false;
   std::unique_ptr<Link> link_;
-  // Requests [head_, issue_) are issued or done, [issue_, tail_) wait. All equal on an idle or fast path.
+  // Requests [head_, issue_) are issued or done, [issue_, tail_) wait. All equal on an idle or fast
+  // path.
   std::uint64_t head_ = 0;
   std::uint64_t issue_ = 0;
   std::uint64_t tail_ = 0;

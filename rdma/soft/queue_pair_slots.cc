@@ -27,7 +27,8 @@ bool SoftQueuePair::BlockedTooLong(SendSlot& slot) {
 }
 
 bool SoftQueuePair::Run() {
-  // A completion pushed below may make the device run its deferred queue pairs, this one among them.
+  // A completion pushed below may make the device run its deferred queue pairs, this one among
+  // them.
   if (running_ || state_ != QpState::kReadyToSend) return false;
   running_ = true;
   const std::uint64_t head_before = head_;

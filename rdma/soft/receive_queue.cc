@@ -12,8 +12,8 @@ ReceiveQueue::ReceiveQueue(const Mapping& mapping, std::byte* mailbox, const Mai
   if (mailbox_ == nullptr) return;
   auto* header = reinterpret_cast<MailboxHeader*>(mailbox_);
   header->posted.store(0, std::memory_order_relaxed);
-  // Stamps of an earlier connection do not count (another key), but they are cleared all the same: a stamp is
-  // looked at before the key.
+  // Stamps of an earlier connection do not count (another key), but they are cleared all the same:
+  // a stamp is looked at before the key.
   for (std::uint32_t i = 0; i < name_.depth; ++i) {
     auto* arrivals = reinterpret_cast<SharedArrival*>(mailbox_ + ArrivalsOffset(name_.depth));
     arrivals[i].stamp.store(0, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // rdma/soft/receive_queue.h — posted receives of one queue pair, and its mailbox for a mapped peer.
 //
-// What:      keeps posted receives privately (what completions are made of) and mirrors them into the mailbox, where
-//            the peer's soft NIC scatters into them and stamps arrivals.
+// What:      keeps posted receives privately (what completions are made of) and mirrors them into
+//            the mailbox, where the peer's soft NIC scatters into them and stamps arrivals.
 // Shape:     a ring of `depth` receives; the n-th arrival consumes the n-th receive.
 // Ownership: receive buffers belong to the device until their completion.
 // Threads:   the owner's; the mailbox is shared with one peer.

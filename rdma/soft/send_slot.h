@@ -1,8 +1,10 @@
-// rdma/soft/send_slot.h — the device's own copy of a request that could not be executed at its post.
+// rdma/soft/send_slot.h — the device's own copy of a request that could not be executed at its
+// post.
 //
-// What:      SendSlot holds a request with its gather list, inline bytes and CALC arguments, and its progress.
-//            CheckChain refuses malformed chains before anything of them is posted.
-// Ownership: a slot copies everything but the buffers; its inner vectors keep their capacity for the next request.
+// What:      SendSlot holds a request with its gather list, inline bytes and CALC arguments, and
+//            its progress. CheckChain refuses malformed chains before anything of them is posted.
+// Ownership: a slot copies everything but the buffers; its inner vectors keep their capacity for
+//            the next request.
 // Threads:   one.
 // Errors:    CheckChain: kInvalidArgument.
 #ifndef RING_RDMA_SOFT_SEND_SLOT_H_
@@ -23,7 +25,8 @@ inline constexpr std::uint64_t kMessageSizeMax = std::uint64_t{1} << 30;
 
 enum class SlotState : std::uint8_t { kQueued = 0, kIssued = 1, kDone = 2, kFailed = 3 };
 
-// When a WAIT fires: the watched queue's total reaches target, and it saw no failure beyond failures.
+// When a WAIT fires: the watched queue's total reaches target, and it saw no failure beyond
+// failures.
 struct WaitPlan {
   std::uint64_t target = 0;
   std::uint64_t failures = 0;
@@ -46,7 +49,8 @@ struct SendSlot {
   std::vector<std::uint32_t*> crc_out_;
 };
 
-// Counts the chain's requests. A chain longer than count_max (or with a cycle) gives kResourceExhausted.
+// Counts the chain's requests. A chain longer than count_max (or with a cycle) gives
+// kResourceExhausted.
 absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count);
 
 std::uint32_t GatherLength(const WorkRequest& wr);

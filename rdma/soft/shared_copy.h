@@ -1,17 +1,21 @@
-// rdma/soft/shared_copy.h — copies into and out of memory that another thread or process uses meanwhile.
+// rdma/soft/shared_copy.h — copies into and out of memory that another thread or process uses
+// meanwhile.
 //
-// What:      CopyToShared, CopyFromShared: memcpy in ordinary builds. FullFence: a seq_cst fence. Relaxed and
-//            release/acquire accessors for single words in shared memory are std::atomic's own.
-// Shape:     a copy is not atomic; a reader sees any mixture of old and new bytes until it knows (by a
-//            completion, a later request of the queue pair, or a check sum) that the copy is over. Copies of one
-//            queue pair are seen in the order in which they were made.
+// What:      CopyToShared, CopyFromShared: memcpy in ordinary builds. FullFence: a seq_cst fence.
+//            Relaxed and release/acquire accessors for single words in shared memory are
+//            std::atomic's own.
+// Shape:     a copy is not atomic; a reader sees any mixture of old and new bytes until it knows
+//            (by a completion, a later request of the queue pair, or a check sum) that the copy is
+//            over. Copies of one queue pair are seen in the order in which they were made.
 // Units:     bytes.
-// Threads:   any. A one-sided WRITE races with its target's reads by design, as with a hardware NIC. The
-//            ThreadSanitizer build therefore copies word by word with release stores and acquire loads: data that
-//            is read after a word of a later copy was seen is then ordered for the sanitizer as it is for the
-//            processor, and real races (a plain write of the owner under a peer's copy) are still reported.
+// Threads:   any. A one-sided WRITE races with its target's reads by design, as with a hardware
+//            NIC. The ThreadSanitizer build therefore copies word by word with release stores and
+//            acquire loads: data that is read after a word of a later copy was seen is then ordered
+//            for the sanitizer as it is for the processor, and real races (a plain write of the
+//            owner under a peer's copy) are still reported.
 // Errors:    none.
-// Cost:      memcpy; the fence about 2 ns with an empty store buffer, else it waits for the pending stores.
+// Cost:      memcpy; the fence about 2 ns with an empty store buffer, else it waits for the pending
+//            stores.
 #ifndef RING_RDMA_SOFT_SHARED_COPY_H_
 #define RING_RDMA_SOFT_SHARED_COPY_H_
 
@@ -30,8 +34,9 @@ namespace ring::rdma::soft {
 #endif
 #endif
 
-// Orders everything before it with everything after it, for all threads and processes. A locked instruction on the
-// own stack: cheaper than mfence, and ThreadSanitizer knows it (it does not know fences).
+// Orders everything before it with everything after it, for all threads and processes. A locked
+// instruction on the own stack: cheaper than mfence, and ThreadSanitizer knows it (it does not know
+// fences).
 inline void FullFence() {
   std::atomic<std::uint32_t> local{0};
   local.fetch_or(1, std::memory_order_seq_cst);

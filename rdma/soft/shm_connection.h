@@ -1,9 +1,10 @@
-// rdma/soft/shm_connection.h — one handshake socket of the "shm:" link, until both sides have let go.
+// rdma/soft/shm_connection.h — one handshake socket of the "shm:" link, until both sides have let
+// go.
 //
-// What:      ShmConnection exchanges hello and answer, makes the link, and reports the socket's end of file: the peer
-//            let go of our mailbox, or died.
-// Shape:     kAwaitHello -> kRequested -> kLinked at the acceptor, kAwaitAnswer -> kLinked at the connector; kClosing
-//            while our side has let go and the peer has not.
+// What:      ShmConnection exchanges hello and answer, makes the link, and reports the socket's end
+//            of file: the peer let go of our mailbox, or died.
+// Shape:     kAwaitHello -> kRequested -> kLinked at the acceptor, kAwaitAnswer -> kLinked at the
+//            connector; kClosing while our side has let go and the peer has not.
 // Ownership: shared by the endpoint, its link and its unanswered request.
 // Threads:   the device's.
 // Errors:    a peer that does not play by the rules is refused with a reason and closed.

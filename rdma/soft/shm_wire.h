@@ -1,12 +1,13 @@
 // rdma/soft/shm_wire.h — the messages of the "shm:" handshake.
 //
-// What:      ShmMessage and its transfer over a SOCK_SEQPACKET unix socket, with the memfd and the eventfd of the
-//            sender as SCM_RIGHTS. After the handshake nothing is sent: the socket's end of file says that the peer
-//            let go, or died.
-// Shape:     connector: kHello; acceptor: kAccept or kReject. kHello and kAccept carry two descriptors.
+// What:      ShmMessage and its transfer over a SOCK_SEQPACKET unix socket, with the memfd and the
+//            eventfd of the sender as SCM_RIGHTS. After the handshake nothing is sent: the socket's
+//            end of file says that the peer let go, or died.
+// Shape:     connector: kHello; acceptor: kAccept or kReject. kHello and kAccept carry two
+//            descriptors.
 // Threads:   pure system calls.
-// Errors:    Receive gives kUnavailable (end of file), kFailedPrecondition (nothing there yet), kInvalidArgument (not
-//            a message of ours; says why).
+// Errors:    Receive gives kUnavailable (end of file), kFailedPrecondition (nothing there yet),
+//            kInvalidArgument (not a message of ours; says why).
 #ifndef RING_RDMA_SOFT_SHM_WIRE_H_
 #define RING_RDMA_SOFT_SHM_WIRE_H_
 

@@ -1,7 +1,8 @@
 // rdma/soft/socket_listener.h — accepts connections of a listening socket for an endpoint.
 //
-// What:      accepts in bounded batches. Keeps a spare descriptor: when the process has none left, a connection can
-//            still be accepted, told why it is refused, and closed, instead of waiting in the backlog for ever.
+// What:      accepts in bounded batches. Keeps a spare descriptor: when the process has none left,
+//            a connection can still be accepted, told why it is refused, and closed, instead of
+//            waiting in the backlog for ever.
 // Ownership: owns its descriptor.
 // Threads:   the device's.
 // Errors:    none after Start.

@@ -1,13 +1,14 @@
 // rdma/soft/soft_device.h — opens a software NIC.
 //
-// What:      OpenSoftDevice gives a Device with the links "local:NAME" (devices of one process), "shm:PATH" (processes
-//            of one host; needs shareable) and "tcp:HOST:PORT".
+// What:      OpenSoftDevice gives a Device with the links "local:NAME" (devices of one process),
+//            "shm:PATH" (processes of one host; needs shareable) and "tcp:HOST:PORT".
 // Units:     bytes, milliseconds.
 // Ownership: queue pairs, queues and regions made from the device go before it.
-// Threads:   one thread uses the device. A shareable one is opened, used and destroyed by the same thread (its owner
-//            mutex tells peers that the thread lives: rule L5); any other may be opened elsewhere.
-// Events:    an established queue pair that is not Reset gives one kDisconnected when its peer's end is closed, also
-//            when its own failed request was the cause.
+// Threads:   one thread uses the device. A shareable one is opened, used and destroyed by the same
+//            thread (its owner mutex tells peers that the thread lives: rule L5); any other may be
+//            opened elsewhere.
+// Events:    an established queue pair that is not Reset gives one kDisconnected when its peer's
+//            end is closed, also when its own failed request was the cause.
 // Errors:    kResourceExhausted (no address space or descriptors).
 #ifndef RING_RDMA_SOFT_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_SOFT_DEVICE_H_
@@ -40,11 +41,13 @@ struct SoftDeviceOptions {
   std::uint32_t recv_depth_max = 256;
   // How long a SEND waits for a receive on a mapped link, or at a tcp target, before it fails.
   std::uint32_t rnr_timeout_ms = 200;
-  // Socket links: a connection without a valid hello is closed after this; at most so many at a time.
+  // Socket links: a connection without a valid hello is closed after this; at most so many at a
+  // time.
   std::uint32_t hello_timeout_ms = 5000;
   std::uint32_t connection_count_max = 1024;
   std::uint32_t hello_count_max = 128;  // connections that have not yet said hello
-  // tcp: bytes that wait to be sent per connection before requests are held back, and bytes read per turn.
+  // tcp: bytes that wait to be sent per connection before requests are held back, and bytes read
+  // per turn.
   std::uint32_t tcp_transmit_limit = 4u << 20;
   std::uint32_t tcp_receive_buffer = 256u << 10;
   // Null: CLOCK_BOOTTIME.

@@ -213,8 +213,8 @@ bool TcpConnection::Progress() {
   return worked;
 }
 
-// What was executed in one turn is acknowledged together with the next post, or in the next turn: an answer and the
-// acknowledgement of its request share a segment.
+// What was executed in one turn is acknowledged together with the next post, or in the next turn:
+// an answer and the acknowledgement of its request share a segment.
 void TcpConnection::QueueAck() {
   if (state_ != State::kLinked || !ack_due_) return;
   ack_due_ = false;
@@ -234,7 +234,8 @@ void TcpConnection::Kick() {
 void TcpConnection::Flush() {
   const TcpTransmit::Result result = transmit_.Flush(fd_);
   if (result == TcpTransmit::Result::kBroken) {
-    // Found out while posting: the queue pair learns of it from Progress, like of any other hang-up.
+    // Found out while posting: the queue pair learns of it from Progress, like of any other
+    // hang-up.
     transmit_.Clear();
     shutdown(fd_, SHUT_RDWR);
     return;
@@ -252,8 +253,8 @@ void TcpConnection::LetGo() {
   Drain();
 }
 
-// Sends no more, and reads until the peer closes too: closing with unread bytes would reset the connection, and the
-// peer would lose the reason that we just sent.
+// Sends no more, and reads until the peer closes too: closing with unread bytes would reset the
+// connection, and the peer would lose the reason that we just sent.
 void TcpConnection::Drain() {
   if (state_ == State::kDead) return;
   if (counted_) device_->AddPolledConnection(-1);

@@ -1,13 +1,17 @@
-// rdma/soft/tcp_connection.h — one socket of the "tcp:" link: handshake, then a queue pair's requests both ways.
+// rdma/soft/tcp_connection.h — one socket of the "tcp:" link: handshake, then a queue pair's
+// requests both ways.
 //
-// What:      reads frames in bulk, executes the peer's requests against the own region table (the same check as on a
-//            mapped link), gives the peer's answers to the own queue pair.
-// Shape:     before a valid hello a connection holds one small buffer and reads at most kHelloSize bytes. After it,
-//            tcp_receive_buffer bytes. The transmit queue is bounded by what both sides may have outstanding.
+// What:      reads frames in bulk, executes the peer's requests against the own region table (the
+//            same check as on a mapped link), gives the peer's answers to the own queue pair.
+// Shape:     before a valid hello a connection holds one small buffer and reads at most kHelloSize
+//            bytes. After it, tcp_receive_buffer bytes. The transmit queue is bounded by what both
+//            sides may have outstanding.
 // Ownership: shared by the endpoint, its link and its unanswered request.
 // Threads:   the device's.
-// Errors:    a protocol violation closes the connection; the queue pair's requests end with kRetryExceeded.
-// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv a turn while quiet.
+// Errors:    a protocol violation closes the connection; the queue pair's requests end with
+//            kRetryExceeded.
+// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv a turn
+//            while quiet.
 #ifndef RING_RDMA_SOFT_TCP_CONNECTION_H_
 #define RING_RDMA_SOFT_TCP_CONNECTION_H_
 
@@ -49,7 +53,8 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool AwaitsHello() const { return state_ == State::kAwaitHello; }
   absl::Status Start();
   void OnReady(std::uint32_t epoll_events) override;
-  // Sends what waits; looks at deadlines and at a message that waits for a receive. Gives whether anything happened.
+  // Sends what waits; looks at deadlines and at a message that waits for a receive. Gives whether
+  // anything happened.
   bool Progress();
 
   // --- handshake ---

@@ -141,7 +141,8 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink {
         send(fd, message.data(), kTcpHeaderSize + reason.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     static_cast<void>(sent);  // best effort: the peer sees the end of file in any case
     shutdown(fd, SHUT_WR);
-    // Reading the peer's hello, if it is there, keeps the close from resetting the connection under our answer.
+    // Reading the peer's hello, if it is there, keeps the close from resetting the connection under
+    // our answer.
     std::byte hello[kTcpHeaderSize + kPrivateDataSizeMax];
     const ssize_t taken = recv(fd, hello, sizeof(hello), MSG_DONTWAIT);
     static_cast<void>(taken);

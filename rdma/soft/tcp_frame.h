@@ -1,12 +1,14 @@
 // rdma/soft/tcp_frame.h — the wire format of the "tcp:" link.
 //
-// What:      a stream of frames: a 64-byte header with a CRC, then payload_length bytes. DecodeTcpFrame checks a
-//            header and everything in it that can be checked without state.
-// Shape:     connector: kHello, then requests; acceptor: kAccept or kReject, then requests of its own. Each request is
-//            answered by kReadResponse or kAtomicResponse, by a kAck of its sequence or of a later one, or by a kNak.
+// What:      a stream of frames: a 64-byte header with a CRC, then payload_length bytes.
+//            DecodeTcpFrame checks a header and everything in it that can be checked without state.
+// Shape:     connector: kHello, then requests; acceptor: kAccept or kReject, then requests of its
+//            own. Each request is answered by kReadResponse or kAtomicResponse, by a kAck of its
+//            sequence or of a later one, or by a kNak.
 // Units:     bytes; little-endian.
 // Threads:   pure.
-// Errors:    DecodeTcpFrame gives kBad with a reason that may be sent to the peer; it reads nothing behind the header.
+// Errors:    DecodeTcpFrame gives kBad with a reason that may be sent to the peer; it reads nothing
+//            behind the header.
 // Cost:      one CRC of 60 bytes a frame. Payloads carry no CRC: what must be certain has its own.
 #ifndef RING_RDMA_SOFT_TCP_FRAME_H_
 #define RING_RDMA_SOFT_TCP_FRAME_H_

@@ -31,7 +31,8 @@ void TcpConnection::ReadHandshake() {
     }
     return;
   }
-  // No more than one handshake frame is taken; a peer that sends more before the answer waits in the socket.
+  // No more than one handshake frame is taken; a peer that sends more before the answer waits in
+  // the socket.
   const ssize_t size =
       recv(fd_, buffer_.data() + buffer_end_, kHelloSize - buffer_end_, MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;

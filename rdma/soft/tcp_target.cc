@@ -1,4 +1,5 @@
-// The part of TcpConnection that executes frames: the peer's requests on our memory, and its answers to ours.
+// The part of TcpConnection that executes frames: the peer's requests on our memory, and its
+// answers to ours.
 #include <cstring>
 
 #include "rdma/soft/device.h"

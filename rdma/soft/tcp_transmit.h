@@ -1,8 +1,9 @@
 // rdma/soft/tcp_transmit.h — frames that wait to be sent on one socket.
 //
-// What:      a queue of headers and of the places of their payloads; Flush sends as much as the socket takes with one
-//            sendmsg.
-// Ownership: payloads are not copied: they stay where they are until their frame is sent (sent_sequence tells).
+// What:      a queue of headers and of the places of their payloads; Flush sends as much as the
+//            socket takes with one sendmsg.
+// Ownership: payloads are not copied: they stay where they are until their frame is sent
+//            (sent_sequence tells).
 // Threads:   one.
 // Errors:    Flush gives false when the connection is broken.
 // Cost:      no allocation once the queue has grown to its working size; one system call a flush.

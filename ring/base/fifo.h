@@ -1,7 +1,8 @@
 // ring/base/fifo.h — a queue in one growing ring of memory.
 //
-// What:      Fifo<T>: push at the back, pop at the front; grows by doubling and never shrinks, so that the steady state
-//            allocates nothing (std::deque allocates and frees a chunk every few elements).
+// What:      Fifo<T>: push at the back, pop at the front; grows by doubling and never shrinks, so
+//            that the steady state allocates nothing (std::deque allocates and frees a chunk every
+//            few elements).
 // Ownership: owns its elements; T is cheap to default-construct and to move.
 // Threads:   thread-compatible.
 // Errors:    front() and pop_front() of an empty queue are broken invariants.

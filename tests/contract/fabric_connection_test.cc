@@ -1,4 +1,5 @@
-// Connecting, refusing, resetting and losing peers: what every link of the fabric must do (L5: reset fences).
+// Connecting, refusing, resetting and losing peers: what every link of the fabric must do (L5:
+// reset fences).
 #include <vector>
 
 #include "tests/contract/fabric_harness.h"

@@ -1,9 +1,9 @@
 // tests/contract/fabric_harness.h — two connected devices, for the tests that every link must pass.
 //
-// What:      Side is a device with queues, a queue pair and registered memory; FabricContract connects side a to side b
-//            over the link of the test's parameter.
-// Threads:   with kLocalCrossThread side b lives on a thread of its own, which runs what Run gives it and makes progress
-//            in between; else Run calls straight through.
+// What:      Side is a device with queues, a queue pair and registered memory; FabricContract
+//            connects side a to side b over the link of the test's parameter.
+// Threads:   with kLocalCrossThread side b lives on a thread of its own, which runs what Run gives
+//            it and makes progress in between; else Run calls straight through.
 // Errors:    waits are bounded by a deadline that only a hang reaches.
 #ifndef RING_TESTS_CONTRACT_FABRIC_HARNESS_H_
 #define RING_TESTS_CONTRACT_FABRIC_HARNESS_H_

@@ -7,7 +7,8 @@ namespace {
 thread_local std::uint64_t allocation_count = 0;
 }  // namespace
 
-// In a file of their own: inlined into callers, malloc and free would look mismatched to the compiler.
+// In a file of their own: inlined into callers, malloc and free would look mismatched to the
+// compiler.
 void* operator new(std::size_t size) {
   ++allocation_count;
   void* memory = std::malloc(size == 0 ? 1 : size);

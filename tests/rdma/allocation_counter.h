@@ -1,6 +1,7 @@
 // tests/rdma/allocation_counter.h — counts the calls of operator new by this thread.
 //
-// What:      AllocationCount. Linking the source file replaces operator new and delete of the whole test program.
+// What:      AllocationCount. Linking the source file replaces operator new and delete of the whole
+//            test program.
 // Threads:   each thread has its count.
 // Errors:    out of memory aborts.
 #ifndef RING_TESTS_RDMA_ALLOCATION_COUNTER_H_

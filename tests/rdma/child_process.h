@@ -2,8 +2,10 @@
 //
 // What:      ChildProcess runs a function in a fork, with a byte channel to the parent.
 // Ownership: the destructor kills and reaps the child.
-// Threads:   fork before the parent has any thread, socket or device: the child must inherit none of them.
-// Errors:    waits end after a deadline that only a hang reaches; the child exits with what its function gives.
+// Threads:   fork before the parent has any thread, socket or device: the child must inherit none
+//            of them.
+// Errors:    waits end after a deadline that only a hang reaches; the child exits with what its
+//            function gives.
 #ifndef RING_TESTS_RDMA_CHILD_PROCESS_H_
 #define RING_TESTS_RDMA_CHILD_PROCESS_H_
 

@@ -1,5 +1,6 @@
-// Cost of posted requests over the links of the software NIC: ns per WRITE on local, round trips on shm and tcp beside a
-// bare cache-line ping-pong of the same run. Not a test: run it alone on an otherwise idle machine.
+// Cost of posted requests over the links of the software NIC: ns per WRITE on local, round trips on
+// shm and tcp beside a bare cache-line ping-pong of the same run. Not a test: run it alone on an
+// otherwise idle machine.
 #include <sched.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Rule L5 on shared memory, with real processes: initiator and target killed or stopped in mid-copy.
+// Rule L5 on shared memory, with real processes: initiator and target killed or stopped in
+// mid-copy.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -98,7 +99,8 @@ int TargetBody(const std::string& address, Channel channel) {
   return channel.Await('q') ? 0 : 3;
 }
 
-// A process that stops or blocks in mid-copy of one request, then tells by its exit code how the request ended.
+// A process that stops or blocks in mid-copy of one request, then tells by its exit code how the
+// request ended.
 int InitiatorBody(const std::string& address, Channel channel, Opcode opcode, bool stop) {
   if (!channel.Await('c')) return 100;
   Side side(HookedOptions(), false);

@@ -1,5 +1,5 @@
-// What is particular to the software NIC: no allocation per request, revocation against a racing writer, and shared
-// memory handshakes with peers that do not play by the rules.
+// What is particular to the software NIC: no allocation per request, revocation against a racing
+// writer, and shared memory handshakes with peers that do not play by the rules.
 #include "rdma/soft/soft_device.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Links, SoftDeviceAllocations,
                          ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp),
                          [](const auto& link) { return LinkKindName(link.param); });
 
-// A writer on another thread never gets success for a WRITE that a scan after Revoke did not see (L5).
+// A writer on another thread never gets success for a WRITE that a scan after Revoke did not see
+// (L5).
 TEST(SoftDeviceRevoke, ScanSeesEverySuccessfulWrite) {
   constexpr int kRounds = 200;
   Side b(Options(false), false);

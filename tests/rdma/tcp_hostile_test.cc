@@ -1,5 +1,5 @@
-// What a tcp listener does with peers that do not play by the rules: it closes them, tells them why if it can, and goes
-// on serving the others (F11).
+// What a tcp listener does with peers that do not play by the rules: it closes them, tells them why
+// if it can, and goes on serving the others (F11).
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,16 @@
 #include "tools/ring-bench/client_loop.h"
 
+#include <sched.h>
+
 #include "ring/base/check.h"
 #include "tools/common/ticks.h"
 
 namespace ring::bench {
 namespace {
 
-// Polls without news before the client is allowed to sleep.
+// Polls without news before the client offers the processor to whoever shares it, and before it is
+// allowed to sleep. A cluster that shares its core with this thread answers after the first.
+constexpr int kIdlePollYield = 256;
 constexpr int kIdlePollMax = 20'000;
 
 }  // namespace
@@ -119,6 +123,7 @@ std::vector<LoopResult> ClientLoop::Run(absl::Span<const std::unique_ptr<ClientL
       news = loop->Step() || news;
     }
     idle = news ? 0 : idle + 1;
+    if (idle % kIdlePollYield == kIdlePollYield - 1) sched_yield();
     if (idle <= kIdlePollMax) continue;
     // Something is slow: leave the processor to it. The others wait for this one's turn.
     for (const auto& loop : loops) {

@@ -1,8 +1,8 @@
 // tools/ring-bench/client_loop.h — one client that keeps requests under way and times them.
 //
-// What:      ClientLoop: closed loop (a new request as soon as one of `pipeline` ends), or open loop
-//            (requests are due at a fixed rate, and latency counts from when one was due: a server
-//            that stalls cannot hide the requests it delayed, "coordinated omission").
+// What:      ClientLoop: closed loop (a new request as soon as one of `pipeline` ends), or open
+//            loop (requests are due at a fixed rate, and latency counts from when one was due: a
+//            server that stalls cannot hide the requests it delayed, "coordinated omission").
 // Units:     histograms in nanoseconds; seconds.
 // Ownership: borrows the client.
 // Threads:   one thread runs a loop, or several in turn; loops share nothing.

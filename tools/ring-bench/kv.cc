@@ -243,6 +243,7 @@ absl::Status KvBench::Run() {
     for (Cell& cell : cells_) RunCell(&cell, round);
   }
   Report();
+  if (options_.target.pin) Target::Unpin();
   if (options_.target.transport != "tcp") {
     context_->report.AddNote(absl::StrFormat(
         "bare round trip between two threads: 64 B %.0f ns, 1 KiB request %.0f ns, 1 KiB reply "
@@ -312,6 +313,8 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->excludes(seeds);
+  command->add_flag("--pin", options->pin,
+                    "Keep the cluster's threads and the clients' on processors of their own");
 }
 
 void AddKvCommand(CLI::App& app, Context* context) {

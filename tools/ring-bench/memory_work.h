@@ -1,7 +1,7 @@
 // tools/ring-bench/memory_work.h — the memory traffic that an operation cannot avoid, on one core.
 //
-// What:      MeasureMemoryWork: index, metadata line, value, and for REP3 and SRS32 the logs and the
-//            folding at both members, over key_count keys at random and with nothing else: no
+// What:      MeasureMemoryWork: index, metadata line, value, and for REP3 and SRS32 the logs and
+//            the folding at both members, over key_count keys at random and with nothing else: no
 //            client, no requests, one operation at a time. What a store of this design is made of.
 // Units:     nanoseconds an operation; sizes in bytes.
 // Ownership: allocates about (1 + copies) x key_count x (value_size + 64) bytes for the call.

@@ -1,6 +1,9 @@
 #include "tools/ring-bench/target.h"
 
+#include <sched.h>
+
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +35,27 @@ absl::StatusOr<std::vector<std::string>> SeedsOf(absl::string_view line) {
   return absl::UnavailableError(absl::StrCat("ringd said \"", line, "\", which has no seeds"));
 }
 
+// Lets this thread, and those it starts from now on, run on processors [first, last) only.
+void RunOn(unsigned first, unsigned last) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (unsigned i = first; i < last; ++i) CPU_SET(i, &set);
+  sched_setaffinity(0, sizeof(set), &set);  // a wish: a container may refuse it
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Target>> Target::Start(const TargetOptions& options) {
+  const unsigned processors = std::thread::hardware_concurrency();
+  const auto reactors = static_cast<unsigned>(options.reactor_count);
+  const bool pin = options.pin && options.seeds.empty() && processors > reactors;
+  if (pin) RunOn(0, reactors);
+  absl::StatusOr<std::unique_ptr<Target>> target = StartUnpinned(options);
+  if (pin) RunOn(reactors, processors);
+  return target;
+}
+
+absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOptions& options) {
   std::unique_ptr<Target> target(new Target(options));
   RING_RETURN_IF_ERROR(ParseTransport(options.transport).status());
   if (!options.seeds.empty()) return target;
@@ -56,6 +77,8 @@ absl::StatusOr<std::unique_ptr<Target>> Target::Start(const TargetOptions& optio
   RING_ASSIGN_OR_RETURN(target->options_.seeds, SeedsOf(line));
   return target;
 }
+
+void Target::Unpin() { RunOn(0, std::thread::hardware_concurrency()); }
 
 Target::~Target() {
   // Nodes that stop one after the other miss each other: that is no news.

@@ -23,6 +23,9 @@ struct TargetOptions {
   std::string transport = "local";  // local, shm, tcp
   std::vector<std::string> seeds;   // of a running cluster
   int reactor_count = 1;
+  // The cluster's threads on the first reactor_count processors, the caller's on the others, so
+  // that a busy neighbour cannot push both onto one.
+  bool pin = false;
   std::size_t value_size_max = std::size_t{16} << 20;
 };
 
@@ -34,10 +37,13 @@ class Target {
   absl::StatusOr<std::unique_ptr<Client>> NewClient(std::size_t window) const;
   // What the client really uses, e.g. "local"; "local+tcp" when its nodes differ.
   static std::string TransportInUse(const Client& client);
+  // Ends what `pin` did to the calling thread.
+  static void Unpin();
   // Null unless the cluster runs in this process.
   node::AdminPort* admin() { return host_ == nullptr ? nullptr : &host_->admin(); }
 
  private:
+  static absl::StatusOr<std::unique_ptr<Target>> StartUnpinned(const TargetOptions& options);
   explicit Target(TargetOptions options) : options_(std::move(options)) {}
 
   TargetOptions options_;

@@ -157,6 +157,10 @@ absl::Status Demo::Scrub() {
               FormatCount(static_cast<double>(report.replicas_checked)).c_str(),
               FormatCount(static_cast<double>(report.rows_checked)).c_str(),
               static_cast<unsigned long long>(report.mismatches));
+  if (report.mismatches == 0 && report.values_checked < tree_.files.size()) {
+    return absl::DataLossError(absl::StrCat("scrub checked values=", report.values_checked,
+                                            " of at least ", tree_.files.size()));
+  }
   if (report.mismatches == 0) return absl::OkStatus();
   for (const std::string& detail : report.details) std::printf("  %s\n", detail.c_str());
   return absl::DataLossError(absl::StrCat("scrub found mismatches=", report.mismatches));

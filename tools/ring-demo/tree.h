@@ -4,8 +4,8 @@
 //            ReadWhole: the bytes of one.
 // Units:     bytes.
 // Threads:   pure but for the file system.
-// Errors:    kNotFound, kPermissionDenied, kUnavailable naming the file. Files that cannot be values
-//            are left out with a reason; symbolic links are not followed.
+// Errors:    kNotFound, kPermissionDenied, kUnavailable naming the file. Files that cannot be
+//            values are left out with a reason; symbolic links are not followed.
 #ifndef RING_TOOLS_RING_DEMO_TREE_H_
 #define RING_TOOLS_RING_DEMO_TREE_H_
 

@@ -132,10 +132,9 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
     const bool dominated = strength >= 1 || strength >= own || explicit_move;
     strength = std::max(strength, own);
     explicit_move |= (line.flags & memgest::kExplicit) != 0;
-    // G5: a tombstone goes only when nothing is left below it.
-    if (dominated && (line.flags & memgest::kCollecting) == 0 &&
-        !(tombstone(lower) && line.prev != memgest::kNoLine))
-      QueueCollection(lower, upper);
+    // G5: a tombstone goes once nothing is left below it, whatever is above.
+    const bool goes = tombstone(lower) ? line.prev == memgest::kNoLine : dominated;
+    if (goes && (line.flags & memgest::kCollecting) == 0) QueueCollection(lower, upper);
   }
 }
 

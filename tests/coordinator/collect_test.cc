@@ -199,6 +199,28 @@ TEST(Collect, G5ATombstoneOutlivesTheCollectionsBelowIt) {
   harness.Scrub();
 }
 
+// Nothing is left below a tombstone when it commits, and what stands above it is too weak to dominate it (G1).
+TEST(Collect, G5ATombstoneAtTheBottomGoesWhateverIsAboveIt) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "strong"));
+  harness.Run(harness.Move("k", kRep1));
+  harness.SetFlow(true, false);
+  harness.Turn(1'000'000);
+  harness.Turn(2'000'000);                  // the collection has an entry of its own
+  const int removed = harness.Delete("k");  // home: where the strong version still is
+  harness.Run(harness.Put(kRep1, "k", "weak"));
+  harness.member(3).Ack(1);
+  harness.member(4).Ack(1);
+  harness.Turn();
+  ASSERT_FALSE(harness.answered(removed));
+  ASSERT_EQ(harness.Chain("k").size(), 2u);
+  harness.Settle();
+  EXPECT_EQ(harness.Chain("k").size(), 1u);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "weak");
+  harness.Settle();
+  harness.Scrub();
+}
+
 // The tombstone on its way out is passed by a new put of the same key.
 TEST(Collect, G5AKeyComesBackWhileItsTombstoneGoes) {
   for (int turns = 0; turns < 12; ++turns) {

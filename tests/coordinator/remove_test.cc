@@ -1,0 +1,105 @@
+// delete: G4, G5.
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::MemgestState;
+using protocol::Outcome;
+
+MemgestId HomeOf(ShardHarness& harness, absl::string_view key) {
+  return MemgestId(harness.shard().lines().line(harness.HeadLine(key)).memgest);
+}
+
+// G4: the tombstone goes where the strongest version is, not where the newest is.
+TEST(Remove, G4TheTombstoneOutlivesEveryVersionBelowIt) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "strong"));
+  harness.Settle();
+  harness.Run(harness.Put(kRep1, "k", "weak"));
+  harness.SetFlow(true, false);
+  const int removed = harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kSrs32);
+  harness.Turns(5);
+  EXPECT_FALSE(harness.answered(removed));
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(removed), Outcome::kOk);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  harness.Scrub();
+}
+
+TEST(Remove, G4AVersionInFlightCountsToo) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  harness.Put(kRep4, "k", "strong, in flight");
+  harness.Put(kRep1, "k", "weak");
+  harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kRep4);
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(Remove, G4IfItsMemgestIsNotWritableAnotherStrongOneTakesTheTombstone) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "strong"));
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  harness.SetFlow(true, false);
+  harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kRep4);  // the other one with f = 2
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(Remove, G4WithoutAnyStrongEnoughMemgestItIsUnavailable) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "strong"));
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  harness.shard().SetMemgestState(kRep4, MemgestState::kDraining);
+  const int removed = harness.Delete("k");
+  EXPECT_EQ(harness.Run(removed).outcome, Outcome::kUnavailable);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "strong");
+  harness.shard().SetMemgestState(kRep4, MemgestState::kActive);
+  EXPECT_EQ(harness.Run(harness.Resend(removed)).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(Remove, G4OfAMissingKeyWritesNothing) {
+  ShardHarness harness;
+  EXPECT_EQ(harness.Run(harness.Delete("k")).outcome, Outcome::kNotFound);
+  EXPECT_EQ(harness.shard().log().next_order(), 1u);
+}
+
+// G4, kill half-way: whatever prefix of the logs is committed, no lower version is without the tombstone above it.
+TEST(Remove, G4NothingBelowIsCollectedBeforeTheTombstonesCommit) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "strong"));
+  harness.Settle();
+  harness.Run(harness.Put(kRep1, "k", "weak"));
+  harness.SetFlow(true, false);
+  harness.Delete("k");
+  for (int i = 0; i < 10; ++i) {
+    harness.Turn(2'000'000);
+    EXPECT_EQ(harness.Chain("k").size(), 3u);
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(Remove, G5DeletedAndPutAgainManyTimes) {
+  ShardHarness harness;
+  for (std::uint16_t round = 0; round < 60; ++round) {
+    const std::string value = "round " + std::to_string(round);
+    harness.Put(MemgestId(round % kMemgestCount), "k", value);
+    if (round % 3 == 0) harness.Turn(2'000'000);
+    harness.Delete("k");
+    if (round % 4 == 0) harness.Turn(2'000'000);
+  }
+  harness.Settle();
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  EXPECT_EQ(harness.shard().keys().size(), 0u);
+  harness.Scrub();
+}
+
+}  // namespace
+}  // namespace ring::coordinator

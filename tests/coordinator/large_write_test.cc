@@ -1,0 +1,201 @@
+// Values of more than one entry: S10, S11, X3, X5.
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::Outcome;
+
+TEST(LargeWrite, S10EverySizeThroughEveryMemgest) {
+  HarnessOptions options;
+  options.block_size = 64 * 1024;
+  ShardHarness harness(options);
+  for (const std::size_t size : {1u, 8193u, 65535u, 65536u, 65537u, 131072u, 300001u}) {
+    for (std::uint16_t id = 0; id < kMemgestCount; ++id) {
+      const std::string value = Bytes(size, size + id);
+      const std::string key = "k" + std::to_string(id);
+      ASSERT_EQ(harness.Run(harness.Put(MemgestId(id), key, value, {.large = true})).outcome,
+                Outcome::kOk);
+      ASSERT_TRUE(harness.Run(harness.Get(key)).value == value) << size;
+    }
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// An inline value may be longer than the blocks of a memgest.
+TEST(LargeWrite, S10AnInlineValueLongerThanABlock) {
+  HarnessOptions options;
+  options.block_size = protocol::kBlockSizeMin;
+  ShardHarness harness(options);
+  for (std::uint16_t id = 0; id < kMemgestCount; ++id) {
+    const std::string value = Bytes(7000, id);
+    const std::string key = "k" + std::to_string(id);
+    ASSERT_EQ(harness.Run(harness.Put(MemgestId(id), key, value)).outcome, Outcome::kOk);
+    EXPECT_TRUE(harness.Run(harness.Get(key)).value == value);
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(LargeWrite, S10OverTheLimitIsTooLarge) {
+  ShardHarness harness;
+  Sent sent;
+  sent.key = "k";
+  sent.client = harness.client();
+  sent.request.operation = protocol::Operation::kPut;
+  sent.request.flags = protocol::kLargeValue;
+  sent.request.memgest = kRep3;
+  sent.request.seq = harness.client()->Take();
+  sent.value = std::string((std::size_t{16} << 20) + 1, 'x');
+  EXPECT_EQ(harness.Run(harness.Send(std::move(sent))).outcome, Outcome::kTooLarge);
+}
+
+// S10: nothing of it is visible before FINAL, and at most one PART goes out a turn.
+TEST(LargeWrite, S10PartsAreInvisibleAndComeOneATurn) {
+  ShardHarness harness;
+  const Version old = harness.Run(harness.Put(kSrs32, "k", "old")).version;
+  memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
+  std::uint64_t index = memgest.next_index();
+  const int put = harness.Put(kSrs32, "k", Bytes(500'000, 1), {.large = true});
+  for (int i = 0; i < 1000 && harness.Chain("k").size() == 1 && harness.Chain("k")[0] == old; ++i) {
+    EXPECT_EQ(harness.Run(harness.Get("k")).value, "old");
+    harness.Turn();
+    EXPECT_LE(memgest.next_index(), index + 1) << "more than one part in a turn";
+    index = memgest.next_index();
+  }
+  harness.Settle();
+  EXPECT_EQ(harness.Run(harness.Get("k")).version, harness.answer(put).version);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// S10: the connection ends between two PARTs: slots come back, nothing is visible, parities hold.
+TEST(LargeWrite, S10InterruptedBetweenPartsLeavesNothing) {
+  for (const MemgestId memgest : {kRep1, kRep3, kSrs21, kSrs32}) {
+    for (int parts = 0; parts < 9; ++parts) {
+      ShardHarness harness;
+      harness.holds_reads = true;
+      const int put = harness.Put(memgest, "k", Bytes(500'000, 1), {.large = true});
+      for (int done = 0; done < parts; ++done) {
+        for (int i = 0; i < 20 && harness.reads() == 0; ++i) harness.Turn();
+        if (harness.reads() > 0) harness.FinishRead(true);
+      }
+      for (int i = 0; i < 20 && harness.reads() == 0; ++i) harness.Turn();
+      if (harness.reads() == 0) {
+        harness.Settle();
+        EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+        continue;  // all parts were in
+      }
+      harness.FinishRead(false);
+      harness.Settle();
+      EXPECT_NE(harness.outcome(put), Outcome::kOk);
+      EXPECT_EQ(harness.Run(harness.Get("k")).outcome, Outcome::kNotFound);
+      EXPECT_EQ(harness.LiveLines(), 0u);
+      EXPECT_EQ(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+      harness.Scrub();
+      // The same request again, over another connection: it is new.
+      EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+      EXPECT_TRUE(harness.Run(harness.Get("k")).value == Bytes(500'000, 1));
+      harness.Settle();
+      harness.Scrub();
+    }
+  }
+}
+
+// S11: slots of a put that was given up are not used again while the device may read its PARTs.
+TEST(LargeWrite, S11AbandonedSlotsWaitForTheDevice) {
+  for (const MemgestId memgest : {kRep3, kSrs32}) {
+    ShardHarness harness;
+    harness.holds_reads = true;
+    harness.Put(memgest, "k", Bytes(500'000, 1), {.large = true});
+    harness.SetFlow(false, false);
+    for (int part = 0; part < 3; ++part) {
+      for (int i = 0; i < 5 && harness.reads() == 0; ++i) harness.Turn();
+      harness.FinishRead(part < 2);
+    }
+    harness.Turns(5);
+    EXPECT_GT(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+    harness.Settle();
+    EXPECT_EQ(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+    harness.Scrub();
+  }
+}
+
+TEST(LargeWrite, ABadChecksumLeavesNothing) {
+  ShardHarness harness;
+  for (const std::size_t size : {20'000u, 200'000u}) {
+    harness.holds_reads = true;
+    const int put = harness.Put(kSrs32, "k", Bytes(size, 1), {.large = true});
+    const_cast<std::string&>(harness.sent(put).value)[size - 1] ^= 1;  // after it was summed
+    harness.Settle();
+    EXPECT_EQ(harness.outcome(put), Outcome::kBadChecksum);
+    EXPECT_EQ(harness.LiveLines(), 0u);
+  }
+  harness.Scrub();
+}
+
+TEST(LargeWrite, ARequestWithoutABufferIsRefused) {
+  ShardHarness harness;
+  harness.refuses_reads = true;
+  const int put = harness.Put(kRep3, "k", Bytes(100'000, 1), {.large = true});
+  harness.Settle();
+  EXPECT_NE(harness.outcome(put), Outcome::kOk);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  harness.Scrub();
+}
+
+// V9: the condition is looked at again with FINAL; the mismatch tells the version that is there.
+TEST(LargeWrite, V9AConditionThatFailsMeanwhileTellsTheVersion) {
+  ShardHarness harness;
+  const Version old = harness.Run(harness.Put(kRep3, "k", "old")).version;
+  harness.holds_reads = true;
+  const int put = harness.Put(kSrs32, "k", Bytes(200'000, 1),
+                              {.conditional = true, .if_version = old, .large = true});
+  harness.Turns(2);
+  const Version between = harness.Run(harness.Put(kRep3, "k", "between")).version;
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(put), Outcome::kVersionMismatch);
+  EXPECT_EQ(harness.answer(put).version, between);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "between");
+  harness.Settle();
+  harness.Scrub();
+}
+
+// X3: the client gave the put up (its deadline passed) and went on; the put must not come to a record any more.
+TEST(LargeWrite, X3AClientThatGoesOnDropsItsLargePut) {
+  for (const std::size_t size : {20'000u, 200'000u}) {
+    ShardHarness harness;
+    harness.holds_reads = true;
+    TestClient client(7);
+    const int put = harness.Put(kSrs32, "k", Bytes(size, 1), {.client = &client, .large = true});
+    harness.Turns(2);
+    client.Finished(harness.sent(put).request.seq);
+    harness.Run(harness.Put(kRep3, "other", "v", {.client = &client}));
+    harness.Settle();
+    EXPECT_EQ(harness.outcome(put), Outcome::kStaleRequest);
+    EXPECT_EQ(harness.Run(harness.Get("k")).outcome, Outcome::kNotFound);
+    harness.Settle();
+    harness.Scrub();
+  }
+}
+
+// More at once than are taken: the others wait, all come through.
+TEST(LargeWrite, ManyAtOnce) {
+  ShardHarness harness;
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 30; ++i) {
+    puts.push_back(harness.Put(MemgestId(static_cast<std::uint16_t>(i % kMemgestCount)),
+                               "k" + std::to_string(i), Bytes(150'000, i), {.large = true}));
+  }
+  harness.Settle();
+  for (unsigned i = 0; i < 30; ++i) {
+    EXPECT_EQ(harness.outcome(puts[i]), Outcome::kOk);
+    EXPECT_TRUE(harness.Run(harness.Get("k" + std::to_string(i))).value == Bytes(150'000, i));
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+}  // namespace
+}  // namespace ring::coordinator

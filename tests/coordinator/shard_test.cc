@@ -1,0 +1,217 @@
+// The shard as a whole: G11, E5, memory that runs out (F11).
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::MemgestState;
+using protocol::Outcome;
+
+TEST(Shard, G11AnUnknownMemgestIsRefused) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", "v"));
+  for (const MemgestId unknown : {MemgestId(7), MemgestId(4000), MemgestId(0xffff)}) {
+    EXPECT_EQ(harness.Run(harness.Put(unknown, "k", "x")).outcome, Outcome::kNoSuchMemgest);
+    EXPECT_EQ(harness.Run(harness.Move("k", unknown)).outcome, Outcome::kNoSuchMemgest);
+  }
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "v");
+}
+
+TEST(Shard, G11OnlyAnActiveMemgestIsWritten) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", "v"));
+  harness.Run(harness.Put(kSrs21, "there", "w"));
+  for (const MemgestState state : {MemgestState::kCreating, MemgestState::kDraining}) {
+    harness.shard().SetMemgestState(kSrs21, state);
+    EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kMemgestNotWritable);
+    EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", Bytes(100'000, 1), {.large = true})).outcome,
+              Outcome::kMemgestNotWritable);
+    EXPECT_EQ(harness.Run(harness.Move("k", kSrs21)).outcome, Outcome::kMemgestNotWritable);
+    EXPECT_EQ(harness.Run(harness.Get("there")).value, "w");  // G10: still served
+  }
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDeleted);
+  EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kNoSuchMemgest);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "v");
+}
+
+// G10: a memgest that stops taking writes while a large value is on its way into it.
+TEST(Shard, G10ALargePutThatIsOvertakenByDrainingIsRefused) {
+  ShardHarness harness;
+  const int put = harness.Put(kSrs21, "k", Bytes(300'000, 1), {.large = true});
+  harness.Turns(2);
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDraining);
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kMemgestNotWritable);
+  harness.Settle();
+  EXPECT_EQ(harness.shard().FindMemgest(kSrs21)->allocator().used_bytes(), 0u);
+  harness.Scrub();
+}
+
+// E5: a ring full of puts still takes tombstones and collections, out of the reserve.
+TEST(Shard, E5DeletesFindRoomWherePutsDoNot) {
+  HarnessOptions options;
+  options.ring_size = memgest::kRingSizeMin;
+  ShardHarness harness(options);
+  for (int i = 0; i < 5; ++i) harness.Put(kRep2, "old" + std::to_string(i), "v");
+  harness.Settle();
+  harness.SetFlow(true, true);
+  harness.member(3).folds = false;  // nothing is given back
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 60; ++i) {
+    puts.push_back(harness.Put(kRep2, "k" + std::to_string(i), Bytes(8000, i)));
+    harness.Turn();
+  }
+  ASSERT_FALSE(harness.answered(puts.back())) << "the ring is not full";
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(harness.Run(harness.Delete("old" + std::to_string(i))).outcome, Outcome::kOk) << i;
+  }
+  for (int i = 0; i < 20; ++i) harness.Turn(2'000'000);
+  EXPECT_FALSE(harness.answered(puts.back()));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(harness.Chain("old" + std::to_string(i)).empty()) << "collections starve";
+  }
+  harness.Settle();
+  for (const int put : puts) EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+  harness.Scrub();
+}
+
+TEST(Shard, E5OneSlowMemberHoldsUpOnlyItsMemgests) {
+  HarnessOptions options;
+  options.ring_size = memgest::kRingSizeMin;
+  ShardHarness harness(options);
+  harness.member(4).folds = false;
+  for (unsigned i = 0; i < 60; ++i) harness.Put(kRep3, "k" + std::to_string(i), Bytes(8000, i));
+  harness.Turns(20);
+  EXPECT_GT(harness.shard().stalled(), 0u);
+  EXPECT_EQ(harness.Run(harness.Put(kSrs21, "other", "v")).outcome, Outcome::kOk);
+  EXPECT_EQ(harness.Run(harness.Put(kRep1, "third", "v")).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// F11: no line left. Typed, no effect; deletes go on; then there is room again.
+TEST(Shard, F11WithoutLinesPutsAreRefusedAndDeletesGoOn) {
+  HarnessOptions options;
+  options.line_count_max = 1024;
+  ShardHarness harness(options);
+  std::vector<std::string> stored;
+  int refused = 0;
+  for (unsigned i = 0; i < 3000 && refused < 5; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const Answered& put = harness.Run(harness.Put(kRep3, key, Bytes(100, i)));
+    if (put.outcome == Outcome::kOk) {
+      stored.push_back(key);
+    } else {
+      ASSERT_EQ(put.outcome, Outcome::kResourceExhausted);
+      EXPECT_EQ(harness.HeadLine(key), memgest::kNoLine);
+      ++refused;
+    }
+  }
+  ASSERT_EQ(refused, 5);
+  EXPECT_GT(stored.size(), 800u);
+  harness.Settle();
+  harness.Scrub();
+  for (const std::string& key : stored) {
+    ASSERT_EQ(harness.Run(harness.Delete(key)).outcome, Outcome::kOk) << key;
+  }
+  harness.Settle();
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  for (unsigned i = 0; i < 500; ++i) {
+    const std::string key = "again" + std::to_string(i);
+    ASSERT_EQ(harness.Run(harness.Put(kRep3, key, Bytes(100, i))).outcome, Outcome::kOk) << i;
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// F11: no heap left. What is stored stays, and is found by large and small alike; deletes make room.
+TEST(Shard, F11WithoutMemoryNothingIsLostAndDeletesMakeRoom) {
+  HarnessOptions options;
+  options.line_count_max = 1u << 14;
+  options.memory_limit = std::size_t{24} << 20;
+  ShardHarness harness(options);
+  std::map<std::string, std::string> stored;
+  int refused = 0;
+  for (unsigned i = 0; i < 400 && refused < 10; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const std::string value = Bytes(i % 4 == 0 ? 300'000 : 8000, i);
+    const MemgestId memgest = i % 2 == 0 ? kSrs32 : kRep3;
+    const Answered& put =
+        harness.Run(harness.Put(memgest, key, value, {.large = value.size() > 8192}));
+    if (put.outcome == Outcome::kOk) {
+      stored[key] = value;
+    } else {
+      ASSERT_EQ(put.outcome, Outcome::kResourceExhausted);
+      ++refused;
+    }
+  }
+  ASSERT_EQ(refused, 10);
+  harness.Settle();
+  for (const auto& [key, value] : stored) {
+    ASSERT_TRUE(harness.Run(harness.Get(key)).value == value) << key;
+  }
+  // A move needs memory, too.
+  const std::string& large = stored.begin()->first;
+  const Outcome moved = harness.Run(harness.Move(large, kRep4)).outcome;
+  EXPECT_TRUE(moved == Outcome::kResourceExhausted || moved == Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+  for (const auto& [key, value] : stored) {
+    ASSERT_EQ(harness.Run(harness.Delete(key)).outcome, Outcome::kOk);
+  }
+  harness.Settle();
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  for (const MemgestId memgest : {kSrs32, kRep3}) {
+    EXPECT_EQ(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+    for (unsigned i = 0; i < 5; ++i) {
+      const std::string key = "again" + std::to_string(i);
+      ASSERT_EQ(harness.Run(harness.Put(memgest, key, Bytes(300'000, i), {.large = true})).outcome,
+                Outcome::kOk);
+      ASSERT_EQ(harness.Run(harness.Delete(key)).outcome, Outcome::kOk);
+    }
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// A request that found no slot while old versions are on their way out waits for them instead of being refused.
+TEST(Shard, F11APutWaitsForCollectionsThatAreUnderWay) {
+  HarnessOptions options;
+  options.line_count_max = 1024;
+  ShardHarness harness(options);
+  unsigned count = 0;
+  for (; count < 2000; ++count) {
+    const Answered& put = harness.Run(harness.Put(kRep3, "k" + std::to_string(count), "v"));
+    if (put.outcome != Outcome::kOk) break;
+  }
+  ASSERT_LT(count, 2000u);
+  harness.Settle();
+  harness.Delete("k0");
+  const int put = harness.Put(kRep3, "new", "v");
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kResourceExhausted);  // nothing is on its way yet
+  for (int i = 1; i < 10; ++i) harness.Delete("k" + std::to_string(i));
+  harness.Turn();
+  EXPECT_EQ(harness.Run(harness.Put(kRep3, "new", "v")).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// 1,024 entries uncommitted: more must wait, none is lost.
+TEST(Shard, X4MoreThanTheLogHoldsWaits) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  std::deque<TestClient> clients;
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 1500; ++i) {
+    if (i % 100 == 0) clients.emplace_back(1000 + i);
+    puts.push_back(
+        harness.Put(kRep2, "k" + std::to_string(i % 50), "v", {.client = &clients.back()}));
+    if (i % 50 == 0) harness.Turn();
+  }
+  EXPECT_GT(harness.shard().stalled(), 0u);
+  harness.Settle();
+  for (const int put : puts) EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+  harness.Scrub();
+}
+
+}  // namespace
+}  // namespace ring::coordinator

@@ -1,5 +1,6 @@
 #include "ring/node/cluster_admin.h"
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,14 +9,16 @@
 #include "ring/base/sync.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_services.h"
+#include "ring/node/scrub_message.h"
 #include "ring/node/stats.h"
 
 namespace ring::node {
 namespace {
 
-constexpr std::uint64_t kStatsTimeoutNs = 5'000'000'000;
+constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
 // A delete may drain for 10 s, a forced one for 60 s, and changes wait for each other.
 constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
+constexpr absl::Duration kScrubPollPeriod = absl::Milliseconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(10);  // beyond the calls' own deadlines
 
 // What a node's thread gives to the caller's. Whoever comes late finds nobody.
@@ -61,9 +64,8 @@ class ClusterAdmin final : public AdminPort {
   absl::Status DeleteMemgest(const AdminRequestId& id, absl::string_view name, bool force) override;
   absl::Status SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) override;
   absl::StatusOr<ClusterStats> GetStats() override;
-  absl::StatusOr<ScrubReport> Scrub(absl::FunctionRef<bool(const ScrubProgress&)>) override {
-    return ScrubReport();
-  }
+  absl::StatusOr<ScrubReport> Scrub(
+      absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
 
  private:
   // Runs call(node, result) on the thread of the first node here; it sets the result now or later.
@@ -76,7 +78,10 @@ class ClusterAdmin final : public AdminPort {
     });
     return result->Wait(timeout);
   }
+  // What every node answers, by node; the first error of one names it.
+  absl::StatusOr<std::vector<std::string>> AskAll(ControlType type, const std::string& body);
   absl::StatusOr<std::string> Change(CatalogueChange change);
+  absl::StatusOr<ScrubState> PollScrub(const std::string& id);
 
   std::vector<Reactor*> reactors_;
   std::shared_ptr<const cluster::View> view_;  // the first
@@ -132,30 +137,94 @@ absl::Status ClusterAdmin::SetDefaultMemgest(const AdminRequestId& id, absl::str
   return Change(std::move(change)).status();
 }
 
-absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
-  struct Gathered {
-    ClusterStats stats;
+absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
+                                                              const std::string& body) {
+  using All = std::vector<std::string>;
+  struct Round {
+    All answers;
     absl::Status status;
     std::size_t left = 0;
   };
-  return Ask<ClusterStats>(
-      absl::Nanoseconds(kStatsTimeoutNs) + kPatience,
-      [](Node& node, const std::shared_ptr<Result<ClusterStats>>& result) {
-        auto all = std::make_shared<Gathered>();
-        all->left = node.control().node_count();
-        for (std::size_t i = 0; i < node.control().node_count(); ++i) {
-          node.control().Call(NodeId(static_cast<std::uint32_t>(i)), ControlType::kStats, "",
-                              kStatsTimeoutNs, [all, result](absl::StatusOr<std::string> answer) {
-                                absl::StatusOr<NodeReport> report =
-                                    answer.ok() ? DecodeReport(*answer) : answer.status();
-                                if (report.ok()) AddReport(*report, &all->stats);
-                                all->status.Update(report.status());
-                                if (--all->left > 0) return;
-                                if (!all->status.ok()) return result->Set(all->status);
-                                result->Set(std::move(all->stats));
-                              });
-        }
-      });
+  return Ask<All>(absl::Nanoseconds(kAskTimeoutNs) + kPatience,
+                  [type, body](Node& node, const std::shared_ptr<Result<All>>& result) {
+                    auto round = std::make_shared<Round>();
+                    round->left = node.control().node_count();
+                    round->answers.resize(round->left);
+                    for (std::size_t i = 0; i < round->answers.size(); ++i) {
+                      node.control().Call(
+                          NodeId(static_cast<std::uint32_t>(i)), type, body, kAskTimeoutNs,
+                          [round, result, i](absl::StatusOr<std::string> answer) {
+                            if (answer.ok()) {
+                              round->answers[i] = *std::move(answer);
+                            } else {
+                              round->status.Update(absl::Status(
+                                  answer.status().code(),
+                                  absl::StrCat("node ", i, ": ", answer.status().message())));
+                            }
+                            if (--round->left > 0) return;
+                            if (!round->status.ok()) return result->Set(round->status);
+                            result->Set(std::move(round->answers));
+                          });
+                    }
+                  });
+}
+
+absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
+  RING_ASSIGN_OR_RETURN(const std::vector<std::string> answers, AskAll(ControlType::kStats, ""));
+  ClusterStats stats;
+  for (const std::string& answer : answers) {
+    RING_ASSIGN_OR_RETURN(const NodeReport report, DecodeReport(answer));
+    AddReport(report, &stats);
+  }
+  return stats;
+}
+
+// The sum over all nodes; done when all are.
+absl::StatusOr<ScrubState> ClusterAdmin::PollScrub(const std::string& id) {
+  RING_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
+                        AskAll(ControlType::kScrubPoll, id));
+  ScrubState sum;
+  sum.done = true;
+  for (const std::string& answer : answers) {
+    RING_ASSIGN_OR_RETURN(const ScrubState one, DecodeScrubState(answer));
+    RING_RETURN_IF_ERROR(one.status);
+    sum.done &= one.done;
+    sum.progress.checked += one.progress.checked;
+    sum.progress.total += one.progress.total;
+    sum.report.values_checked += one.report.values_checked;
+    sum.report.replicas_checked += one.report.replicas_checked;
+    sum.report.rows_checked += one.report.rows_checked;
+    sum.report.mismatches += one.report.mismatches;
+    for (const std::string& detail : one.report.details) {
+      if (sum.report.details.size() < kScrubDetailsMax) sum.report.details.push_back(detail);
+    }
+  }
+  return sum;
+}
+
+absl::StatusOr<ScrubReport> ClusterAdmin::Scrub(
+    absl::FunctionRef<bool(const ScrubProgress&)> progress) {
+  std::random_device entropy;
+  const std::string id = EncodeScrubNumber((std::uint64_t{entropy()} << 32) | entropy());
+  absl::StatusOr<ScrubReport> result = absl::CancelledError("the scrub was stopped");
+  absl::Status status = AskAll(ControlType::kScrubStart, id).status();
+  while (status.ok()) {
+    absl::StatusOr<ScrubState> state = PollScrub(id);
+    if (!state.ok()) {
+      status = state.status();
+      break;
+    }
+    const bool go_on = progress(state->progress);
+    if (state->done) {
+      result = std::move(state->report);
+      break;
+    }
+    if (!go_on) break;
+    absl::SleepFor(kScrubPollPeriod);
+  }
+  AskAll(ControlType::kScrubStop, id).status().IgnoreError();  // else it ends by itself
+  if (!status.ok()) return status;
+  return result;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace ring::node {
 
-ControlServices::ControlServices(Node* node) : node_(node), catalogue_(node) {
+ControlServices::ControlServices(Node* node) : node_(node), catalogue_(node), scrub_(node) {
   node->control().Handle(ControlType::kStats,
                          [this](NodeId, absl::string_view, ControlReply reply) {
                            reply(EncodeReport(CollectStats(*node_)));
@@ -16,7 +16,8 @@ ControlServices::ControlServices(Node* node) : node_(node), catalogue_(node) {
 
 bool ControlServices::Progress(std::uint64_t now_ns) {
   catalogue_.Progress(now_ns);
-  return false;
+  if (scrub_.busy()) scrub_.Progress(now_ns);
+  return scrub_.HasWork();
 }
 
 }  // namespace ring::node

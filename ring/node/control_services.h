@@ -8,6 +8,7 @@
 #define RING_NODE_CONTROL_SERVICES_H_
 
 #include "ring/node/control_catalogue.h"
+#include "ring/node/scrub_service.h"
 
 namespace ring::node {
 
@@ -18,14 +19,15 @@ class ControlServices {
   // Gives whether anything was done.
   bool Progress(std::uint64_t now_ns);
   // Wants Progress each turn; has something to do without waiting for anybody.
-  bool busy() const { return catalogue_.busy(); }
-  bool HasWork() const { return false; }
+  bool busy() const { return catalogue_.busy() || scrub_.busy(); }
+  bool HasWork() const { return scrub_.HasWork(); }
 
   CatalogueService& catalogue() { return catalogue_; }
 
  private:
   Node* node_;
   CatalogueService catalogue_;
+  ScrubService scrub_;
 };
 
 }  // namespace ring::node

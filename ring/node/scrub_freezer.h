@@ -1,0 +1,56 @@
+// ring/node/scrub_freezer.h — blocks at a cut: the coordinator's side of S2.
+//
+// What:      Freezes a block, answers once no entry that touches it is uncopied or uncommitted, with the last index that
+//            touches it, after its bytes were written to the reader. Nothing writes it until Thaw, or until 1 s passed.
+// Shape:     kFrozenMax blocks at a time.
+// Ownership: borrows the node.
+// Threads:   one, the node's.
+// Errors:    answered: kNotFound (no such memgest or block here any more), kUnavailable, kResourceExhausted, kAborted (1 s
+//            passed first).
+// Source:    protocol rule S2.
+#ifndef RING_NODE_SCRUB_FREEZER_H_
+#define RING_NODE_SCRUB_FREEZER_H_
+
+#include <vector>
+
+#include "ring/coordinator/shard.h"
+#include "ring/node/control_port.h"
+#include "ring/node/scrub_message.h"
+
+namespace ring::node {
+
+class Node;
+
+class ScrubFreezer {
+ public:
+  static constexpr std::uint64_t kFreezeNs = 1'000'000'000;
+  static constexpr std::size_t kFrozenMax = 256;
+
+  explicit ScrubFreezer(Node* node);
+  void Progress(std::uint64_t now_ns);
+  bool busy() const { return !frozen_.empty(); }
+
+ private:
+  struct Frozen {
+    NodeId reader;
+    ScrubFreeze freeze;
+    std::uint64_t expires_ns = 0;
+    std::uint64_t order = 0;  // entries below may touch the block
+    bool large_write = false;
+    ControlReply reply;  // null: answered
+  };
+
+  void OnFreeze(NodeId from, absl::string_view body, ControlReply reply);
+  void OnThaw(NodeId from, absl::string_view body, ControlReply reply);
+  bool Step(Frozen& frozen, std::uint64_t now_ns);
+  void Answer(Frozen& frozen, memgest::Memgest& memgest);
+  void Thaw(const Frozen& frozen);
+  memgest::Memgest* Find(const ScrubPlace& place, coordinator::ShardCoordinator** shard);
+
+  Node* node_;
+  std::vector<Frozen> frozen_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_SCRUB_FREEZER_H_

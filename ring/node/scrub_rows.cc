@@ -1,0 +1,256 @@
+#include "ring/node/scrub_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+namespace {
+
+using protocol::MemgestState;
+
+constexpr std::uint64_t kFreezeTimeoutNs = 3'000'000'000;
+constexpr std::uint64_t kPauseNs = 20'000'000;
+
+}  // namespace
+
+ScrubRowWalk::ScrubRowWalk(Node* node, ScrubLanding* landing, ScrubTally* tally)
+    : node_(node), landing_(landing), tally_(tally), scratch_(kSliceSize) {
+  token_ = node->control().now_ns();  // other walks of this node had lower ones
+  for (int g = 0; g < node->view()->group_count(); ++g) {
+    for (const protocol::MemgestDescriptor& memgest : node->view()->memgests) {
+      const GroupId group(static_cast<std::uint16_t>(g));
+      const memgest::ParityStore* const store = node->members().FindParity(group, memgest.id);
+      if (store == nullptr || memgest.state == MemgestState::kCreating) continue;
+      parities_.push_back({group, memgest.id, std::max(1u, store->extent_count())});
+      tally->progress.total +=
+          std::uint64_t{parities_.back().extent_count} * store->layout().row_count();
+    }
+  }
+}
+
+ScrubRowWalk::~ScrubRowWalk() {
+  if (attempt_ == nullptr) return;
+  attempt_->abandoned = true;  // its region goes with the last answer
+  Thaw();
+}
+
+std::string ScrubRowWalk::Name() const {
+  const Parity& parity = parities_[parity_];
+  const protocol::MemgestDescriptor* const memgest = node_->view()->FindMemgest(parity.memgest);
+  return absl::StrCat("parity memgest=", memgest == nullptr ? "?" : memgest->name,
+                      " group=", parity.group.value(), " node=", node_->id().value(),
+                      " extent=", extent_, " row=", row_);
+}
+
+memgest::ParityStore* ScrubRowWalk::Find(const protocol::MemgestDescriptor** descriptor) const {
+  const Parity& parity = parities_[parity_];
+  *descriptor = node_->view()->FindMemgest(parity.memgest);
+  return node_->members().FindParity(parity.group, parity.memgest);
+}
+
+void ScrubRowWalk::Step(std::uint64_t now_ns) {
+  switch (stage_) {
+    case Stage::kNext:
+      return Next(now_ns);
+    case Stage::kFreezing:
+      if (attempt_->left == 0) OnFrozen(now_ns);
+      return;
+    case Stage::kFold:
+      return OnFold(now_ns);
+    case Stage::kCompare:
+      return CompareSlice(now_ns);
+    case Stage::kPause:
+      if (now_ns >= pause_until_ns_) stage_ = Stage::kNext;
+      return;
+    case Stage::kDone:
+      return;
+  }
+}
+
+void ScrubRowWalk::Next(std::uint64_t now_ns) {
+  if (parity_ >= parities_.size()) {
+    stage_ = Stage::kDone;
+    return;
+  }
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store == nullptr || extent_ >= parities_[parity_].extent_count) {
+    ++parity_;
+    extent_ = row_ = 0;
+    attempts_ = 0;
+    return;
+  }
+  const absl::Status begun = Begin(now_ns);
+  if (begun.ok()) return;
+  tally_->failure.Update(begun);
+  stage_ = Stage::kDone;
+}
+
+absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore& store = *Find(&memgest);
+  if (codec_ == nullptr || codec_memgest_ != memgest->id) {
+    RING_ASSIGN_OR_RETURN(codec_, srs::Codec::Create(store.layout().parameters()));
+    codec_memgest_ = memgest->id;
+  }
+  const std::uint32_t k = store.layout().parameters().k;
+  const std::uint32_t block_size = store.block_size();
+  const std::size_t size = std::size_t{k} * block_size;
+  if (landing_->size < size) {
+    RING_ASSIGN_OR_RETURN(landing_->memory, node_->device().Allocate(size, false));
+    landing_->size = size;
+  }
+  attempt_ = std::make_shared<Attempt>();
+  // A key of its own: a WRITE of an earlier attempt cannot land in this one (L5).
+  RING_ASSIGN_OR_RETURN(attempt_->region,
+                        node_->device().Register(landing_->memory, size, rdma::kRemoteWrite));
+  attempt_->left = k;
+  attempt_->answers.assign(k, absl::UnknownError(""));
+  started_ns_ = now_ns;
+  ++token_;
+  ++attempts_;
+  stage_ = Stage::kFreezing;
+  const Parity& parity = parities_[parity_];
+  for (std::uint32_t column = 0; column < k; ++column) {
+    const srs::DataBlock data = store.layout().BlockOf(extent_, row_, column);
+    ScrubFreeze freeze;
+    freeze.place = {parity.group, ShardId(static_cast<std::uint16_t>(data.shard)), parity.memgest};
+    freeze.block = static_cast<std::uint32_t>(data.offset / block_size);
+    freeze.token = token_;
+    freeze.address = attempt_->region->remote().address + std::uint64_t{column} * block_size;
+    freeze.rkey = attempt_->region->rkey();
+    node_->control().Call(node_->view()->Coordinator(parity.group, freeze.place.shard),
+                          ControlType::kScrubFreeze, EncodeScrub(freeze), kFreezeTimeoutNs,
+                          [attempt = attempt_, column](absl::StatusOr<std::string> answer) {
+                            attempt->answers[column] = std::move(answer);
+                            if (--attempt->left == 0 && attempt->abandoned) attempt->region.reset();
+                          });
+  }
+  return absl::OkStatus();
+}
+
+void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store == nullptr) return EndRow(false);  // deleted meanwhile
+  attempt_->region->Revoke();
+  frozen_.clear();
+  std::uint32_t block_count = 0;
+  for (const absl::StatusOr<std::string>& answer : attempt_->answers) {
+    const absl::StatusOr<ScrubFrozen> frozen =
+        answer.ok() ? DecodeScrubFrozen(*answer) : answer.status();
+    if (frozen.status().code() == absl::StatusCode::kNotFound) return EndRow(false);
+    if (!frozen.ok()) return Retry(frozen.status(), now_ns);
+    frozen_.push_back(*frozen);
+    block_count = std::max(block_count, frozen->block_count);
+  }
+  // Heaps may have grown past what this parity folded when the walk began, or past what it ever folded.
+  const std::uint32_t per_extent = store->layout().blocks_per_shard();
+  Parity& parity = parities_[parity_];
+  parity.extent_count = std::max(parity.extent_count, (block_count + per_extent - 1) / per_extent);
+  stage_ = Stage::kFold;
+  OnFold(now_ns);
+}
+
+bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {
+  const memgest::ParityStore::Row row = store.ReadRow(extent_, row_);
+  for (std::size_t column = 0; column < frozen_.size(); ++column) {
+    if (row.last_touch[column] != frozen_[column].last_touch) return false;
+  }
+  return true;
+}
+
+void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store == nullptr) return EndRow(false);
+  if (Folded(*store)) {
+    compared_ = 0;
+    stage_ = Stage::kCompare;
+    return;
+  }
+  if (now_ns - started_ns_ > kCutNs) Retry(absl::DataLossError("its folds differ"), now_ns);
+}
+
+void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store == nullptr) return EndRow(false);
+  // Past the cut's time a block may have thawed: what was compared so far proves nothing.
+  if (now_ns - started_ns_ > kCutNs || !Folded(*store))
+    return Retry(absl::AbortedError("the cut was lost"), now_ns);
+  const std::size_t block_size = store->block_size();
+  const std::size_t size = std::min(kSliceSize, block_size - compared_);
+  std::fill_n(scratch_.begin(), size, std::byte{0});
+  for (std::uint32_t column = 0; column < frozen_.size(); ++column) {
+    if (!frozen_[column].has_bytes) continue;
+    codec_->AddContribution(scratch_.data(), static_cast<std::uint32_t>(store->parity_index()),
+                            landing_->memory + column * block_size + compared_, column, size);
+  }
+  const std::byte* const bytes = store->ReadRow(extent_, row_).bytes;
+  const bool equal =
+      bytes != nullptr
+          ? std::memcmp(scratch_.data(), bytes + compared_, size) == 0
+          : std::all_of(scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(size),
+                        [](std::byte byte) { return byte == std::byte{0}; });
+  if (!equal) {
+    tally_->AddMismatch(absl::StrCat(Name(), ": differs from the encode of its blocks between ",
+                                     compared_, " and ", compared_ + size));
+    return EndRow(true);
+  }
+  compared_ += size;
+  if (compared_ == block_size) EndRow(true);
+}
+
+void ScrubRowWalk::Thaw() {
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store == nullptr) return;  // with the memgest the freezes are gone
+  const Parity& parity = parities_[parity_];
+  for (std::uint32_t column = 0; column < store->layout().parameters().k; ++column) {
+    const srs::DataBlock data = store->layout().BlockOf(extent_, row_, column);
+    node_->control().Call(
+        node_->view()->Coordinator(parity.group, ShardId(static_cast<std::uint16_t>(data.shard))),
+        ControlType::kScrubThaw, EncodeScrubNumber(token_), kFreezeTimeoutNs,
+        [](const absl::StatusOr<std::string>&) {});
+  }
+}
+
+void ScrubRowWalk::EndRow(bool checked) {
+  Thaw();
+  attempt_ = nullptr;
+  stage_ = Stage::kNext;
+  attempts_ = 0;
+  if (checked) ++tally_->report.rows_checked;
+  ++tally_->progress.checked;
+  const protocol::MemgestDescriptor* memgest = nullptr;
+  const memgest::ParityStore* const store = Find(&memgest);
+  if (store != nullptr && ++row_ < store->layout().row_count()) return;
+  row_ = 0;
+  ++extent_;
+}
+
+void ScrubRowWalk::Retry(absl::Status why, std::uint64_t now_ns) {
+  if (attempts_ >= kAttemptsMax) {
+    if (why.code() != absl::StatusCode::kDataLoss) {
+      tally_->failure.Update(absl::UnavailableError(absl::StrCat(Name(), ": ", why.message())));
+      Thaw();
+      attempt_ = nullptr;
+      stage_ = Stage::kDone;
+      return;
+    }
+    tally_->AddMismatch(absl::StrCat(Name(), ": ", why.message(), " from the coordinators'"));
+    return EndRow(true);
+  }
+  Thaw();
+  attempt_ = nullptr;
+  stage_ = Stage::kPause;
+  pause_until_ns_ = now_ns + kPauseNs;
+}
+
+}  // namespace ring::node

@@ -63,6 +63,14 @@ class ShardLog {
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
 
+  // A member is gone: until the epoch changes, room that it holds does not come back.
+  bool broken() const {
+    for (const std::unique_ptr<LogWriter>& writer : writers_) {
+      if (writer->broken()) return true;
+    }
+    return false;
+  }
+
   // Posts what is staged, one chain a member.
   absl::Status Flush();
   bool dirty() const { return dirty_; }

@@ -1,4 +1,5 @@
-// Answers and refusals, and the checks that come before any change: exactly once (X1), conditions (V9).
+// Answers and refusals, and the checks that come before any change: exactly once (X1), conditions
+// (V9).
 #include <cstring>
 
 #include "ring/base/crc32c.h"
@@ -26,7 +27,9 @@ std::uint32_t RequestCrc(const Request& request) {
   fields.if_version = request.if_version.bits();
   fields.value_length = request.value_length;
   fields.value_crc = request.value_crc;
-  fields.memgest = request.memgest.value();
+  // The cluster's default may change between two attempts; what was asked for did not.
+  const bool by_default = (request.flags & protocol::kDefaultMemgest) != 0;
+  fields.memgest = by_default ? std::uint16_t{0} : request.memgest.value();
   fields.operation = static_cast<std::uint8_t>(request.operation);
   // A retry may offer its value in another way; that makes it no other request.
   fields.flags = request.flags & static_cast<std::uint8_t>(~protocol::kLargeValue);
@@ -121,8 +124,8 @@ ShardCoordinator::Condition ShardCoordinator::CheckCondition(const Request& requ
   if ((request.flags & protocol::kIfVersion) == 0) return Condition::kHolds;
   const bool absent = head == nullptr;
   const std::uint64_t found = VersionThere(head).bits();
-  // Equality with the highest known version may append at once: whatever comes of that version, a put conditional on
-  // it stands behind it in the order of versions.
+  // Equality with the highest known version may append at once: whatever comes of that version, a
+  // put conditional on it stands behind it in the order of versions.
   const bool holds = found == request.if_version.bits();
   if (absent || committed(*head)) return holds ? Condition::kHolds : Condition::kMismatch;
   return holds && found != 0 ? Condition::kHolds : Condition::kWait;

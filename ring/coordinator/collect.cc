@@ -1,4 +1,5 @@
-// Collection of old versions: queued for an entry of their own log, freed once that entry is committed everywhere (G2).
+// Collection of old versions: queued for an entry of their own log, freed once that entry is
+// committed everywhere (G2).
 #include <vector>
 
 #include "ring/base/check.h"
@@ -16,7 +17,8 @@ void ShardCoordinator::QueueCollection(std::uint32_t line, std::uint32_t upper) 
   MemgestOf(line).to_collect().push_back({{lines_.line(line).version, line, 0}, upper});
 }
 
-// The version stays in the key's chain until now, so that a tombstone above it knows that it is still there (G5).
+// The version stays in the key's chain until now, so that a tombstone above it knows that it is
+// still there (G5).
 void ShardCoordinator::OnCollected(const memgest::Collection& collection) {
   const std::uint32_t line = collection.item.line;
   --collection_count_;
@@ -91,6 +93,12 @@ bool ShardCoordinator::CollectNow(memgest::Memgest& memgest) {
   memgest::EntryFields fields;
   fields.type = memgest::EntryType::kCollect;
   log_.Append(memgest, fields, absl::MakeConstSpan(&kNoPayload, 1));
+  return true;
+}
+
+bool ShardCoordinator::AwaitRoom(const Request& request) {
+  if (!log_.broken()) return false;
+  Refuse(request, protocol::Outcome::kUnavailable);
   return true;
 }
 

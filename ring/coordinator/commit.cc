@@ -1,4 +1,5 @@
-// What a commit does: the version becomes visible, its client is answered, waiters run, lower versions are collected.
+// What a commit does: the version becomes visible, its client is answered, waiters run, lower
+// versions are collected.
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +34,8 @@ void ShardCoordinator::Commit() {
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr) continue;
     if (memgest->members().empty()) {
-      // Rep(1): its log is this node's memory alone, so a collection is committed when it is asked for.
+      // Rep(1): its log is this node's memory alone, so a collection is committed when it is asked
+      // for.
       while (!memgest->to_collect().empty()) {
         const memgest::Collection collection = memgest->to_collect().front();
         memgest->to_collect().pop_front();
@@ -127,7 +129,8 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
       }
       continue;
     }
-    // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a move.
+    // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a
+    // move.
     const int own = MemgestOf(lower).failures_tolerated();
     const bool dominated = strength >= 1 || strength >= own || explicit_move;
     strength = std::max(strength, own);

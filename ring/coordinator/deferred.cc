@@ -1,5 +1,6 @@
-// Requests that must wait: for a version to be committed (V4, V9, G7), for a duplicate in flight (X2), for space. They are
-// copied, because the client may reuse its ring, and run again as if they came anew.
+// Requests that must wait: for a version to be committed (V4, V9, G7), for a duplicate in flight
+// (X2), for space. They are copied, because the client may reuse its ring, and run again as if they
+// came anew.
 #include <algorithm>
 #include <utility>
 

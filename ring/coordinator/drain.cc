@@ -1,5 +1,5 @@
-// Emptying a memgest that is to be deleted (G10): completion records move to another log, contents are dropped if the
-// operator wants it, and counts say what is left.
+// Emptying a memgest that is to be deleted (G10): completion records move to another log, contents
+// are dropped if the operator wants it, and counts say what is left.
 #include <algorithm>
 #include <vector>
 
@@ -23,7 +23,8 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
   if (dropper != nullptr) DropContents(*memgest, *dropper);
   counts.keys = memgest->key_count;
   counts.versions = memgest->version_count;
-  // Slots that no version has yet belong to large writes; a moved record counts once it is committed.
+  // Slots that no version has yet belong to large writes; a moved record counts once it is
+  // committed.
   counts.pending = memgest->allocator().used_bytes() > 0 && memgest->version_count == 0 ? 1 : 0;
   counts.pending += memgest->to_collect().size() + memgest->collecting().size();
   if (drain_order_ >= log_.commit_front()) ++counts.pending;

@@ -17,8 +17,8 @@ bool ShardCoordinator::Get(const Request& request) {
     AnswerLine(request, head, with_value);
     return true;
   }
-  // V4: the read saw version v* of the head. Once some version >= v* is committed, the highest committed one is the
-  // answer, whatever was appended meanwhile.
+  // V4: the read saw version v* of the head. Once some version >= v* is committed, the highest
+  // committed one is the answer, whatever was appended meanwhile.
   if (request.min_version.bits() != 0) {
     const std::uint32_t highest = HighestCommitted(head);
     if (highest != memgest::kNoLine && lines_.line(highest).version >= request.min_version.bits()) {

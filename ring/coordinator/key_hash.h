@@ -1,10 +1,12 @@
 // ring/coordinator/key_hash.h — the hash of the volatile key table.
 //
-// What:      KeyHash(key, seed): 64 bits, seeded by the node at random, so that nobody can aim collisions at it.
+// What:      KeyHash(key, seed): 64 bits, seeded by the node at random, so that nobody can aim
+//            collisions at it.
 // Units:     bytes; any length.
 // Threads:   pure.
 // Errors:    none.
-// Cost:      about 1 ns for 16 bytes: two loads and a 64x64 multiply; one multiply for each further 16 bytes.
+// Cost:      about 1 ns for 16 bytes: two loads and a 64x64 multiply; one multiply for each further
+//            16 bytes.
 // Source:    wyhash's mixing step (Wang Yi), as absl::Hash uses it.
 #ifndef RING_COORDINATOR_KEY_HASH_H_
 #define RING_COORDINATOR_KEY_HASH_H_

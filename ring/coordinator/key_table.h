@@ -1,8 +1,11 @@
-// ring/coordinator/key_table.h — the paper's volatile hashtable: key -> line of its highest version.
+// ring/coordinator/key_table.h — the paper's volatile hashtable: key -> line of its highest
+// version.
 //
-// What:      Open addressing by 64-byte buckets of eight {tag, line} pairs, probed linearly by bucket, grown a few
-//            buckets at a time. Rebuildable from the metadata lines by one scan.
-// Shape:     a tag is 32 bits of the key's hash and also gives the bucket, so that growth reads no key. Load <= 0.6.
+// What:      Open addressing by 64-byte buckets of eight {tag, line} pairs, probed linearly by
+//            bucket, grown a few buckets at a time. Rebuildable from the metadata lines by one
+//            scan.
+// Shape:     a tag is 32 bits of the key's hash and also gives the bucket, so that growth reads no
+//            key. Load <= 0.6.
 // Ownership: owns its buckets (memory of the device's arena).
 // Threads:   one, the node's.
 // Errors:    Insert: kResourceExhausted when the arena is spent; then nothing changed.
@@ -30,7 +33,8 @@ class KeyTable {
   // Where the key's line number stands, or null. Good until the next Insert, Erase or Reserve.
   std::uint32_t* Find(std::uint64_t hash, absl::string_view key);
 
-  // Makes room for one more insertion, and moves growth on. Call before the step that must not fail (V5).
+  // Makes room for one more insertion, and moves growth on. Call before the step that must not fail
+  // (V5).
   absl::Status Reserve();
   // Adds a key that is not there. REQUIRES: Reserve since the last Insert.
   void Insert(std::uint64_t hash, std::uint32_t line);
@@ -38,7 +42,8 @@ class KeyTable {
   void Erase(std::uint32_t* entry);
 
   void PrefetchBucket(std::uint64_t hash) const;
-  // The line of the first matching tag, without a key compare: a hint for prefetching. kNoLine: none.
+  // The line of the first matching tag, without a key compare: a hint for prefetching. kNoLine:
+  // none.
   std::uint32_t PeekLine(std::uint64_t hash) const;
 
   std::uint64_t size() const { return size_; }
@@ -90,7 +95,8 @@ class KeyTable {
   const memgest::LineTable* lines_;
   Buckets current_;
   Buckets previous_;  // being moved from, bucket by bucket, while growing
-  // Emptied, of the present size: the device takes no memory back, so keys that come and go make two tables alternate.
+  // Emptied, of the present size: the device takes no memory back, so keys that come and go make
+  // two tables alternate.
   Buckets spare_;
   std::uint64_t moved_ = 0;
   std::uint64_t size_ = 0;

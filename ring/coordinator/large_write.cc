@@ -167,7 +167,7 @@ void LargeWrite::Append() {
     Finish();
     return;
   }
-  if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return;
+  if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return AwaitRoom();
   memgest::EntryFields fields;
   fields.type = memgest::EntryType::kPart;
   fields.line = slot_.line;
@@ -203,8 +203,9 @@ void LargeWrite::Finish() {
     return;
   }
   if (!shard_.ReserveWrite(memgest_, key_.size(), one_entry() ? piece_.length : 0, ranges_.size(),
-                           false))
-    return;
+                           false)) {
+    return AwaitRoom();
+  }
   const bool have_key_room = shard_.keys_.Reserve().ok();
   std::uint32_t* const head = shard_.keys_.Find(request_.hash, request_.key);
   if (head == nullptr && !have_key_room) {
@@ -247,6 +248,10 @@ void LargeWrite::Finish() {
   state_ = State::kFinished;
 }
 
+void LargeWrite::AwaitRoom() {
+  if (shard_.log_.broken()) GiveUp(Outcome::kUnavailable);
+}
+
 void LargeWrite::GiveUp(Outcome outcome, Version version) {
   if (scratch_.memory != nullptr) shard_.arena_->GiveBack(std::exchange(scratch_, {}).segment);
   if (source_ != kNoLine) shard_.Unpin(source_);
@@ -256,7 +261,8 @@ void LargeWrite::GiveUp(Outcome outcome, Version version) {
   } else if (outcome != Outcome::kOk) {
     shard_.Refuse(request_, outcome);
   }
-  // PARTs may still be read by the device from the slot: it is given back when every member has them.
+  // PARTs may still be read by the device from the slot: it is given back when every member has
+  // them.
   state_ = State::kDraining;
 }
 

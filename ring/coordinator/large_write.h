@@ -1,13 +1,15 @@
-// ring/coordinator/large_write.h — a put from a client's buffer, or a move, that takes more than one turn.
+// ring/coordinator/large_write.h — a put from a client's buffer, or a move, that takes more than
+// one turn.
 //
-// What:      Fetches the value piece by piece (READ from the client, or from the source slot), appends each as a PART
-//            entry, and makes the whole visible with one FINAL (S10). A value that fits one entry is fetched and
-//            becomes a plain PUT.
-// Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small operations in between.
+// What:      Fetches the value piece by piece (READ from the client, or from the source slot),
+//            appends each as a PART entry, and makes the whole visible with one FINAL (S10). A
+//            value that fits one entry is fetched and becomes a plain PUT.
+// Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small
+//            operations in between.
 // Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up.
 // Threads:   one, the node's.
-// Errors:    a bad checksum, a version mismatch or a lost connection gives everything up: PARTs are invisible, and
-//            their slots are free again once every member has them.
+// Errors:    a bad checksum, a version mismatch or a lost connection gives everything up: PARTs are
+//            invisible, and their slots are free again once every member has them.
 // Cost:      one pass over the value in, one for its CRC.
 // Source:    protocol rules S10, G7, V5, V6.
 #ifndef RING_COORDINATOR_LARGE_WRITE_H_
@@ -68,6 +70,8 @@ class LargeWrite {
   void Fetch();
   void Append();
   void Finish();
+  // No room in a log just now: the next turn tries again, unless a member is gone.
+  void AwaitRoom();
   void GiveUp(protocol::Outcome outcome, Version version = Version());
   bool one_entry() const { return ranges_.empty() && length_ <= memgest::kPayloadSizeMax; }
   std::byte* fetched() const;

@@ -1,4 +1,5 @@
-// move: the highest version again, as a new version in another memgest; the value does not leave this node's memory.
+// move: the highest version again, as a new version in another memgest; the value does not leave
+// this node's memory.
 #include "memgest/srs_memgest.h"
 #include "ring/base/crc32c.h"
 #include "ring/coordinator/large_write.h"
@@ -59,7 +60,7 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
                                  std::uint32_t* head) {
   const std::uint32_t from = *head;
   const std::uint32_t length = lines_.line(from).value_length;
-  if (!ReserveWrite(target, request.key.size(), length, 0, false)) return false;
+  if (!ReserveWrite(target, request.key.size(), length, 0, false)) return AwaitRoom(request);
   const bool ranged =
       length > target.descriptor().block_size || (lines_.line(from).flags & memgest::kLarge) != 0;
   if (ranged)

@@ -57,7 +57,7 @@ bool ShardCoordinator::Put(const Request& request) {
 bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memgest,
                                 std::uint32_t* head) {
   const std::uint32_t length = request.value_length;
-  if (!ReserveWrite(memgest, request.key.size(), length, 0, false)) return false;
+  if (!ReserveWrite(memgest, request.key.size(), length, 0, false)) return AwaitRoom(request);
   const absl::StatusOr<memgest::Slot> slot = memgest.allocator().Allocate(length);
   if (!slot.ok()) return AwaitSpace(request, memgest);
 
@@ -80,7 +80,8 @@ bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memges
   } else if (length > 0) {
     to = memgest.heap().At(slot->offset_cells);
   }
-  // The client can change its bytes at any time: they are read once, and what was read is what was summed.
+  // The client can change its bytes at any time: they are read once, and what was read is what was
+  // summed.
   if (Crc32cCopy(to, request.value, length) != request.value_crc) {
     if (write.piece.memory != nullptr) arena_->GiveBack(write.piece.segment);
     memgest.allocator().Abandon(*slot, {});

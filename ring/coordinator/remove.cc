@@ -40,7 +40,7 @@ bool ShardCoordinator::Remove(const Request& request) {
     Refuse(request, Outcome::kUnavailable);
     return true;
   }
-  if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return false;
+  if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return AwaitRoom(request);
   const absl::StatusOr<memgest::Slot> slot = home->allocator().AllocateTombstone();
   if (!slot.ok()) return AwaitSpace(request, *home);
   Write write;

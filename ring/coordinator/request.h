@@ -1,8 +1,10 @@
-// ring/coordinator/request.h — a request as the operations see it, and the port through which they answer.
+// ring/coordinator/request.h — a request as the operations see it, and the port through which they
+// answer.
 //
-// What:      Request (decoded, routed, hashed), Reply (what to tell, with the place of a value), and ReplySink, which the
-//            node implements on the client's queue pair.
-// Ownership: a Request borrows key and value until Execute returns; what must wait is copied (deferred.h).
+// What:      Request (decoded, routed, hashed), Reply (what to tell, with the place of a value),
+//            and ReplySink, which the node implements on the client's queue pair.
+// Ownership: a Request borrows key and value until Execute returns; what must wait is copied
+//            (deferred.h).
 // Threads:   one, the node's.
 // Errors:    none of its own.
 // Source:    protocol rules V6 (pins), V7 (capture, fence, reply), X1.
@@ -21,7 +23,8 @@
 
 namespace ring::coordinator {
 
-// Where an answer goes. A connection that ended meanwhile has another generation: the answer is dropped.
+// Where an answer goes. A connection that ended meanwhile has another generation: the answer is
+// dropped.
 struct ReplyTo {
   std::uint32_t connection = 0;
   std::uint32_t generation = 0;
@@ -52,7 +55,8 @@ struct Request {
   ReplyTo reply;
 };
 
-// CRC of what makes a request the same request (X1): operation, flags, memgest, lengths, key, value CRC, if_version.
+// CRC of what makes a request the same request (X1): operation, flags, memgest, lengths, key, value
+// CRC, if_version.
 std::uint32_t RequestCrc(const Request& request);
 
 // A value to be sent: bytes in a slot, which stays pinned until the device is done with them (V6).
@@ -73,7 +77,8 @@ struct Reply {
 
 class ShardCoordinator;
 
-// Where answers go and large values come from. Replies are captured now and sent behind the batch's fence (V7).
+// Where answers go and large values come from. Replies are captured now and sent behind the batch's
+// fence (V7).
 class ReplySink {
  public:
   virtual ~ReplySink() = default;

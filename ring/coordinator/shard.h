@@ -1,10 +1,11 @@
 // ring/coordinator/shard.h — the coordinator of one shard: orders and serves its keys.
 //
-// What:      ShardCoordinator holds the shard's state and runs the four operations, one file each: put.cc, get.cc,
-//            remove.cc, move.cc; large values go through large_write.cc; commit.cc acts on commits, collect.cc frees old
-//            versions, deferred.cc keeps what must wait.
+// What:      ShardCoordinator holds the shard's state and runs the four operations, one file each:
+//            put.cc, get.cc, remove.cc, move.cc; large values go through large_write.cc; commit.cc
+//            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait.
 // Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
-// Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows device, sink, arena.
+// Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
+//            device, sink, arena.
 // Threads:   one, the node's. Every operation is one uninterrupted step (V5).
 // Errors:    every refusal is an Outcome in the reply, with no change of state.
 // Cost:      no allocation, lock or system call per small put or get that need not wait.
@@ -70,8 +71,9 @@ class ShardCoordinator {
   void AddMemgest(const protocol::MemgestDescriptor& descriptor,
                   std::vector<memgest::LogWriter*> members);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
-  // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go to records_to's log;
-  // with a dropper, an internal client of this node, tombstones are written and covered versions collected.
+  // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go
+  // to records_to's log; with a dropper, an internal client of this node, tombstones are written
+  // and covered versions collected.
   DrainCounts Drain(MemgestId id, MemgestId records_to, const memgest::ClientId* dropper);
   // DELETED: frees its heap. REQUIRES: Drain counted nothing.
   void RemoveMemgest(MemgestId id);
@@ -82,24 +84,28 @@ class ShardCoordinator {
   }
   const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
 
-  // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come again after the
+  // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come
+  //        again after the
   // next completions. True: answered, or it will be.
   bool Execute(const Request& request);
 
-  // Hints for requests of a batch, in stages (hot path): the bucket; then the line and the value or slot.
+  // Hints for requests of a batch, in stages (hot path): the bucket; then the line and the value or
+  // slot.
   void PrefetchBucket(const Request& request) const { keys_.PrefetchBucket(request.hash); }
   void PrefetchLines(const Request& request);
 
-  // Posts staged log entries. Then, once completions were polled: Commit answers, collects, releases what waited.
+  // Posts staged log entries. Then, once completions were polled: Commit answers, collects,
+  // releases what waited.
   absl::Status Flush() { return log_.Flush(); }
   void Commit();
-  // Once a turn after the replies: large writes move on by one part, collections get their own entry after 1 ms idle
-  // or when space is low, members hear of the commit position.
+  // Once a turn after the replies: large writes move on by one part, collections get their own
+  // entry after 1 ms idle or when space is low, members hear of the commit position.
   void EndTurn(std::uint64_t now_ns);
   // Something to do without waiting for anybody; something under way at all.
   bool HasWork() const;
   bool Busy() const;
-  // Runs the request now, or as soon as there is room. `stalled` requests keep a node from taking more.
+  // Runs the request now, or as soon as there is room. `stalled` requests keep a node from taking
+  // more.
   void Submit(const Request& request) {
     if (!Execute(request)) DeferUntilNextTurn(request);
   }
@@ -174,12 +180,14 @@ class ShardCoordinator {
 
   // answer.cc
   void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version());
-  // Refuses for what the key's state is: a copy of the request that comes later gets the same answer (X5), as long as
-  // this coordinator lives; Remember alone for an answer that changed nothing.
+  // Refuses for what the key's state is: a copy of the request that comes later gets the same
+  // answer (X5), as long as this coordinator lives; Remember alone for an answer that changed
+  // nothing.
   void Decide(const Request& request, protocol::Outcome outcome, Version version = Version());
   void Remember(const Request& request, protocol::Outcome outcome, Version version);
   void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
-  // Exactly once: true if the request is new; else it was answered, or attached to the one in flight.
+  // Exactly once: true if the request is new; else it was answered, or attached to the one in
+  // flight.
   enum class Once : std::uint8_t { kNew = 0, kHandled = 1, kWait = 2 };
   Once CheckOnce(const Request& request);
   // V9: whether if_version holds, does not, or depends on an uncommitted version.
@@ -210,6 +218,8 @@ class ShardCoordinator {
   void Unlink(std::uint32_t line, std::uint32_t upper);
   void FreeLine(std::uint32_t line);
   bool CollectNow(memgest::Memgest& memgest);
+  // No room in a log just now: come again, unless a member is gone and room will never come.
+  bool AwaitRoom(const Request& request);
   bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
   void DrainCollections(std::uint64_t now_ns);
 
@@ -258,9 +268,9 @@ class ShardCoordinator {
     std::uint64_t order = 0;
     std::unique_ptr<memgest::Memgest> memgest;
   };
-  std::vector<Retired> retired_;    // DELETED, while the log may refer to it
-  std::uint64_t drain_order_ = 0;   // of the last record moved
-  std::uint64_t drop_order_ = 0;    // of the last drop
+  std::vector<Retired> retired_;   // DELETED, while the log may refer to it
+  std::uint64_t drain_order_ = 0;  // of the last record moved
+  std::uint64_t drop_order_ = 0;   // of the last drop
   std::uint64_t drop_seq_ = 0;
   std::uint64_t drop_first_seq_ = 1;
   std::uint32_t drop_granule_ = 0;  // next to look at

@@ -1,5 +1,5 @@
-// The uninterrupted step of every write (V5): version, metadata line, completion record and log entry together, after
-// everything that can fail was reserved.
+// The uninterrupted step of every write (V5): version, metadata line, completion record and log
+// entry together, after everything that can fail was reserved.
 #include "memgest/replicated_memgest.h"
 #include "memgest/srs_memgest.h"
 #include "ring/base/align.h"

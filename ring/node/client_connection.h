@@ -26,6 +26,7 @@ inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kIndexShift)
 struct ClientPort::Connection {
   static constexpr std::uint32_t kSendDepth = 1024;
   static constexpr std::uint32_t kDoorbellCount = 8;
+  static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a client posts
 
   using Write = ConnectionWrite;
 
@@ -50,6 +51,7 @@ struct ClientPort::Connection {
   std::size_t cell = 0;                                    // of the next request
   std::uint32_t stamp = 1;                                 // that it will bear
   bool closing = false;                                    // a malformed request: answer, then end
+  bool broken = false;                                     // could not post: nothing more is said
   std::vector<memgest::CompletionTable::Client*> records;  // by shard of this node
 
   std::vector<Write> bodies;  // captured since the last Send
@@ -58,7 +60,12 @@ struct ClientPort::Connection {
   Fifo<Pinned> pinned;       // values in the device's hands
   std::uint64_t posted = 0;  // sequence of the last published chain
   std::uint64_t completed = 0;
+  // Doorbells since the client was last seen awake: one that was stopped takes none.
+  std::uint32_t bells = 0;
   std::uint64_t signalled = 0;  // work requests whose completions are still to come
+  std::uint64_t finished = 0;   // completions that came, and as of the last sweep
+  std::uint64_t finished_at_sweep = 0;
+  std::uint64_t moving_ns = 0;  // when the device last had nothing to do for it, or got on
 };
 
 }  // namespace ring::node

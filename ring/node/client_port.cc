@@ -9,6 +9,12 @@
 #include "ring/node/client_connection.h"
 
 namespace ring::node {
+namespace {
+// A peer that lets one work request wait for so long is as good as gone: a READ is at most 64 KiB,
+// and an answer at most one value.
+constexpr std::uint64_t kStuckNs = 10'000'000'000;
+constexpr std::uint64_t kSweepNs = 250'000'000;
+}  // namespace
 
 using protocol::Outcome;
 using protocol::ReplyHeader;
@@ -17,7 +23,10 @@ using protocol::RequestWord;
 absl::StatusOr<std::unique_ptr<ClientPort>> ClientPort::Create(const ClientPortOptions& options) {
   std::unique_ptr<ClientPort> port(new ClientPort(options));
   RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(kCompletionDepth));
-  RING_ASSIGN_OR_RETURN(port->doorbells_, options.device->CreateCompletionQueue(kCompletionDepth));
+  // Every client may ring all its bells before they are looked at.
+  const std::size_t bells = std::size_t{options.client_max} * Connection::kDoorbellCount;
+  RING_ASSIGN_OR_RETURN(port->doorbells_,
+                        options.device->CreateCompletionQueue(std::max(kCompletionDepth, bells)));
   return port;
 }
 
@@ -161,6 +170,7 @@ bool ClientPort::HasRequest() const {
 
 bool ClientPort::TakeRequest(Connection& connection, Incoming* incoming) {
   incoming->connection = connection.index;
+  connection.bells = 0;  // it is awake, or was
   incoming->outcome = protocol::DecodeRequest(connection.ring.address, connection.cell,
                                               options_.value_size_max, &incoming->view);
   const RequestWord word = incoming->view.header.word;
@@ -257,6 +267,20 @@ void ClientPort::PollDoorbells() {
   }
 }
 
+void ClientPort::EndStuck(std::uint64_t now_ns) {
+  if (now_ns < next_sweep_ns_) return;
+  next_sweep_ns_ = now_ns + kSweepNs;
+  for (std::size_t i = active_.size(); i-- > 0;) {
+    Connection& connection = *connections_[active_[i]];
+    if (connection.signalled == 0 || connection.finished != connection.finished_at_sweep) {
+      connection.finished_at_sweep = connection.finished;
+      connection.moving_ns = now_ns;
+    } else if (now_ns - connection.moving_ns >= kStuckNs) {
+      Close(active_[i]);
+    }
+  }
+}
+
 void ClientPort::CountSignalled(Connection& connection) {
   ++connection.signalled;
   ++signalled_;
@@ -270,16 +294,21 @@ void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
                              : static_cast<std::uint32_t>(completion.wr_id >> kIndexShift);
   if (index >= connections_.size() || connections_[index] == nullptr) return;
   Connection& connection = *connections_[index];
+  ++connection.finished;
   if (connection.signalled > 0) {
     --connection.signalled;
     --signalled_;
   }
   if (is_read) {
     FinishRead(handle, ok);
-    return;
-  }
-  if (!ok) return;  // the disconnect event closes the connection and unpins everything
-  connection.completed = completion.wr_id & kSequenceMask;
+  } else if (ok) {
+    Complete(connection, completion.wr_id & kSequenceMask);
+  }  // else the disconnect event closes the connection and unpins everything
+  if (connection.closing && connection.signalled == 0) Close(index);
+}
+
+void ClientPort::Complete(Connection& connection, std::uint64_t sequence) {
+  connection.completed = sequence;
   while (!connection.pinned.empty() && connection.pinned.front().sequence <= connection.completed) {
     connection.pinned.front().shard->Unpin(connection.pinned.front().line);
     connection.pinned.pop_front();

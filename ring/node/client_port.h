@@ -81,6 +81,8 @@ class ClientPort final : public coordinator::ReplySink {
   bool PollCompletions();
   // Doorbells of clients only wake the node; their receives are posted again.
   void PollDoorbells();
+  // Ends connections whose peer takes nothing and gives nothing: they hold pins and large writes.
+  void EndStuck(std::uint64_t now_ns);
 
   void set_view_epoch(std::uint32_t epoch) { view_epoch_ = epoch; }
   // Armed before the node sleeps: doorbells of clients, and completions.
@@ -120,6 +122,7 @@ class ClientPort final : public coordinator::ReplySink {
   void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool signal_last);
   absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
   void OnCompletion(const rdma::WorkCompletion& completion);
+  void Complete(Connection& connection, std::uint64_t sequence);
   void CountSignalled(Connection& connection);
   bool TakeRequest(Connection& connection, Incoming* incoming);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data,
@@ -140,6 +143,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::size_t next_active_ = 0;
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
+  std::uint64_t next_sweep_ns_ = 0;
   std::uint64_t signalled_ = 0;  // work requests whose completions are still to come
   std::vector<std::uint32_t> ending_;
   std::array<rdma::WorkRequest, 64> chain_;

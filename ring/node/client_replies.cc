@@ -185,7 +185,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     last.wr_id = (std::uint64_t{connection.index} << kIndexShift) |
                  (signal_last && done == writes->size() ? connection.posted : connection.completed);
     if (!connection.qp->PostSend(chain_[0]).ok()) {
-      connection.closing = true;
+      connection.broken = connection.closing = true;
       break;
     }
     CountSignalled(connection);
@@ -209,11 +209,15 @@ void ClientPort::Send(absl::FunctionRef<bool()> fence) {
   ending_.clear();
   for (const std::uint32_t index : staged_) {
     Connection& connection = *connections_[index];
-    if (!fenced_in) connection.words.clear();
+    // No word without its body: the slot has the last answer's.
+    if (!fenced_in || connection.broken) connection.words.clear();
     Post(connection, &connection.words, true);  // ...and only then anything is said
-    if (connection.closing) {
+    // The last answer goes out before the connection ends: its completion ends it.
+    if (connection.broken || (connection.closing && connection.signalled == 0)) {
       ending_.push_back(index);
-    } else if (connection.qp->PeerSleeping()) {
+    } else if (!connection.qp->PeerSleeping()) {
+      connection.bells = 0;
+    } else if (++connection.bells <= Connection::kBellsPerSleep) {
       rdma::WorkRequest doorbell;
       doorbell.opcode = rdma::Opcode::kSend;
       doorbell.signaled = true;

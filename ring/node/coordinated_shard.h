@@ -79,6 +79,7 @@ class CoordinatedShard {
     BufferPool::Buffer staging;
     protocol::LogAccept accept;
     memgest::LogWriter* writer = nullptr;
+    bool rung = false;                // since the member was last seen awake
     std::uint64_t rung_position = 0;  // commit position at the last doorbell
   };
 

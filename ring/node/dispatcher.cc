@@ -1,4 +1,6 @@
 // From a request ring to an operation: route by key, run, answer what is not this node's to answer.
+#include <cstring>
+
 #include "ring/base/check.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/node/node.h"
@@ -6,6 +8,17 @@
 namespace ring::node {
 namespace {
 constexpr std::size_t kStalledMax = 64;  // requests waiting for room before no more are taken
+
+// The client can change a long key at any time: one copy is what is routed, hashed and stored.
+absl::string_view OwnKey(absl::string_view key, char* to) {
+  if (key.size() <= protocol::kInlineKeySizeMax) return key;  // in the header, which is a copy
+  for (std::size_t at = 0; at < key.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word =
+        __atomic_load_n(reinterpret_cast<const std::uint64_t*>(key.data() + at), __ATOMIC_RELAXED);
+    std::memcpy(to + at, &word, sizeof(word));
+  }
+  return absl::string_view(to, key.size());
+}
 }  // namespace
 
 using protocol::Operation;
@@ -31,7 +44,7 @@ void Node::Route(BatchItem* item) {
       view_ == nullptr)
     return;
   request.flags = header.word.flags;
-  request.key = item->incoming.view.key;
+  request.key = OwnKey(item->incoming.view.key, item->key.data());
   request.value = item->incoming.view.value;
   request.value_length = header.value_length;
   request.value_crc = header.value_crc;

@@ -189,6 +189,9 @@ int MemberPort::Fold(int ring_count, bool busy) {
 
 int MemberPort::FoldOne(Membership& membership, int budget) {
   const absl::StatusOr<int> folded = membership.store->Fold(budget);
+  if (absl::IsResourceExhausted(folded.status()) || absl::IsFailedPrecondition(folded.status())) {
+    return 0;  // memory, or a memgest that this node is about to hear of: the ring waits
+  }
   if (!folded.ok()) {
     membership.failed = true;
     RING_LOG(ERROR) << "cannot fold group=" << membership.group.value()

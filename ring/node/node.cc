@@ -103,7 +103,7 @@ absl::Status Node::ListenAll() {
   if (!entry.shm.empty() && options_.config.transport != Transport::kTcp) {
     RING_ASSIGN_OR_RETURN(info_.shm_address, device_->Listen(absl::StrCat("shm:", entry.shm)));
   }
-  if (!entry.data.empty()) {
+  if (!entry.data.empty() && options_.config.transport != Transport::kShm) {
     RING_ASSIGN_OR_RETURN(info_.tcp_address, device_->Listen(absl::StrCat("tcp:", entry.data)));
   }
   info_.admin_address = entry.admin;
@@ -111,7 +111,8 @@ absl::Status Node::ListenAll() {
 }
 
 std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
-  if (!peer.local_address.empty()) return peer.local_address;
+  const bool may_choose = options_.config.transport == Transport::kAuto;
+  if (may_choose && !peer.local_address.empty()) return peer.local_address;
   const bool may_share = options_.config.transport != Transport::kTcp && !peer.shm_address.empty();
   if (may_share && (peer.host == info_.host || options_.config.transport == Transport::kShm))
     return peer.shm_address;
@@ -179,6 +180,7 @@ bool Node::Progress(std::uint64_t now_ns) {
   if (moved || connecting_ || services_->busy() || ++turns_ % kTurnsPerLook == 0) {
     HandleEvents(now_ns);
     clients_->PollDoorbells();
+    clients_->EndStuck(now_ns);
     members_->PollCompletions();
     if (connecting_) {
       for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
@@ -215,7 +217,8 @@ void Node::HandleEvents(std::uint64_t now_ns) {
       continue;
     }
     if (control_->OnEvent(event, now_ns)) continue;
-    if (members_->OnDisconnected(event.qp)) continue;
+    const bool ended = event.kind == rdma::ConnectionEvent::Kind::kDisconnected;
+    if (ended && members_->OnDisconnected(event.qp)) continue;
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
       if (shard->OnEvent(event, now_ns)) break;
     }

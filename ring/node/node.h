@@ -11,6 +11,7 @@
 #ifndef RING_NODE_NODE_H_
 #define RING_NODE_NODE_H_
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -43,6 +44,7 @@ class ControlServices;
 struct BatchItem {
   Incoming incoming;
   coordinator::Request request;
+  alignas(8) std::array<char, protocol::kKeySizeMax> key;  // a long one, copied from the ring
   CoordinatedShard* shard = nullptr;  // null: answered by the node itself
 };
 

@@ -38,7 +38,8 @@ TEST(Commit, V3ALowerVersionThatCommitsLaterStaysInvisible) {
   harness.Scrub();  // and the counts of keys and bytes are the higher one's
 }
 
-// G6: what Rep(1) may lose. Its versions are in no member: without them the strong version below is the newest.
+// G6: what Rep(1) may lose. Its versions are in no member: without them the strong version below is
+// the newest.
 TEST(Commit, G6Rep1LeavesTheStrongVersionBelowForTheDayItVanishes) {
   ShardHarness harness;
   const Version strong = harness.Run(harness.Put(kRep3, "k", "strong")).version;

@@ -131,7 +131,8 @@ TEST_F(KeyTableTest, ErasesFromATableThatGrows) {
   EXPECT_EQ(visited, live);
 }
 
-// F11: no memory for a larger table. What is there stays and is found; room comes back with deletions or memory.
+// F11: no memory for a larger table. What is there stays and is found; room comes back with
+// deletions or memory.
 TEST_F(KeyTableTest, ReserveFailsWithoutMemoryAndLosesNothing) {
   std::vector<std::string> keys;
   device_.limit = device_.reserved + (4u << 20);  // the first table and the lines' memory
@@ -151,7 +152,8 @@ TEST_F(KeyTableTest, ReserveFailsWithoutMemoryAndLosesNothing) {
   EXPECT_EQ(table_.size(), keys.size() + 1);
 }
 
-// The device never takes memory back: a table whose keys come and go must not ask for more for ever.
+// The device never takes memory back: a table whose keys come and go must not ask for more for
+// ever.
 TEST_F(KeyTableTest, KeysThatComeAndGoNeedNoMoreMemory) {
   constexpr int kLive = 180;
   for (int i = 0; i < kLive; ++i) Insert(KeyHash(std::to_string(i), 1), std::to_string(i));
@@ -172,7 +174,8 @@ TEST_F(KeyTableTest, AgreesWithAMap) {
   SeededRandom random(ring::testing::SeedFor("key_table"));
   std::map<std::string, std::uint32_t> model;
   for (int i = 0; i < 60000; ++i) {
-    // Narrow hashes make long runs; the share of inserts swings, so that the table grows and empties.
+    // Narrow hashes make long runs; the share of inserts swings, so that the table grows and
+    // empties.
     const std::string key = "k" + std::to_string(random.Below(3000));
     const std::uint64_t hash = KeyHash(key, 5) & 0xff0f00ff;
     std::uint32_t* const entry = table_.Find(hash, key);

@@ -162,7 +162,8 @@ TEST(LargeWrite, V9AConditionThatFailsMeanwhileTellsTheVersion) {
   harness.Scrub();
 }
 
-// X3: the client gave the put up (its deadline passed) and went on; the put must not come to a record any more.
+// X3: the client gave the put up (its deadline passed) and went on; the put must not come to a
+// record any more.
 TEST(LargeWrite, X3AClientThatGoesOnDropsItsLargePut) {
   for (const std::size_t size : {20'000u, 200'000u}) {
     ShardHarness harness;

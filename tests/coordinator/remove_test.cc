@@ -70,7 +70,8 @@ TEST(Remove, G4OfAMissingKeyWritesNothing) {
   EXPECT_EQ(harness.shard().log().next_order(), 1u);
 }
 
-// G4, kill half-way: whatever prefix of the logs is committed, no lower version is without the tombstone above it.
+// G4, kill half-way: whatever prefix of the logs is committed, no lower version is without the
+// tombstone above it.
 TEST(Remove, G4NothingBelowIsCollectedBeforeTheTombstonesCommit) {
   ShardHarness harness;
   harness.Run(harness.Put(kSrs32, "k", "strong"));

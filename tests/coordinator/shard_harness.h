@@ -1,9 +1,10 @@
-// tests/coordinator/shard_harness.h — a shard's coordinator with real members, in which nothing happens by itself.
+// tests/coordinator/shard_harness.h — a shard's coordinator with real members, step by step.
 //
-// What:      ShardHarness: one ShardCoordinator (group 0, shard 0, s = 3, d = 2) with the seven memgests of the paper,
-//            three members behind stepped links, clients with sequence numbers, and a sink that keeps every answer.
-//            Turn() is a node's turn. Settle() runs until nothing is under way; Scrub() then compares coordinator,
-//            replicas, parities and records line by line.
+// What:      ShardHarness: one ShardCoordinator (group 0, shard 0, s = 3, d = 2) with the seven
+//            memgests of the paper, three members behind stepped links, clients with sequence
+//            numbers, and a sink that keeps every answer. Turn() is a node's turn. Settle() runs
+//            until nothing is under way; Scrub() then compares coordinator, replicas, parities and
+//            records line by line.
 // Shape:     role 1 holds the third copy of Rep(4); roles 3 and 4 are the redundant ones.
 // Ownership: owns everything.
 // Threads:   one; no clock (now_ns is a number), no randomness of its own.
@@ -102,7 +103,8 @@ class ShardHarness final : public ReplySink {
   int Delete(absl::string_view key, const SendOptions& options = {});
   int Move(absl::string_view key, MemgestId memgest, const SendOptions& options = {});
   int Get(absl::string_view key);
-  // Again, as a client does that got no answer: same client, seq and payload, another place for the answer.
+  // Again, as a client does that got no answer: same client, seq and payload, another place for the
+  // answer.
   int Resend(int number);
   // Any request, filled in by the caller but for the reply, hash and checksums.
   int Send(Sent sent);
@@ -114,7 +116,8 @@ class ShardHarness final : public ReplySink {
   // Numbers of requests in the order of their answers.
   const std::vector<int>& order() const { return order_; }
 
-  // Flush, land, acknowledge, Commit, the end of sends, EndTurn, fold; what the members' flags allow.
+  // Flush, land, acknowledge, Commit, the end of sends, EndTurn, fold; what the members' flags
+  // allow.
   void Turn(std::uint64_t pass_ns = 100'000);
   void Turns(int count) {
     for (int i = 0; i < count; ++i) Turn();
@@ -123,7 +126,8 @@ class ShardHarness final : public ReplySink {
   void Settle();
   // A request, answered: it must come within a few turns.
   const Answered& Run(int number);
-  // Nothing is under way, nothing pinned, nothing leaked, and all copies are the same. REQUIRES: Settle.
+  // Nothing is under way, nothing pinned, nothing leaked, and all copies are the same. REQUIRES:
+  // Settle.
   void Scrub();
 
   // Everybody's link at once.

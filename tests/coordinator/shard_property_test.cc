@@ -231,7 +231,8 @@ class PropertyRun {
     return text;
   }
 
-  // Whether at some moment between the two versions the key was absent, or (absent = false) another than `not_this`.
+  // Whether at some moment between the two versions the key was absent, or (absent = false) another
+  // than `not_this`.
   static bool Exists(const std::map<Version, Change>& versions, Version low, Version high,
                      bool absent, Version not_this) {
     const auto fits = [&](Version version, bool is_absent) {

@@ -135,7 +135,8 @@ void ShardHarness::ScrubReplica(memgest::Memgest& memgest, MemberTwin& twin) {
   });
 }
 
-// S3, S12: every parity byte is the coefficient times the heap's byte, used or not. Only this shard writes.
+// S3, S12: every parity byte is the coefficient times the heap's byte, used or not. Only this shard
+// writes.
 void ShardHarness::ScrubParity(memgest::Memgest& memgest, MemberTwin& twin) {
   const protocol::MemgestDescriptor& descriptor = memgest.descriptor();
   memgest::ParityStore& store = *twin.parity(descriptor.id);

@@ -1,8 +1,8 @@
-// tests/coordinator/twin_link.h — one member of a shard behind a link whose every step a test decides.
+// tests/coordinator/twin_link.h — a member of a shard behind a link that a test steps.
 //
-// What:      SteppedQueuePair holds what is posted until Land, and completions until they are taken: bytes are gathered
-//            when the WRITE lands, as a device does (S11). MemberTwin: that queue pair, a ring, a real MemberShard and
-//            real ParityStores behind it.
+// What:      SteppedQueuePair holds what is posted until Land, and completions until they are
+//            taken: bytes are gathered when the WRITE lands, as a device does (S11). MemberTwin:
+//            that queue pair, a ring, a real MemberShard and real ParityStores behind it.
 // Ownership: MemberTwin owns all of it; the writer belongs to the coordinator's log.
 // Threads:   one.
 // Errors:    a fold that fails ends the test.

@@ -107,7 +107,8 @@ TEST(Write, S9OneParityIsXor) {
   }
 }
 
-// S11: bytes given to a device do not change until it is done: the WRITEs land late, after many later puts.
+// S11: bytes given to a device do not change until it is done: the WRITEs land late, after many
+// later puts.
 TEST(Write, S11BytesInTheDevicesHandsDoNotChange) {
   for (std::uint16_t id = 1; id < kMemgestCount; ++id) {
     ShardHarness harness;
@@ -122,6 +123,23 @@ TEST(Write, S11BytesInTheDevicesHandsDoNotChange) {
     harness.Settle();
     harness.Scrub();
   }
+}
+
+// S11: the same of staged values and deltas: more puts than the arena holds wait for the device.
+TEST(Write, S11TheArenaIsNotUsedAgainInTheDevicesHands) {
+  HarnessOptions options;
+  options.ring_size = std::size_t{16} << 20;
+  ShardHarness harness(options);
+  harness.SetFlow(false, false);
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 300; ++i) {  // 24 KiB of the arena each, of 4 MiB
+    puts.push_back(harness.Put(kSrs32, "k" + std::to_string(i), Bytes(8000, i)));
+    harness.Turn();
+  }
+  EXPECT_GT(harness.shard().stalled(), 0u);
+  harness.Settle();
+  for (const int put : puts) EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+  harness.Scrub();
 }
 
 // S14: each version has a slot of its own, and the one below is as it was until it is collected.

@@ -98,6 +98,15 @@ class Probe {
   std::uint64_t version_ = 0;
 };
 
+// The regions never overlap, which a compiler cannot know of bytes.
+void Xor(std::uint8_t* __restrict to, const std::uint8_t* __restrict a,
+         const std::uint8_t* __restrict b, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) to[i] = a[i] ^ b[i];
+}
+void XorInto(std::uint8_t* __restrict to, const std::uint8_t* __restrict from, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) to[i] ^= from[i];
+}
+
 std::uint64_t Hash(std::uint64_t index) {
   const std::uint64_t x = (index ^ 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd;
   return x ^ (x >> 29);
@@ -145,7 +154,7 @@ std::uint32_t* Probe::Find(std::uint64_t index) {
 std::uint32_t Probe::WriteValue(bool coded, std::uint32_t slot) {
   std::uint8_t* to = Slot(*members_[0], slot);
   if (!coded) return Crc32cCopyStream(to, value_.data(), options_.value_size);
-  for (std::size_t i = 0; i < options_.value_size; ++i) delta_[i] = to[i] ^ value_[i];
+  Xor(delta_.data(), to, value_.data(), options_.value_size);
   std::uint8_t* source = delta_.data();
   std::array<std::uint8_t*, 2> out = {deltas_[0].data(), deltas_[1].data()};
   ec_encode_data(static_cast<int>(options_.value_size), 1, 2, tables_.data(), &source, out.data());
@@ -168,7 +177,7 @@ void Probe::Fold(Member& member, bool coded, std::uint32_t slot) {
   std::uint8_t* to = Slot(member, slot);
   RING_CHECK(Crc32cHeader(entry, 96) != 0);
   if (coded) {
-    for (std::size_t i = 0; i < options_.value_size; ++i) to[i] ^= payload[i];
+    XorInto(to, payload, options_.value_size);
   } else {
     Crc32cCopyStream(to, payload, options_.value_size);
   }

@@ -24,6 +24,7 @@ struct PeersOptions {
   std::size_t value_size = 1024;
   double seconds = 1;
   int rounds = 3;
+  bool pin = false;
 };
 
 struct Shape {
@@ -76,6 +77,7 @@ class PeersBench {
 absl::Status PeersBench::AddRing(const std::string& transport) {
   TargetOptions options;
   options.transport = transport;
+  options.pin = options_.pin;
   RING_ASSIGN_OR_RETURN(auto target, Target::Start(options));
   Target* cluster = target.get();
   targets_.push_back(std::move(target));
@@ -131,8 +133,11 @@ absl::StatusOr<int> PeersBench::StartServer(std::vector<std::string> argv, int p
   const std::string name = argv.front();
   PeerAddress address;
   address.port = port;
-  RING_ASSIGN_OR_RETURN(auto server, tools::ChildProcess::Start(argv));
-  servers_.push_back(std::move(server));
+  if (options_.pin) Target::PinToFirst(1);
+  absl::StatusOr<std::unique_ptr<tools::ChildProcess>> server = tools::ChildProcess::Start(argv);
+  if (options_.pin) Target::PinToOthers(1);
+  RING_RETURN_IF_ERROR(server.status());
+  servers_.push_back(*std::move(server));
   for (int i = 0; i < 500; ++i) {
     if (PeerConnection::Connect(address).ok()) return port;
     poll(nullptr, 0, 10);
@@ -310,6 +315,8 @@ void AddPeersCommand(CLI::App& app, Context* context) {
   command->add_option("--rounds", options->rounds, "Measurements of each, A B A B")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_flag("--pin", options->pin,
+                    "All servers on the first processor, the clients on the others");
   command->footer(
       "Servers run on loopback at ports of the system's choice, without persistence, and are\n"
       "stopped by their process ids. Peers that are not installed are left out.");

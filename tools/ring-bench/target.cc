@@ -46,13 +46,22 @@ void RunOn(unsigned first, unsigned last) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Target>> Target::Start(const TargetOptions& options) {
-  const unsigned processors = std::thread::hardware_concurrency();
-  const auto reactors = static_cast<unsigned>(options.reactor_count);
-  const bool pin = options.pin && options.seeds.empty() && processors > reactors;
-  if (pin) RunOn(0, reactors);
+  const bool pin = options.pin && options.seeds.empty();
+  if (pin) PinToFirst(options.reactor_count);
   absl::StatusOr<std::unique_ptr<Target>> target = StartUnpinned(options);
-  if (pin) RunOn(reactors, processors);
+  if (pin) PinToOthers(options.reactor_count);
   return target;
+}
+
+void Target::PinToFirst(int reactor_count) {
+  const auto reactors = static_cast<unsigned>(reactor_count);
+  if (std::thread::hardware_concurrency() > reactors) RunOn(0, reactors);
+}
+
+void Target::PinToOthers(int reactor_count) {
+  const auto reactors = static_cast<unsigned>(reactor_count);
+  const unsigned processors = std::thread::hardware_concurrency();
+  if (processors > reactors) RunOn(reactors, processors);
 }
 
 absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOptions& options) {

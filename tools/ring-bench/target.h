@@ -37,7 +37,10 @@ class Target {
   absl::StatusOr<std::unique_ptr<Client>> NewClient(std::size_t window) const;
   // What the client really uses, e.g. "local"; "local+tcp" when its nodes differ.
   static std::string TransportInUse(const Client& client);
-  // Ends what `pin` did to the calling thread.
+  // What `pin` does to the calling thread and to what it starts, and back again. Nothing where
+  // there is no processor to spare.
+  static void PinToFirst(int reactor_count);
+  static void PinToOthers(int reactor_count);
   static void Unpin();
   // Null unless the cluster runs in this process.
   node::AdminPort* admin() { return host_ == nullptr ? nullptr : &host_->admin(); }

@@ -2,6 +2,11 @@
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
+namespace {
+// An answer pins its slot (V6), and pins have 16 bits: beyond, gets wait for the device. The rest
+// is for moves.
+constexpr std::uint16_t kAnswerPinsMax = 0xff00;
+}  // namespace
 
 bool ShardCoordinator::Get(const Request& request) {
   const std::uint32_t* const entry = keys_.Find(request.hash, request.key);
@@ -13,6 +18,7 @@ bool ShardCoordinator::Get(const Request& request) {
   const std::uint32_t head = *entry;
   const bool with_value = request.operation == protocol::Operation::kGet;
   if (committed(head)) {
+    if (lines_.line(head).pins >= kAnswerPinsMax) return false;
     ++counters_.gets;
     AnswerLine(request, head, with_value);
     return true;
@@ -22,6 +28,7 @@ bool ShardCoordinator::Get(const Request& request) {
   if (request.min_version.bits() != 0) {
     const std::uint32_t highest = HighestCommitted(head);
     if (highest != memgest::kNoLine && lines_.line(highest).version >= request.min_version.bits()) {
+      if (lines_.line(highest).pins >= kAnswerPinsMax) return false;
       ++counters_.gets;
       AnswerLine(request, highest, with_value);
       return true;

@@ -119,5 +119,20 @@ TEST(Get, V7TheAnswerIsWhatWasCommittedWhenItWasCaptured) {
   harness.Scrub();
 }
 
+// V6: a key that everybody reads at once. Pins are counted in 16 bits; more readers wait.
+TEST(Get, V6MoreReadersThanPinsCanCount) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep1, "hot", "v"));
+  const std::uint32_t line = harness.HeadLine("hot");
+  harness.holds_sends = true;
+  for (int i = 0; i < 0x10000; ++i) harness.Get("hot");
+  EXPECT_GT(harness.shard().lines().line(line).pins, 0);
+  harness.Put(kRep1, "hot", "w");
+  harness.Turns(3);
+  EXPECT_NE(harness.shard().lines().line(line).version, 0u) << "freed under the device";
+  harness.Settle();
+  harness.Scrub();
+}
+
 }  // namespace
 }  // namespace ring::coordinator

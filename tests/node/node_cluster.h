@@ -34,15 +34,15 @@ class NodeCluster {
     ReactorOptions options;
     options.clock = &clock_;
     reactor_ = std::make_unique<Reactor>(options);
-    std::promise<absl::Status> opened;
+    auto opened = std::make_shared<std::promise<absl::Status>>();
     // Nodes belong to the thread that opens them.
-    thread_ = std::thread([this, &config, &opened] {
+    thread_ = std::thread([this, config, opened] {
       const absl::Status status = Open(config);
-      opened.set_value(status);
+      opened->set_value(status);
       if (status.ok()) reactor_->Run();
       reactor_->DropNodes();
     });
-    RING_RETURN_IF_ERROR(opened.get_future().get());
+    RING_RETURN_IF_ERROR(opened->get_future().get());
     cluster::View view = config.InitialView();
     for (const std::unique_ptr<Node>& node : reactor_->nodes())
       view.nodes[node->id().value()] = node->info();
@@ -69,12 +69,13 @@ class NodeCluster {
 
   // On the nodes' thread; waits for it.
   void Run(const std::function<void()>& call) {
-    std::promise<void> done;
-    reactor_->Post([&] {
+    // Shared: who is woken may be gone before set_value returns.
+    auto done = std::make_shared<std::promise<void>>();
+    reactor_->Post([&call, done] {
       call();
-      done.set_value();
+      done->set_value();
     });
-    done.get_future().wait();
+    done->get_future().wait();
   }
   // Within Run.
   Node& node(std::uint32_t id) { return *reactor_->nodes()[id]; }

@@ -1,0 +1,192 @@
+// Calls between the nodes of a cluster: one process and several hosts, nodes that are not there.
+#include "ring/node/control_port.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "api/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/node/host.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class ControlPortTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK(cluster_.Start()); }
+  absl::StatusOr<std::string> Call(std::uint32_t from, std::uint32_t to, ControlType type,
+                                   const std::string& body) {
+    auto done = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
+    cluster_.Run([&] {
+      cluster_.node(from).control().Call(
+          NodeId(to), type, body, 5'000'000'000,
+          [done](absl::StatusOr<std::string> answer) { done->set_value(std::move(answer)); });
+    });
+    return done->get_future().get();
+  }
+  testing::NodeCluster cluster_;
+};
+
+TEST_F(ControlPortTest, EveryNodeReachesEveryOtherAndItself) {
+  for (std::uint32_t from = 0; from < 6; ++from) {
+    for (std::uint32_t to = 0; to < 6; ++to)
+      EXPECT_OK(Call(from, to, ControlType::kPing, "").status()) << from << " to " << to;
+  }
+}
+
+TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
+  for (const ControlType type :
+       {ControlType::kView, ControlType::kCatalogue, ControlType::kDrain, ControlType::kScrubStart,
+        ControlType::kScrubPoll, ControlType::kScrubStop, ControlType::kScrubVersions,
+        ControlType::kScrubFreeze, ControlType::kScrubThaw}) {
+    EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument))
+        << static_cast<int>(type);
+  }
+}
+
+TEST_F(ControlPortTest, ManyLargeMessagesBothWaysAllArrive) {
+  constexpr int kCount = 20;
+  std::atomic<int> arrived{0};
+  const std::string body(500'000, 'v');  // no view: refused, once it has arrived whole
+  cluster_.Run([&] {
+    for (int i = 0; i < kCount; ++i) {
+      for (const std::uint32_t from : {0u, 3u}) {
+        cluster_.node(from).control().Call(
+            NodeId(3 - from), ControlType::kView, body, 20'000'000'000,
+            [&](const absl::StatusOr<std::string>& answer) {
+              EXPECT_THAT(answer.status(), StatusIs(absl::StatusCode::kInvalidArgument));
+              ++arrived;
+            });
+      }
+    }
+  });
+  while (arrived.load() < 2 * kCount) std::this_thread::yield();
+}
+
+TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
+  for (int i = 0; i < 7; ++i)
+    ASSERT_OK(client->Put(absl::StrCat("k", i), "v", {.memgest = "SRS21"}).status());
+  const AdminRequestId id = {"test", 1};
+  const absl::Status first = cluster_.admin().DeleteMemgest(id, "SRS21", false);
+  EXPECT_THAT(first, StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("NOT_EMPTY memgest=SRS21 keys=7 versions=7")));
+  EXPECT_EQ(cluster_.admin().DeleteMemgest(id, "SRS21", false), first);  // X6: at once
+  EXPECT_OK(client->Put("k", "v", {.memgest = "SRS21"}).status());
+  EXPECT_OK(client->Get("k3").status());
+}
+
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(fd);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+// Six hosts with a node each, as six processes would be: they know each other by their configuration alone.
+class HostsTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  void SetUp() override {
+    config_ = EmbeddedConfig();
+    config_.transport = GetParam();
+    for (NodeEntry& node : config_.nodes) node.data = absl::StrCat("127.0.0.1:", FreePort());
+    for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
+      HostOptions options;
+      options.config = config_;
+      options.hosted = {NodeId(i)};
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Host> host, Host::Start(options));
+      hosts_.push_back(std::move(host));
+    }
+    for (const std::unique_ptr<Host>& host : hosts_) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
+    ClientOptions client;
+    client.seeds = {hosts_[0]->seeds()};
+    client.transport =
+        GetParam() == Transport::kTcp ? ring::Transport::kTcp : ring::Transport::kAuto;
+    ASSERT_OK_AND_ASSIGN(client_, Client::Connect(client));
+  }
+  AdminRequestId NextId() { return {"test", ++seq_}; }
+
+  NodeConfig config_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::unique_ptr<Client> client_;
+  std::uint64_t seq_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, HostsTest,
+                         ::testing::Values(Transport::kAuto, Transport::kTcp),
+                         [](const ::testing::TestParamInfo<Transport>& transport) {
+                           return transport.param == Transport::kTcp ? "Tcp" : "Auto";
+                         });
+
+protocol::MemgestDescriptor Stretched(const std::string& name) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = name;
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.k = 3;
+  memgest.m = 2;
+  memgest.block_size = 65536;
+  return memgest;
+}
+
+TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
+  ASSERT_OK(hosts_[3]->admin().CreateMemgest(NextId(), Stretched("new")).status());
+  for (const std::unique_ptr<Host>& host : hosts_) {
+    const auto view = host->admin().GetView();
+    ASSERT_NE(view->FindMemgest("new"), nullptr);
+    EXPECT_EQ(view->FindMemgest("new")->state, protocol::MemgestState::kActive);
+  }
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(
+        client_->Put(absl::StrCat("k", i), std::string(20'000, 'x'), {.memgest = "new"}).status());
+  }
+  ASSERT_OK_AND_ASSIGN(const ClusterStats stats, hosts_[5]->admin().GetStats());
+  ASSERT_EQ(stats.nodes.size(), 6u);
+  EXPECT_EQ(stats.nodes[0].transports[1], GetParam() == Transport::kTcp ? "tcp" : "shm");
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report,
+                       hosts_[2]->admin().Scrub([](const ScrubProgress&) { return true; }));
+  EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+  EXPECT_EQ(report.values_checked, 50u);
+  EXPECT_GT(report.rows_checked, 0u);
+  ASSERT_OK(hosts_[4]->admin().DeleteMemgest(NextId(), "new", true));
+  EXPECT_EQ(client_->Get("k1").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(HostsTest, G11_NodeThatIsDownStopsAChangeBeforeItBegins) {
+  hosts_[4]->Stop();
+  const AdminRequestId id = NextId();
+  EXPECT_THAT(hosts_[1]->admin().CreateMemgest(id, Stretched("never")).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
+  EXPECT_EQ(hosts_[0]->admin().GetView()->FindMemgest("never"), nullptr);
+  EXPECT_THAT(hosts_[1]->admin().DeleteMemgest(NextId(), "SRS21", false),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
+  EXPECT_THAT(hosts_[1]->admin().GetStats().status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
+}
+
+TEST_P(HostsTest, G11_LeaderThatIsDownIsNamed) {
+  hosts_[0]->Stop();
+  EXPECT_THAT(hosts_[1]->admin().SetDefaultMemgest(NextId(), "SRS32"),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 0")));
+}
+
+}  // namespace
+}  // namespace ring::node

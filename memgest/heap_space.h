@@ -4,7 +4,7 @@
 //            first touched, zeroed (an extent is zero before its first use: S3), registered for
 //            local use.
 // Shape:     chunks of 2 MiB, in any order; a block (power of two <= 2 MiB) never crosses a chunk.
-//            The first chunk has small pages, so that a heap with little in it costs little; later
+//            The first chunks have small pages, so that a young heap costs little; later
 //            ones ask for huge pages.
 // Units:     cells of 64 bytes; at most 2^32 of them.
 // Ownership: owns its chunks and gives their pages back when it dies.
@@ -32,6 +32,9 @@ class HeapSpace {
   static constexpr std::uint32_t kChunkCells = 1u << kChunkCellShift;
   static constexpr std::uint32_t kChunkCellMask = kChunkCells - 1;
   static constexpr std::size_t kChunkSize = std::size_t{kChunkCells} * 64;
+  // Chunks before a heap's memory comes in huge pages. A young heap has one block of each size class,
+  // nearly empty: huge pages would make all of them resident.
+  static constexpr std::size_t kSmallPageChunks = 8;
 
   explicit HeapSpace(rdma::Device* device) : device_(device) {}
   ~HeapSpace();

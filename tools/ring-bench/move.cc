@@ -17,7 +17,7 @@ namespace {
 
 struct MoveOptions {
   std::string from = "REP3";
-  std::vector<std::string> to = {"REP1", "REP3", "SRS32"};
+  std::vector<std::string> to = {"REP1", "REP2", "SRS32"};
   std::vector<std::size_t> sizes = {64, 1024, 4096, 16384, 65536};
   std::uint64_t key_count = 1000;
   int rounds = 3;

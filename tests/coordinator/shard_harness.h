@@ -49,6 +49,8 @@ struct HarnessOptions {
 // What came of one request.
 struct Answered {
   int count = 0;  // answers to it: 1 when all is well
+  // Sent again before it was answered: the answer may go to the later copy alone (X2).
+  bool may_be_silent = false;
   protocol::Outcome outcome = protocol::Outcome::kOk;
   Version version;
   MemgestId memgest;

@@ -16,6 +16,7 @@ void ShardHarness::Scrub() {
   ASSERT_FALSE(shard_->Busy());
   ASSERT_EQ(shard_->stalled(), 0u);
   for (std::size_t i = 0; i < answers_.size(); ++i) {
+    if (answers_[i].may_be_silent && answers_[i].count == 0) continue;
     ASSERT_EQ(answers_[i].count, 1) << "request " << i << " key=" << sent_[i].key;
   }
   ScrubKeys();

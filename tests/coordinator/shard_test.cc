@@ -208,7 +208,7 @@ TEST(Shard, X4MoreThanTheLogHoldsWaits) {
   harness.SetFlow(true, false);
   std::deque<TestClient> clients;
   std::vector<int> puts;
-  for (unsigned i = 0; i < 1500; ++i) {
+  for (unsigned i = 0; i < 1200; ++i) {
     if (i % 100 == 0) clients.emplace_back(1000 + i);
     puts.push_back(
         harness.Put(kRep2, "k" + std::to_string(i % 50), "v", {.client = &clients.back()}));

@@ -17,7 +17,7 @@ LogWriter* ShardLog::AddWriter(std::unique_ptr<LogWriter> writer) {
 }
 
 bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const {
-  if (next_order_ - release_front_ >= kPendingMax) return false;
+  if (Full()) return false;
   for (const LogWriter* member : memgest.members()) {
     if (!member->HasRoom(entry_size, reserved)) return false;
   }
@@ -74,12 +74,14 @@ void ShardLog::MoveFront() {
 }
 
 void ShardLog::EndTurn() {
-  while (release_front_ < commit_front_) {
-    Pending& pending = at(release_front_);
+  // Deltas are free once no device reads them, committed or not: puts of other shards need them, too.
+  for (; piece_front_ < next_order_; ++piece_front_) {
+    Pending& pending = at(piece_front_);
     if (!pending.memgest->AckedByAll(pending.order)) break;
     if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
-    ++release_front_;
+    pending.has_piece = false;
   }
+  release_front_ = std::min(commit_front_, piece_front_);
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
     writer->AdvanceCommit(commit_front_);
     writer->ShareCommit();

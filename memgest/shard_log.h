@@ -63,13 +63,9 @@ class ShardLog {
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
 
-  // A member is gone: until the epoch changes, room that it holds does not come back.
-  bool broken() const {
-    for (const std::unique_ptr<LogWriter>& writer : writers_) {
-      if (writer->broken()) return true;
-    }
-    return false;
-  }
+  // Room for this memgest's entries will not come back before the epoch changes: a member of it is gone, or one of
+  // another memgest is and what waits for it fills the log.
+  bool Stuck(const Memgest& memgest) const { return memgest.Broken() || (Full() && AnyBroken()); }
 
   // Posts what is staged, one chain a member.
   absl::Status Flush();
@@ -118,6 +114,13 @@ class ShardLog {
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   void MoveFront();
+  bool Full() const { return next_order_ - release_front_ >= kPendingMax; }
+  bool AnyBroken() const {
+    for (const std::unique_ptr<LogWriter>& writer : writers_) {
+      if (writer->broken()) return true;
+    }
+    return false;
+  }
 
   Epoch epoch_;
   DeltaArena* arena_;
@@ -125,6 +128,7 @@ class ShardLog {
   std::vector<Pending> pending_;
   std::uint64_t next_order_ = 1;
   std::uint64_t commit_front_ = 1;   // every order below is committed
+  std::uint64_t piece_front_ = 1;    // every order below has given its arena bytes back
   std::uint64_t release_front_ = 1;  // every order below has given its bytes back
   bool dirty_ = false;
   alignas(64) std::array<std::byte, 4096 + 64 * 1024> head_;

@@ -92,7 +92,8 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
       Refuse(request, Outcome::kUnavailable);
       return Once::kHandled;
     case Check::kInFlight:
-      return Once::kWait;
+      Attach(request);
+      return Once::kHandled;
     case Check::kDone: {
       Reply reply;
       reply.outcome = static_cast<Outcome>(record.code);

@@ -96,13 +96,14 @@ bool ShardCoordinator::CollectNow(memgest::Memgest& memgest) {
   return true;
 }
 
-bool ShardCoordinator::AwaitRoom(const Request& request) {
-  if (!log_.broken()) return false;
+bool ShardCoordinator::AwaitRoom(const Request& request, const memgest::Memgest& memgest) {
+  if (!log_.Stuck(memgest)) return false;
   Refuse(request, protocol::Outcome::kUnavailable);
   return true;
 }
 
 bool ShardCoordinator::AwaitSpace(const Request& request, memgest::Memgest& memgest) {
+  if (AwaitRoom(request, memgest)) return true;
   CollectNow(memgest);
   // Something is on its way out: the request stays where it is until that is committed.
   if (!memgest.to_collect().empty() || !memgest.collecting().empty() || !lingering_.empty())

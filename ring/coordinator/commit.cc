@@ -54,6 +54,7 @@ void ShardCoordinator::OnCommit(memgest::Pending& pending) {
   AnswerOperation(pending);
   Waiting& operation = operations_[pending.operation - 1];
   ReleaseWaiters(&operation.waiter);
+  operation.client = nullptr;  // nobody attaches to it any more
   operation.next_free = free_operation_;
   free_operation_ = pending.operation;
   pending.operation = 0;

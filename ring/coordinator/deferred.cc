@@ -8,6 +8,9 @@
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
+namespace {
+constexpr int kFailuresPerTurn = 32;
+}  // namespace
 
 std::uint32_t ShardCoordinator::CopyDeferred(const Request& request) {
   if (free_deferred_ == 0) {
@@ -40,6 +43,34 @@ bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
   return true;
 }
 
+bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
+  Request& waiting = deferred_[handle - 1].request;
+  if (waiting.client != request.client || waiting.seq != request.seq) return false;
+  waiting.reply = request.reply;
+  return true;
+}
+
+// X2: a duplicate of what is under way waits for it, and then finds its record. A further one takes the
+// place of the last, whose connection is gone: a client that comes again and again costs no more.
+void ShardCoordinator::Attach(const Request& request) {
+  for (Waiting& operation : operations_) {
+    if (operation.client != request.client || operation.seq != request.seq) continue;
+    for (std::uint32_t handle = operation.waiter; handle != 0;
+         handle = deferred_[handle - 1].next) {
+      if (TakePlace(request, handle)) return;
+    }
+    const std::uint32_t handle = CopyDeferred(request);
+    deferred_[handle - 1].next = operation.waiter;
+    operation.waiter = handle;
+    return;
+  }
+  // A large write that has not come to its last entry: look again next turn.
+  for (const std::uint32_t handle : ready_) {
+    if (TakePlace(request, handle)) return;
+  }
+  DeferUntilNextTurn(request);
+}
+
 void ShardCoordinator::DeferUntilNextTurn(const Request& request) {
   ready_.push_back(CopyDeferred(request));
 }
@@ -58,7 +89,12 @@ void ShardCoordinator::RunReady() {
   if (ready_.empty()) return;
   running_.clear();
   running_.swap(ready_);
+  int failures = 0;
   for (const std::uint32_t handle : running_) {
+    if (failures >= kFailuresPerTurn) {  // what stops so many stops the rest
+      ready_.push_back(handle);
+      continue;
+    }
     // Out of the table first: running it may defer other requests, and the table may move.
     Deferred deferred = std::move(deferred_[handle - 1]);
     deferred.request.key = deferred.key;
@@ -68,6 +104,7 @@ void ShardCoordinator::RunReady() {
     slot = std::move(deferred);  // keeps the strings' memory for the next one
     if (!done) {
       ready_.push_back(handle);
+      ++failures;
       continue;
     }
     slot.next = free_deferred_;

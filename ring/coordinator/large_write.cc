@@ -136,7 +136,7 @@ void LargeWrite::Fetch() {
     scratch_value_size_ = source_bytes_ == nullptr ? AlignUp(piece_.length, kCacheLine) : 0;
     scratch_ =
         shard_.arena_->Take(scratch_value_size_ + memgest::DeltaSize(memgest_, piece_.length));
-    if (scratch_.memory == nullptr) return;  // come again when deltas were acknowledged
+    if (scratch_.memory == nullptr) return AwaitRoom();  // come again when deltas were acknowledged
   }
   if (source_bytes_ != nullptr) {
     crc_ = memgest_.coded() ? Crc32c(source_bytes_, piece_.length, crc_)
@@ -220,7 +220,7 @@ void LargeWrite::Finish() {
   }
   switch (shard_.CheckCondition(request_, head)) {
     case ShardCoordinator::Condition::kWait:
-      return;
+      return AwaitRoom();
     case ShardCoordinator::Condition::kMismatch:
       GiveUp(Outcome::kVersionMismatch, shard_.VersionThere(head));
       return;
@@ -249,7 +249,7 @@ void LargeWrite::Finish() {
 }
 
 void LargeWrite::AwaitRoom() {
-  if (shard_.log_.broken()) GiveUp(Outcome::kUnavailable);
+  if (shard_.log_.Stuck(memgest_)) GiveUp(Outcome::kUnavailable);
 }
 
 void LargeWrite::GiveUp(Outcome outcome, Version version) {

@@ -10,15 +10,7 @@ namespace ring::coordinator {
 using protocol::Outcome;
 
 bool ShardCoordinator::Move(const Request& request) {
-  switch (CheckOnce(request)) {
-    case Once::kHandled:
-      return true;
-    case Once::kWait:
-      DeferUntilNextTurn(request);
-      return true;
-    case Once::kNew:
-      break;
-  }
+  if (CheckOnce(request) == Once::kHandled) return true;
   memgest::Memgest* const target = FindMemgest(request.memgest);
   if (target == nullptr || target->descriptor().state == protocol::MemgestState::kDeleted) {
     Refuse(request, Outcome::kNoSuchMemgest);
@@ -60,7 +52,8 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
                                  std::uint32_t* head) {
   const std::uint32_t from = *head;
   const std::uint32_t length = lines_.line(from).value_length;
-  if (!ReserveWrite(target, request.key.size(), length, 0, false)) return AwaitRoom(request);
+  if (!ReserveWrite(target, request.key.size(), length, 0, false))
+    return AwaitRoom(request, target);
   const bool ranged =
       length > target.descriptor().block_size || (lines_.line(from).flags & memgest::kLarge) != 0;
   if (ranged)
@@ -82,7 +75,7 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
       write.piece = arena_->Take(memgest::DeltaSize(target, length));
       if (write.piece.memory == nullptr) {
         target.allocator().Abandon(*slot, {});
-        return false;
+        return AwaitRoom(request, target);
       }
       write.coded_value = bytes;
       crc = Crc32c(bytes, length);

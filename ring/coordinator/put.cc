@@ -10,15 +10,7 @@ namespace ring::coordinator {
 using protocol::Outcome;
 
 bool ShardCoordinator::Put(const Request& request) {
-  switch (CheckOnce(request)) {
-    case Once::kHandled:
-      return true;
-    case Once::kWait:
-      DeferUntilNextTurn(request);
-      return true;
-    case Once::kNew:
-      break;
-  }
+  if (CheckOnce(request) == Once::kHandled) return true;
   memgest::Memgest* const memgest = FindMemgest(request.memgest);
   if (memgest == nullptr || memgest->descriptor().state == protocol::MemgestState::kDeleted) {
     Refuse(request, Outcome::kNoSuchMemgest);
@@ -57,7 +49,8 @@ bool ShardCoordinator::Put(const Request& request) {
 bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memgest,
                                 std::uint32_t* head) {
   const std::uint32_t length = request.value_length;
-  if (!ReserveWrite(memgest, request.key.size(), length, 0, false)) return AwaitRoom(request);
+  if (!ReserveWrite(memgest, request.key.size(), length, 0, false))
+    return AwaitRoom(request, memgest);
   const absl::StatusOr<memgest::Slot> slot = memgest.allocator().Allocate(length);
   if (!slot.ok()) return AwaitSpace(request, memgest);
 
@@ -73,7 +66,7 @@ bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memges
     write.piece = arena_->Take(write.piece_value_size + memgest::DeltaSize(memgest, length));
     if (write.piece.memory == nullptr) {
       memgest.allocator().Abandon(*slot, {});
-      return false;
+      return AwaitRoom(request, memgest);
     }
     to = write.piece.memory;
     write.coded_value = to;

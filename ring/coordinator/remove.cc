@@ -6,15 +6,7 @@ namespace ring::coordinator {
 using protocol::Outcome;
 
 bool ShardCoordinator::Remove(const Request& request) {
-  switch (CheckOnce(request)) {
-    case Once::kHandled:
-      return true;
-    case Once::kWait:
-      DeferUntilNextTurn(request);
-      return true;
-    case Once::kNew:
-      break;
-  }
+  if (CheckOnce(request) == Once::kHandled) return true;
   std::uint32_t* const head = keys_.Find(request.hash, request.key);
   if (head == nullptr) {
     Decide(request, Outcome::kNotFound);
@@ -40,7 +32,7 @@ bool ShardCoordinator::Remove(const Request& request) {
     Refuse(request, Outcome::kUnavailable);
     return true;
   }
-  if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return AwaitRoom(request);
+  if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return AwaitRoom(request, *home);
   const absl::StatusOr<memgest::Slot> slot = home->allocator().AllocateTombstone();
   if (!slot.ok()) return AwaitSpace(request, *home);
   Write write;

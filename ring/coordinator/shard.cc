@@ -37,6 +37,16 @@ void ShardCoordinator::SetMemgestState(MemgestId id, protocol::MemgestState stat
   memgest->set_state(state);
 }
 
+void ShardCoordinator::Submit(const Request& request) {
+  if (Execute(request)) return;
+  // A bounded queue: beyond it the client is told to come again with the same request.
+  if (ready_.size() >= kStalledMax) {
+    Refuse(request, protocol::Outcome::kUnavailable);
+  } else {
+    DeferUntilNextTurn(request);
+  }
+}
+
 bool ShardCoordinator::Execute(const Request& request) {
   switch (request.operation) {
     case Operation::kGet:

@@ -106,9 +106,7 @@ class ShardCoordinator {
   bool Busy() const;
   // Runs the request now, or as soon as there is room. `stalled` requests keep a node from taking
   // more.
-  void Submit(const Request& request) {
-    if (!Execute(request)) DeferUntilNextTurn(request);
-  }
+  void Submit(const Request& request);
   std::size_t stalled() const { return ready_.size(); }
   // A READ that ReplySink was asked for is done.
   void OnRead(std::uint64_t token, bool ok);
@@ -188,7 +186,7 @@ class ShardCoordinator {
   void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
   // Exactly once: true if the request is new; else it was answered, or attached to the one in
   // flight.
-  enum class Once : std::uint8_t { kNew = 0, kHandled = 1, kWait = 2 };
+  enum class Once : std::uint8_t { kNew = 0, kHandled = 1 };
   Once CheckOnce(const Request& request);
   // V9: whether if_version holds, does not, or depends on an uncommitted version.
   enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
@@ -198,7 +196,9 @@ class ShardCoordinator {
 
   // deferred.cc
   bool Defer(const Request& request,
-             std::uint32_t line);  // until the version on this line is committed
+             std::uint32_t line);       // until the version on this line is committed
+  void Attach(const Request& request);  // to the same request under way
+  bool TakePlace(const Request& request, std::uint32_t handle);
   void DeferUntilNextTurn(const Request& request);
   std::uint32_t CopyDeferred(const Request& request);
   void ReleaseWaiters(std::uint32_t* list);
@@ -219,7 +219,7 @@ class ShardCoordinator {
   void FreeLine(std::uint32_t line);
   bool CollectNow(memgest::Memgest& memgest);
   // No room in a log just now: come again, unless a member is gone and room will never come.
-  bool AwaitRoom(const Request& request);
+  bool AwaitRoom(const Request& request, const memgest::Memgest& memgest);
   bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
   void DrainCollections(std::uint64_t now_ns);
 
@@ -239,6 +239,7 @@ class ShardCoordinator {
   memgest::Memgest& MemgestOf(std::uint32_t line) { return *memgests_[lines_.line(line).memgest]; }
 
   static constexpr memgest::EntryPayload kNoPayload = {};
+  static constexpr std::size_t kStalledMax = 2048;   // requests waiting for room
   static constexpr std::size_t kPrefetchLines = 16;  // of a value: beyond, the hardware streams
 
   ShardOptions options_;

@@ -7,8 +7,6 @@
 
 namespace ring::node {
 namespace {
-constexpr std::size_t kStalledMax = 64;  // requests waiting for room before no more are taken
-
 // The client can change a long key at any time: one copy is what is routed, hashed and stored.
 absl::string_view OwnKey(absl::string_view key, char* to) {
   if (key.size() <= protocol::kInlineKeySizeMax) return key;  // in the header, which is a copy
@@ -25,9 +23,6 @@ using protocol::Operation;
 using protocol::Outcome;
 
 std::size_t Node::Gather(absl::Span<BatchItem> items) {
-  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    if (shard->active && shard->coordinator()->stalled() > kStalledMax) return 0;
-  }
   std::size_t count = 0;
   while (count < items.size() && clients_->Take(&items[count].incoming)) ++count;
   return count;
@@ -98,6 +93,10 @@ void Node::Execute(BatchItem& item) {
   coordinator::ShardCoordinator& shard = *item.shard->coordinator();
   if (request.seq != 0) {
     request.client = clients_->Records(item.incoming.connection, item.shard->index(), shard);
+    if (request.client == nullptr) {
+      clients_->AnswerBare(request.reply, Outcome::kResourceExhausted, options_.id);
+      return;
+    }
   }
   item.shard->active = true;
   shard.Submit(request);

@@ -37,9 +37,9 @@ Node::Node(const NodeOptions& options) : options_(options) {
 Node::~Node() {
   services_.reset();
   control_.reset();
+  clients_.reset();  // before the shards whose slots it has pinned
   shards_.clear();
   members_.reset();
-  clients_.reset();
 }
 
 absl::Status Node::OpenDevice() {
@@ -69,6 +69,7 @@ absl::Status Node::OpenDevice() {
   members.node = options_.id;
   members.incarnation = info_.incarnation;
   members.ring_size = options_.config.ring_size;
+  members.clock = options_.clock;
   RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));
 
   ControlPort::Options control;
@@ -286,7 +287,8 @@ void Node::SetSleeping(bool sleeping) {
 
 bool Node::HasWork() const {
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    if (shard->active) return true;
+    // What waits for acknowledgements is woken by them.
+    if (shard->active && shard->coordinator()->HasWork()) return true;
   }
   return connecting_ || control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
          clients_->HasRequest();

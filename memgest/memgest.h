@@ -57,10 +57,16 @@ class Memgest {
     for (const LogWriter* member : members_) acks += member->acked_order() >= order ? 1 : 0;
     return acks >= acks_needed_;
   }
-  // Every member acknowledged it: nothing refers to the bytes it was sent from.
+  bool Broken() const {
+    for (const LogWriter* member : members_) {
+      if (member->broken()) return true;
+    }
+    return false;
+  }
+  // Every member acknowledged it, or its queue pair is gone: nothing refers to the bytes it was sent from.
   bool AckedByAll(std::uint64_t order) const {
     for (const LogWriter* member : members_) {
-      if (member->acked_order() < order) return false;
+      if (member->acked_order() < order && !member->broken()) return false;
     }
     return true;
   }

@@ -8,6 +8,10 @@
 // Shapes:    a chain of work requests is posted with one call (one doorbell); requests of a queue
 //            pair execute and complete in order. A failed request moves the queue pair to kError
 //            and flushes the rest.
+//            An aligned WRITE of 8 bytes is seen whole, and after every WRITE that was posted
+//            before it on the queue pair: who polls a word of its memory may trust what it finds,
+//            and what was written before. The words within a longer WRITE are seen in no certain
+//            order, and are certain only once something posted after it is seen.
 // Units:     bytes; remote addresses are the remote process's virtual addresses.
 // Ownership: buffers named by a posted request belong to the device until its completion, or until
 //            the completion of a later signalled request of the same queue pair. kInline requests

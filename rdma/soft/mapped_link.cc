@@ -103,7 +103,7 @@ void MappedLink::Copy(std::byte* target, const std::byte* source, std::size_t si
     CopyToShared(target, source, size);
     return;
   }
-  const std::size_t half = size / 2;
+  const std::size_t half = IsWord(target, size) ? 0 : size / 2;
   CopyToShared(target, source, half);
   copy_hook_.function(copy_hook_.context);
   CopyToShared(target + half, source + half, size - half);
@@ -114,9 +114,20 @@ IssueResult MappedLink::Write(const WorkRequest& wr, std::uint64_t sequence) {
   std::byte* target = RemoteTarget(*peer_, wr.rkey, wr.remote_address, length, kRemoteWrite);
   if (target == nullptr) return Failed(WcStatus::kRemoteAccess);
   if (!Note(wr.rkey, sequence)) return Failed(WcStatus::kFlushed);
-  for (const Sge& sge : wr.sges) {
-    Copy(target, sge.address, sge.length);
-    target += sge.length;
+  if (wr.sges.size() > 1 && IsWord(target, length)) {
+    // Gathered first: a word is never seen in pieces.
+    std::byte word[sizeof(std::uint64_t)];
+    std::size_t at = 0;
+    for (const Sge& sge : wr.sges) {
+      if (sge.length != 0) std::memcpy(word + at, sge.address, sge.length);
+      at += sge.length;
+    }
+    Copy(target, word, sizeof(word));
+  } else {
+    for (const Sge& sge : wr.sges) {
+      Copy(target, sge.address, sge.length);
+      target += sge.length;
+    }
   }
   StoreFence();
   return kIssued;

@@ -3,7 +3,10 @@
 //
 // What:      reads frames in bulk, executes the peer's requests against the own region table (the
 //            same check as on a mapped link), gives the peer's answers to the own queue pair.
-// Shape:     before a valid hello a connection holds one small buffer and reads at most kHelloSize
+// Shape:     memory is polled between two turns, and a segment may end anywhere: a payload of up to
+//            kWholeMax bytes lands only once all of it is here, a longer one by whole aligned words
+//            of its target. WRITEs land in the order of the stream.
+//            before a valid hello a connection holds one small buffer and reads at most kHelloSize
 //            bytes. After it, tcp_receive_buffer bytes. The transmit queue is bounded by what both
 //            sides may have outstanding.
 // Ownership: shared by the endpoint, its link and its unanswered request.
@@ -72,6 +75,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
  private:
   static constexpr std::size_t kHelloSize = kTcpHeaderSize + kPrivateDataSizeMax;
   static constexpr std::size_t kAnswersMax = 1 << 16;
+  static constexpr std::uint32_t kWholeMax = 64;
 
   // Where the payload of the frame under way goes.
   struct Sink {
@@ -91,7 +95,10 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   void ReadHandshake();
   void OnHandshakeFrame(const TcpFrame& frame, std::string private_data);
   void ReadFrames();
-  bool ReadStraight();
+  std::uint64_t MayLand(std::uint64_t size) const;
+  std::uint64_t StraightSize() const;
+  bool ReadStraight(std::uint64_t limit);
+  std::size_t RoomToRead();
   bool ParseBuffer();
   bool OnFrame(const TcpFrame& frame);
   bool SinkBytes(const std::byte* data, std::uint64_t size);

@@ -1,4 +1,5 @@
 // The part of TcpConnection that reads: the handshake, frames, and payloads into their places.
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -17,6 +18,8 @@ namespace {
 
 constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kStraightMin = 64 << 10;
+constexpr std::uint64_t kStraightPieceMin = 4 << 10;  // less goes through the buffer
+constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 
 }  // namespace
 
@@ -68,16 +71,11 @@ void TcpConnection::ReadHandshake() {
 void TcpConnection::ReadFrames() {
   if (!ParseBuffer()) return;
   for (int i = 0; i < kReadsPerTurn && state_ == State::kLinked; ++i) {
-    if (sink_.active && sink_.left >= kStraightMin && buffer_begin_ == buffer_end_) {
-      if (!ReadStraight()) return;
+    if (const std::uint64_t straight = StraightSize(); straight != 0) {
+      if (!ReadStraight(straight)) return;
       continue;
     }
-    if (buffer_begin_ != 0) {
-      std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
-      buffer_end_ -= buffer_begin_;
-      buffer_begin_ = 0;
-    }
-    const std::size_t room = buffer_.size() - buffer_end_;
+    const std::size_t room = RoomToRead();
     const ssize_t size = recv(fd_, buffer_.data() + buffer_end_, room, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) return OnHangUp();
@@ -87,15 +85,55 @@ void TcpConnection::ReadFrames() {
   }
 }
 
-// Reads a large payload into its place without the buffer between. False: stop reading for now.
-bool TcpConnection::ReadStraight() {
+// Moves what is left in the buffer to its front; gives how much to read behind it.
+std::size_t TcpConnection::RoomToRead() {
+  if (buffer_begin_ != 0) {
+    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
+    buffer_end_ -= buffer_begin_;
+    buffer_begin_ = 0;
+  }
+  // The rest of a word of a large payload: what comes after it is read straight again.
+  if (sink_.active && sink_.left >= kStraightMin && buffer_end_ != 0 && buffer_end_ < kWord)
+    return kWord - buffer_end_;
+  return buffer_.size() - buffer_end_;
+}
+
+// Of the next `size` bytes of the payload, how many may be shown: none that would leave a small
+// payload, or an aligned word of the target, half written.
+std::uint64_t TcpConnection::MayLand(std::uint64_t size) const {
+  if (size >= sink_.left) return sink_.left;
+  if (sink_.frame.payload_length <= kWholeMax) return 0;
+  std::uint64_t in_piece = size;
+  for (std::size_t i = sink_.at; i < sink_.piece_count; ++i) {
+    const Sge& piece = sink_.pieces[i];
+    if (in_piece < piece.length) {
+      const std::uint64_t over =
+          (reinterpret_cast<std::uintptr_t>(piece.address) + in_piece) % kWord;
+      return size - std::min(over, in_piece);
+    }
+    in_piece -= piece.length;
+  }
+  return size;
+}
+
+// How much of a large payload to read without the buffer between; 0: read into the buffer. The
+// socket is asked first, as a read could end within a word.
+std::uint64_t TcpConnection::StraightSize() const {
+  if (!sink_.active || sink_.left < kStraightMin || buffer_begin_ != buffer_end_) return 0;
+  int available = 0;
+  if (ioctl(fd_, FIONREAD, &available) != 0 || available < 0) return 0;
+  const auto size = static_cast<std::uint64_t>(available);
+  return size < kStraightPieceMin ? 0 : MayLand(size);
+}
+
+// Reads up to `limit` bytes of the payload into their place. False: stop reading for now.
+bool TcpConnection::ReadStraight(std::uint64_t limit) {
   if (!SinkStillAllowed()) return false;
   iovec vector[16];
   int used = 0;
   std::uint64_t offered = 0;
-  for (std::size_t i = sink_.at; i < sink_.piece_count && offered < sink_.left; ++i) {
-    const std::uint64_t size =
-        std::min<std::uint64_t>(sink_.pieces[i].length, sink_.left - offered);
+  for (std::size_t i = sink_.at; i < sink_.piece_count && offered < limit; ++i) {
+    const std::uint64_t size = std::min<std::uint64_t>(sink_.pieces[i].length, limit - offered);
     if (size == 0) continue;
     vector[used++] = {sink_.pieces[i].address, size};
     offered += size;
@@ -124,7 +162,7 @@ bool TcpConnection::ParseBuffer() {
   while (buffer_begin_ != buffer_end_ || (sink_.active && sink_.left == 0)) {
     const std::size_t available = buffer_end_ - buffer_begin_;
     if (sink_.active) {
-      const std::uint64_t size = std::min<std::uint64_t>(available, sink_.left);
+      const std::uint64_t size = MayLand(available);
       if (size != 0 && !SinkBytes(buffer_.data() + buffer_begin_, size)) return false;
       buffer_begin_ += size;
       if (sink_.left != 0) return true;
@@ -154,6 +192,7 @@ bool TcpConnection::SinkBytes(const std::byte* data, std::uint64_t size) {
     piece.length -= taken;
     if (piece.length == 0) ++sink_.at;
   }
+  StoreFence();
   return true;
 }
 

@@ -1,10 +1,9 @@
 // The part of TcpConnection that executes frames: the peer's requests on our memory, and its
 // answers to ours.
-#include <cstring>
-
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/send_slot.h"
+#include "rdma/soft/shared_copy.h"
 #include "rdma/soft/tcp_connection.h"
 
 namespace ring::rdma::soft {
@@ -153,7 +152,10 @@ bool TcpConnection::FinishAtomic(const TcpFrame& frame) {
   }
   const WorkRequest& wr = own->Outstanding(frame.sequence);
   if (wr.opcode != Opcode::kCmpAndSwp && wr.opcode != Opcode::kFetchAndAdd) return Violation();
-  if (!wr.sges.empty()) std::memcpy(wr.sges[0].address, &frame.operand, sizeof(frame.operand));
+  if (!wr.sges.empty()) {
+    CopyToShared(wr.sges[0].address, reinterpret_cast<const std::byte*>(&frame.operand),
+                 sizeof(frame.operand));
+  }
   own->OnRemoteDone(frame.sequence);
   return state_ == State::kLinked;
 }

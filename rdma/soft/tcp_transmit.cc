@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "rdma/soft/shared_copy.h"
+
 namespace ring::rdma::soft {
 
 TcpTransmit::Item& TcpTransmit::Push() {
@@ -22,6 +24,7 @@ TcpTransmit::Item& TcpTransmit::Push() {
 void TcpTransmit::Add(const TcpFrame& frame, absl::Span<const Sge> pieces) {
   Item& item = Push();
   EncodeTcpFrame(frame, item.header.data());
+  item.header_size = kTcpHeaderSize;
   item.pieces = pieces;
   item.own = {};
   item.size = kTcpHeaderSize + frame.payload_length;
@@ -34,7 +37,13 @@ void TcpTransmit::AddOne(const TcpFrame& frame, const std::byte* payload) {
   Item& item = Push();
   EncodeTcpFrame(frame, item.header.data());
   item.pieces = {};
+  item.header_size = kTcpHeaderSize;
   item.own = {const_cast<std::byte*>(payload), frame.payload_length, 0};
+  if (frame.payload_length != 0 && frame.payload_length <= kShortMax) {
+    CopyFromShared(item.header.data() + kTcpHeaderSize, payload, frame.payload_length);
+    item.header_size += frame.payload_length;
+    item.own = {};
+  }
   item.size = kTcpHeaderSize + frame.payload_length;
   item.sequence = 0;
   item.request = false;
@@ -93,7 +102,7 @@ TcpTransmit::Result TcpTransmit::Flush(int fd) {
     for (std::size_t i = 0; i < count_; ++i) {
       const Item& item = At(i);
       if (used + 2 + static_cast<int>(item.pieces.size()) > kVectorMax) break;
-      add(item.header.data(), kTcpHeaderSize);
+      add(item.header.data(), item.header_size);
       for (const Sge& piece : item.pieces) add(piece.address, piece.length);
       add(item.own.address, item.own.length);
     }

@@ -2,8 +2,9 @@
 //
 // What:      a queue of headers and of the places of their payloads; Flush sends as much as the
 //            socket takes with one sendmsg.
-// Ownership: payloads are not copied: they stay where they are until their frame is sent
-//            (sent_sequence tells).
+// Ownership: payloads of requests are not copied: they stay where they are until their frame is
+//            sent (sent_sequence tells). Payloads of answers up to kShortMax bytes are: a word that
+//            a peer reads is not sent in two halves of different age. Longer ones are not.
 // Threads:   one.
 // Errors:    Flush gives false when the connection is broken.
 // Cost:      no allocation once the queue has grown to its working size; one system call a flush.
@@ -25,7 +26,8 @@ class TcpTransmit {
  public:
   // The payload is the concatenation of pieces, which stay valid until it is sent.
   void Add(const TcpFrame& frame, absl::Span<const Sge> pieces);
-  // A payload of one piece.
+  static constexpr std::size_t kShortMax = 64;
+  // An answer, with a payload of one piece.
   void AddOne(const TcpFrame& frame, const std::byte* payload);
 
   bool empty() const { return count_ == 0; }
@@ -45,7 +47,8 @@ class TcpTransmit {
 
  private:
   struct Item {
-    std::array<std::byte, kTcpHeaderSize> header;
+    std::array<std::byte, kTcpHeaderSize + kShortMax> header;  // and a short answer's payload
+    std::size_t header_size = kTcpHeaderSize;
     absl::Span<const Sge> pieces;  // of a request; else `own`
     Sge own;
     std::uint64_t size = 0;  // header and payload

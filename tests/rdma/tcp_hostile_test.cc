@@ -1,11 +1,8 @@
 // What a tcp listener does with peers that do not play by the rules: it closes them, tells them why
 // if it can, and goes on serving the others (F11).
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,87 +10,18 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "rdma/soft/tcp_frame.h"
-#include "tests/contract/fabric_harness.h"
+#include "tests/rdma/raw_peer.h"
 
 namespace ring::rdma {
 namespace {
 
-using soft::EncodeTcpFrame;
 using soft::kTcpHeaderSize;
 using soft::TcpFrame;
 using soft::TcpFrameType;
 
-std::string Bytes(const TcpFrame& frame, absl::string_view payload = "") {
-  std::string bytes(kTcpHeaderSize, '\0');
-  EncodeTcpFrame(frame, reinterpret_cast<std::byte*>(bytes.data()));
-  return bytes + std::string(payload);
-}
-
-std::string Hello() { return Bytes(TcpFrame{}); }
-
-// A socket that speaks bytes of the test's choice.
-class RawPeer {
- public:
-  explicit RawPeer(const std::string& address) {
-    std::uint32_t port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)) == 0;
-    fcntl(fd_, F_SETFL, O_NONBLOCK);
-  }
-  ~RawPeer() { close(fd_); }
-  RawPeer(const RawPeer&) = delete;
-  RawPeer& operator=(const RawPeer&) = delete;
-
-  bool connected() const { return connected_; }
-  void Say(const std::string& bytes) {
-    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    static_cast<void>(sent);
-  }
-  // Reads what is there; true once the other side has closed.
-  bool Closed() {
-    char buffer[4096];
-    const ssize_t size = recv(fd_, buffer, sizeof(buffer), 0);
-    if (size > 0) heard_.append(buffer, static_cast<std::size_t>(size));
-    return size == 0 || (size < 0 && errno != EAGAIN);
-  }
-  const std::string& heard() const { return heard_; }
-
- private:
-  int fd_ = -1;
-  bool connected_ = false;
-  std::string heard_;
-};
-
-class TcpHostile : public ::testing::Test {
+class TcpHostile : public RawPeerTest {
  protected:
-  void Open(SoftDeviceOptions options) {
-    options.arena_size_max = std::uint64_t{64} << 20;
-    side_ = std::make_unique<Side>(options, false);
-    address_ = *side_->device->Listen("tcp:127.0.0.1:0");
-  }
-  void SetUp() override { Open({}); }
-
-  bool Until(absl::FunctionRef<bool()> condition) {
-    const time_t deadline = time(nullptr) + 20;
-    while (!condition()) {
-      if (time(nullptr) > deadline) return false;
-      side_->CollectEvents();
-    }
-    return true;
-  }
-  void Accept() {
-    ConnectionEvent event;
-    ASSERT_TRUE(
-        Until([&] { return side_->TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event); }));
-    side_->qp = *side_->device->Accept(event.request, side_->qp_options(), "");
-  }
   // A well-behaved peer still gets through.
   void ExpectServing() {
     SoftDeviceOptions options;
@@ -109,9 +37,6 @@ class TcpHostile : public ::testing::Test {
       return false;
     }));
   }
-
-  std::unique_ptr<Side> side_;
-  std::string address_;
 };
 
 TEST_F(TcpHostile, GarbageIsRefusedWithAReason) {
@@ -228,15 +153,15 @@ TEST_F(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
   Accept();
   TcpFrame write;
   write.type = TcpFrameType::kWrite;
-  write.payload_length = 8;
+  write.payload_length = 128;  // long enough to land in parts
   write.remote_address = side_->AddressAt(0);
   write.rkey = side_->region->rkey();
-  peer.Say(Bytes(write, "half"));
-  ASSERT_TRUE(Until([&] { return side_->memory[3] == std::byte{'f'}; }));
+  peer.Say(Bytes(write, std::string(64, 'h')));
+  ASSERT_TRUE(Until([&] { return side_->memory[63] == std::byte{'h'}; }));
   side_->region->Revoke();
-  peer.Say("rest");
+  peer.Say(std::string(64, 'r'));
   EXPECT_TRUE(Until([&] { return peer.Closed(); }));
-  EXPECT_EQ(side_->memory[4], std::byte{0});
+  EXPECT_EQ(side_->memory[64], std::byte{0});
   const auto answer = soft::DecodeTcpFrame(absl::MakeConstSpan(
       reinterpret_cast<const std::byte*>(peer.heard().data()) + kTcpHeaderSize, kTcpHeaderSize));
   EXPECT_EQ(answer.frame.type, TcpFrameType::kNak);

@@ -3,29 +3,48 @@
 #include <utility>
 
 #include "ec_offload/matrix.h"
+#include "memgest/parity_store.h"
 #include "ring/base/check.h"
 #include "srs/generator.h"
 #include "srs/parameters.h"
 
 namespace ring::memgest {
+namespace {
+
+srs::SrsParameters ParametersOf(const protocol::MemgestDescriptor& descriptor, int s) {
+  return {descriptor.k, descriptor.m, static_cast<std::uint32_t>(s), descriptor.block_size};
+}
+
+srs::Layout LayoutOf(const protocol::MemgestDescriptor& descriptor, int s) {
+  absl::StatusOr<srs::Layout> layout = srs::Layout::Create(ParametersOf(descriptor, s));
+  RING_CHECK(layout.ok())
+      << layout.status().ToString();  // the descriptor was validated when it was created
+  return *std::move(layout);
+}
+
+// An extent has more parity rows than a shard has blocks in it, and all of them must have a place
+// in the 2^32 cells of the parities (S4).
+std::uint32_t BlockLimit(const protocol::MemgestDescriptor& descriptor, int s) {
+  if (descriptor.scheme != protocol::Scheme::kStretchedReedSolomon) return ~std::uint32_t{0};
+  const srs::Layout layout = LayoutOf(descriptor, s);
+  const std::uint64_t extents = ParityStore::kSpaceSize / layout.parity_extent_size();
+  return static_cast<std::uint32_t>(extents * layout.blocks_per_shard());
+}
+
+}  // namespace
 
 Memgest::Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard,
                  int s, LineTable* lines, std::vector<LogWriter*> members)
     : descriptor_(descriptor),
       shard_(shard),
       heap_(device),
-      allocator_(descriptor.id, descriptor.block_size, lines, &heap_),
+      allocator_(descriptor.id, descriptor.block_size, lines, &heap_, BlockLimit(descriptor, s)),
       members_(std::move(members)),
       acks_needed_(descriptor.AcksNeeded()),
       failures_tolerated_(descriptor.FailuresTolerated()) {
   if (!coded()) return;
   RING_CHECK(members_.size() == descriptor.m) << "memgest=" << descriptor.name;
-  const srs::SrsParameters parameters{descriptor.k, descriptor.m, static_cast<std::uint32_t>(s),
-                                      descriptor.block_size};
-  absl::StatusOr<srs::Layout> layout = srs::Layout::Create(parameters);
-  RING_CHECK(layout.ok())
-      << layout.status().ToString();  // the descriptor was validated when it was created
-  layout_ = *std::move(layout);
+  layout_ = LayoutOf(descriptor, s);
   absl::StatusOr<ec_offload::Matrix> generator = srs::MakeGenerator(descriptor.k, descriptor.m);
   RING_CHECK(generator.ok()) << generator.status().ToString();
   for (std::size_t column = 0; column < descriptor.k; ++column) {

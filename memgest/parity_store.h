@@ -31,6 +31,9 @@ namespace ring::memgest {
 
 class ParityStore {
  public:
+  static constexpr std::uint64_t kSpaceSize = std::uint64_t{64}
+                                              << 32;  // of a heap and of the parity
+
   // REQUIRES: descriptor.Validate for a cluster of s shards.
   ParityStore(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s,
               int parity_index);
@@ -59,9 +62,6 @@ class ParityStore {
   std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
 
  private:
-  static constexpr std::uint64_t kSpaceSize = std::uint64_t{64}
-                                              << 32;  // of a heap and of the parity
-
   srs::Layout layout_;
   int parity_index_;
   HeapSpace heap_;

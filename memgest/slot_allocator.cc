@@ -10,12 +10,13 @@
 namespace ring::memgest {
 
 SlotAllocator::SlotAllocator(MemgestId memgest, std::uint32_t block_size, LineTable* lines,
-                             HeapSpace* heap)
+                             HeapSpace* heap, std::uint32_t block_limit)
     : memgest_(memgest),
       block_size_(block_size),
       block_cells_(block_size / kCellSize),
       block_shift_(std::bit_width(block_cells_) - 1),
-      block_limit_(static_cast<std::uint32_t>((std::uint64_t{1} << 32) >> block_shift_)),
+      block_limit_(std::min(block_limit,
+                            static_cast<std::uint32_t>((std::uint64_t{1} << 32) >> block_shift_))),
       reserve_granules_(std::max(1u, lines->granule_count_max() / 64)),
       lines_(lines),
       heap_(heap) {
@@ -36,9 +37,9 @@ bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
     *line = free.PopFront();
     const Granule& granule = lines_->granule(*line);
     if (granule.size_class != size_class) continue;
-    if (frozen_count_ > 0 && size_class != 0) {
+    if (!freezes_.empty() && size_class != 0) {
       const std::uint32_t block = granule.base_cells >> block_shift_;
-      if (blocks_[block].freezes > 0) {
+      if (freezes_.contains(block)) {
         parked_[block].push_back(*line);
         continue;
       }
@@ -154,14 +155,14 @@ std::uint64_t SlotAllocator::LastTouch(std::uint32_t block) const {
 
 void SlotAllocator::Freeze(std::uint32_t block) {
   RING_CHECK(block < block_limit_) << "block=" << block;
-  if (blocks_.size() <= block) blocks_.resize(block + 1);
-  if (blocks_[block].freezes++ == 0) ++frozen_count_;
+  ++freezes_[block];
 }
 
 void SlotAllocator::Thaw(std::uint32_t block) {
-  RING_CHECK(frozen(block)) << "block=" << block << " is not frozen";
-  if (--blocks_[block].freezes > 0) return;
-  --frozen_count_;
+  const auto found = freezes_.find(block);
+  RING_CHECK(found != freezes_.end()) << "block=" << block << " is not frozen";
+  if (--found->second > 0) return;
+  freezes_.erase(found);
   const auto parked = parked_.find(block);
   if (parked == parked_.end()) return;
   for (const std::uint32_t line : parked->second) free_[blocks_[block].size_class].PushBack(line);

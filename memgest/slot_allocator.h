@@ -10,7 +10,7 @@
 //            granules (64 slots) as they are needed.
 // Ownership: borrows the shard's line table and the memgest's heap.
 // Threads:   one, the node's.
-// Errors:    kResourceExhausted: arena, line limit, 2^32 cells; nothing was given out then.
+// Errors:    kResourceExhausted: arena, line limit, block limit; nothing was given out then.
 //            kInvalidArgument: a length over the block size. Tombstones may use the reserve: the
 //            last 1/64 of the shard's granules, at least one, are theirs, with their memory (E5).
 // Cost:      Allocate and Free: a FIFO pop and push of a u32, the granule's and the block's record;
@@ -45,7 +45,9 @@ struct Slot {
 
 class SlotAllocator {
  public:
-  SlotAllocator(MemgestId memgest, std::uint32_t block_size, LineTable* lines, HeapSpace* heap);
+  // block_limit: blocks at most, for a code whose parities end before 2^32 cells of data do.
+  SlotAllocator(MemgestId memgest, std::uint32_t block_size, LineTable* lines, HeapSpace* heap,
+                std::uint32_t block_limit = ~std::uint32_t{0});
 
   // A line with a slot for length bytes (0 <= length <= block size; 0: a line without slot).
   absl::StatusOr<Slot> Allocate(std::uint32_t length);
@@ -74,12 +76,10 @@ class SlotAllocator {
   }
   std::uint64_t LastTouch(std::uint32_t block) const;
   // S2: no slot of the block is given out until Thaw. Freezes nest: a block that was frozen twice
-  // needs two Thaws. block < block_limit(); it need not be in use yet.
+  // needs two Thaws. block < block_limit(); it need not be in use yet, and costs no memory then.
   void Freeze(std::uint32_t block);
   void Thaw(std::uint32_t block);
-  bool frozen(std::uint32_t block) const {
-    return frozen_count_ > 0 && block < blocks_.size() && blocks_[block].freezes > 0;
-  }
+  bool frozen(std::uint32_t block) const { return !freezes_.empty() && freezes_.contains(block); }
 
   std::uint32_t block_count() const {
     return block_count_;
@@ -88,14 +88,13 @@ class SlotAllocator {
     return used_cells_ * kCellSize;
   }  // given out, as slots and blocks
   std::uint32_t block_size() const { return block_size_; }
-  std::uint32_t block_limit() const { return block_limit_; }  // of 2^32 cells
+  std::uint32_t block_limit() const { return block_limit_; }
 
  private:
   enum class BlockUse : std::uint8_t { kNone = 0, kSlots = 1, kLarge = 2 };
   struct Block {
     std::uint64_t last_touch = 0;
     std::uint32_t used = 0;  // slots given out
-    std::uint16_t freezes = 0;
     std::uint8_t size_class = 0;
     BlockUse use = BlockUse::kNone;
     std::vector<std::uint32_t> granules;  // kSlots: granule j holds slots 64 j .. 64 j + 63
@@ -129,11 +128,11 @@ class SlotAllocator {
   LineTable* lines_;
   HeapSpace* heap_;
 
-  std::vector<Block> blocks_;  // may be longer than block_count_: frozen ones above
+  std::vector<Block> blocks_;
   std::uint32_t block_count_ = 0;
   BlockSet pooled_;  // below block_count_, of no use at present
   BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
-  std::uint32_t frozen_count_ = 0;
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
 
   // Entries of granules that left the class meanwhile are stale and skipped when popped. A granule

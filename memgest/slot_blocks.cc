@@ -19,7 +19,7 @@ std::uint32_t SlotAllocator::FindFree(const BlockSet& set) const {
 // Ends a block's life as slots: its granules are free for other classes, its FIFO entries go stale.
 void SlotAllocator::DissolveBlock(std::uint32_t number) {
   Block& block = blocks_[number];
-  RING_CHECK(block.use == BlockUse::kSlots && block.used == 0 && block.freezes == 0)
+  RING_CHECK(block.use == BlockUse::kSlots && block.used == 0 && !frozen(number))
       << "block=" << number << " used=" << block.used;
   for (const std::uint32_t granule : block.granules) {
     lines_->ReassignGranule(granule, kNoSizeClass, 0);
@@ -36,8 +36,9 @@ absl::StatusOr<std::uint32_t> SlotAllocator::GrowBlock() {
   std::uint32_t block = block_count_;
   while (frozen(block)) ++block;
   if (block >= block_limit_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "heap of memgest=", memgest_.value(), ": all of its 2^32 cells are in use; delete values"));
+    return absl::ResourceExhaustedError(absl::StrCat("heap of memgest=", memgest_.value(),
+                                                     ": all of its blocks=", block_limit_,
+                                                     " are in use; delete values"));
   }
   // Frozen blocks that are skipped come into use when they thaw.
   RING_RETURN_IF_ERROR(

@@ -79,6 +79,32 @@ TEST(SlotAllocator, G2ReuseIsFirstInFirstOut) {
   EXPECT_EQ(second.line, slots[3].line);
 }
 
+TEST(SlotAllocator, S2AFrozenBlockFarAboveTheHighWaterMarkCostsNothing) {
+  Fixture f;
+  const std::uint32_t last = f.allocator.block_limit() - 1;
+  f.allocator.Freeze(last);
+  EXPECT_TRUE(f.allocator.frozen(last));
+  EXPECT_EQ(f.allocator.LastTouch(last), 0u);
+  ASSERT_OK(f.allocator.Allocate(1000).status());
+  EXPECT_EQ(f.allocator.block_count(), 1u);
+  f.allocator.Thaw(last);
+  EXPECT_FALSE(f.allocator.frozen(last));
+}
+
+TEST(SlotAllocator, S4PastTheBlockLimitNothingIsGivenOut) {
+  Fixture f;
+  SlotAllocator few(MemgestId(3), kBlock, &f.lines, &f.heap, 3);
+  EXPECT_EQ(few.block_limit(), 3u);
+  std::vector<Range> ranges;
+  EXPECT_THAT(few.AllocateLarge(4 * kBlock, &ranges).status(), StatusIs(kExhausted));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Slot slot, few.Allocate(kBlock));
+    EXPECT_LT(slot.offset_cells, 3 * kBlockCells);
+  }
+  EXPECT_THAT(few.Allocate(kBlock).status(), StatusIs(kExhausted));
+  EXPECT_THAT(few.Allocate(1).status(), StatusIs(kExhausted));
+}
+
 TEST(SlotAllocator, AnAbandonedSlotIsTheNextAgain) {
   Fixture f;
   ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(1000));

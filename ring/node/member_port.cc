@@ -16,6 +16,7 @@ constexpr int kFoldPerTurn = 8;  // of one node, while requests wait
 constexpr std::uint64_t kFoldAtShare = 32;  // a ring below this part of itself waits for idle turns
 constexpr int kFoldPerFullRing = 32;        // a ring over an eighth full
 constexpr std::uint32_t kDoorbellCount = 4;
+constexpr std::uint64_t kRetryNs = 20'000'000;
 std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
   return (std::uint64_t{group.value()} << 32) | memgest.value();
 }
@@ -61,6 +62,7 @@ void MemberPort::ApplyView(const cluster::View& view) {
     }
   }
   for (Membership& membership : memberships_) {
+    membership.retry_ns = 0;  // it may have waited for this view
     for (const protocol::MemgestDescriptor& descriptor : view.memgests)
       AddMemgest(membership, descriptor);
   }
@@ -125,7 +127,8 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   if (membership == nullptr)
     return absl::FailedPreconditionError("this node is not a member of the group");
   if (membership->qp != nullptr) {
-    // L8 accepts a further connection of the epoch behind the valid tail; a coordinator that lost its memory has none.
+    // L8 accepts a further connection of the epoch behind the valid tail; a coordinator that lost
+    // its memory has none.
     return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
   }
   if (hello.credit.length < sizeof(std::uint64_t))
@@ -174,10 +177,11 @@ int MemberPort::Fold(int ring_count, bool busy) {
     Membership& membership = memberships_[next_];
     next_ = next_ + 1 == memberships_.size() ? 0 : next_ + 1;
     memgest::LogReader* const reader = membership.store->reader();
-    if (reader == nullptr || membership.failed || !reader->HasCommitted()) continue;
+    if (reader == nullptr || membership.failed || !reader->HasCommitted() || Waits(membership))
+      continue;
     const std::uint64_t backlog = reader->commit_position() - reader->folded_position();
-    // Several entries of one ring at once let the misses of one hide behind the others; a ring that fills up
-    // is emptied at full speed.
+    // Several entries of one ring at once let the misses of one hide behind the others; a ring that
+    // fills up is emptied at full speed.
     if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
     folded +=
         FoldOne(membership, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
@@ -190,10 +194,17 @@ int MemberPort::Fold(int ring_count, bool busy) {
 int MemberPort::FoldOne(Membership& membership, int budget) {
   const absl::StatusOr<int> folded = membership.store->Fold(budget);
   if (absl::IsResourceExhausted(folded.status()) || absl::IsFailedPrecondition(folded.status())) {
-    return 0;  // memory, or a memgest that this node is about to hear of: the ring waits
+    // Memory, or a memgest that this node is about to hear of: the ring waits.
+    membership.retry_ns = options_.clock->NowNs() + kRetryNs;
+    ++wait_count_;
+    return 0;
   }
+  membership.retry_ns = 0;
   if (!folded.ok()) {
+    // Entries ahead of the wrong one may be consumed and not folded: of this ring nothing is told
+    // any more.
     membership.failed = true;
+    membership.credit_due = false;
     RING_LOG(ERROR) << "cannot fold group=" << membership.group.value()
                     << " shard=" << membership.shard.value() << ": " << folded.status().ToString();
     return 0;
@@ -204,9 +215,14 @@ int MemberPort::FoldOne(Membership& membership, int budget) {
   return *folded;
 }
 
+// The clock is read only for rings that wait.
+bool MemberPort::Waits(const Membership& membership) const {
+  return membership.retry_ns != 0 && options_.clock->NowNs() < membership.retry_ns;
+}
+
 void MemberPort::ShareCredits() {
   for (Membership& membership : memberships_) {
-    if (!membership.credit_due) continue;
+    if (!membership.credit_due || membership.failed) continue;
     membership.credit_due = false;
     membership.store->reader()->ShareCredit(true).IgnoreError();
   }
@@ -227,10 +243,11 @@ void MemberPort::PollCompletions() {
 }
 
 bool MemberPort::HasCommitted() const {
-  return std::any_of(memberships_.begin(), memberships_.end(), [](const Membership& membership) {
-    return !membership.failed && membership.store->reader() != nullptr &&
-           membership.store->reader()->HasCommitted();
-  });
+  return std::any_of(memberships_.begin(), memberships_.end(),
+                     [this](const Membership& membership) {
+                       return !membership.failed && membership.store->reader() != nullptr &&
+                              membership.store->reader()->HasCommitted() && !Waits(membership);
+                     });
 }
 
 MemberPort::Membership* MemberPort::Find(GroupId group, ShardId shard) {

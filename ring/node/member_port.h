@@ -1,12 +1,15 @@
-// ring/node/member_port.h — the shards that this node is a member of: their rings, and the folding of them.
+// ring/node/member_port.h — the shards that this node is a member of: their rings, and the folding
+// of them.
 //
-// What:      MemberPort accepts log connections of coordinators (LogHello), gives each a ring, and folds what is committed
-//            within a budget. Parity stores are shared by the shards of a group.
+// What:      MemberPort accepts log connections of coordinators (LogHello), gives each a ring, and
+//            folds what is committed within a budget. Parity stores are shared by the shards of a
+//            group.
 // Shape:     one Membership per (group, shard) in whose group this node holds another role.
 // Ownership: owns rings, queue pairs, member shards and parity stores.
 // Threads:   one, the node's.
-// Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused with the reason. A
-//            ring that is corrupt below its commit position ends the membership: logged, never folded on.
+// Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused
+//            with the reason. A ring that is corrupt below its commit position ends the membership:
+//            logged, never folded on.
 // Source:    protocol rules E5, E9, L8; architecture section 3 (log).
 #ifndef RING_NODE_MEMBER_PORT_H_
 #define RING_NODE_MEMBER_PORT_H_
@@ -19,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "memgest/member_shard.h"
 #include "memgest/parity_store.h"
+#include "ring/base/clock.h"
 #include "ring/cluster/view.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/protocol/hello.h"
@@ -33,6 +37,7 @@ class MemberPort {
     Incarnation incarnation;
     std::uint64_t ring_size = 0;
     std::uint32_t line_count_max = 1u << 26;
+    const Clock* clock = nullptr;
   };
   struct Membership {
     GroupId group;
@@ -43,18 +48,20 @@ class MemberPort {
     BufferPool::Buffer ring;
     bool failed = false;
     bool credit_due = false;
+    std::uint64_t retry_ns = 0;  // not 0: its next entry could not be folded yet
   };
 
   static absl::StatusOr<std::unique_ptr<MemberPort>> Create(const Options& options);
   ~MemberPort();
 
-  // Builds the memberships of the view's roles, and what its catalogue asks for; later views add memgests.
+  // Builds the memberships of the view's roles, and what its catalogue asks for; later views add
+  // memgests.
   void ApplyView(const cluster::View& view);
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   bool OnDisconnected(const rdma::QueuePair* qp);
 
-  // Looks at the next ring_count rings and folds committed entries; busy: requests wait, so only where there is
-  // much to fold, and not much at a time. Gives how many.
+  // Looks at the next ring_count rings and folds committed entries; busy: requests wait, so only
+  // where there is much to fold, and not much at a time. Gives how many.
   int Fold(int ring_count, bool busy);
   // Tells coordinators what is folded when nothing is left to fold (E5).
   void ShareCredits();
@@ -66,6 +73,8 @@ class MemberPort {
   Membership* Find(GroupId group, ShardId shard);
   memgest::ParityStore* FindParity(GroupId group, MemgestId memgest);
   std::uint64_t folded_count() const { return folded_count_; }
+  // How often a ring had to wait for memory, or for a memgest that was not known here yet.
+  std::uint64_t wait_count() const { return wait_count_; }
   std::uint64_t resident_bytes() const;
 
  private:
@@ -73,6 +82,7 @@ class MemberPort {
   void AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   int FoldOne(Membership& membership, int budget);
+  bool Waits(const Membership& membership) const;
 
   Options options_;
   cluster::View view_;
@@ -84,6 +94,7 @@ class MemberPort {
       parities_;  // by (group, memgest)
   std::size_t next_ = 0;
   std::uint64_t folded_count_ = 0;
+  std::uint64_t wait_count_ = 0;
 };
 
 }  // namespace ring::node

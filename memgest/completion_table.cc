@@ -69,6 +69,12 @@ CompletionTable::Client* CompletionTable::FindOrAdd(const ClientId& id) {
   return client.get();
 }
 
+CompletionTable::Client* CompletionTable::Admit(const ClientId& id) {
+  Client* const known = Find(id);
+  if (known != nullptr || clients_.size() >= kRecordClientsMax) return known;
+  return FindOrAdd(id);
+}
+
 CompletionTable::Client* CompletionTable::Find(const ClientId& id) {
   const auto found = clients_.find(id);
   return found == clients_.end() ? nullptr : found->second.get();

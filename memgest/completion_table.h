@@ -10,7 +10,8 @@
 //            up only.
 // Ownership: owns everything. A Client* is good until Expire of that client.
 // Threads:   one, the node's.
-// Errors:    none; Lookup's verdicts. A seq outside of the window in Begin is a broken invariant.
+// Errors:    Lookup's verdicts; Admit refuses past kRecordClientsMax. A seq outside of the window
+//            in Begin is a broken invariant.
 // Cost:      one array access once the client's handle is known; Find of a client is one hash
 //            look-up. No allocation but for a new client and the growth of its ring.
 // Source:    RIFL (SOSP'15); protocol rules X1, X2, X3, X4, X7.
@@ -39,14 +40,18 @@ struct CompletionRecord {
 static_assert(sizeof(CompletionRecord) == 32);
 
 inline constexpr std::uint64_t kOutstandingMax = 1024;  // per client and shard (X4)
+// Of a shard: who makes up client ids gets no more memory than theirs.
+inline constexpr std::size_t kRecordClientsMax = 65536;
 
 class CompletionTable {
  public:
   // One client's records in this shard.
   class Client;
 
-  // Finds or makes.
+  // Finds or makes: for members, which follow their coordinator, and for the node's own requests.
   Client* FindOrAdd(const ClientId& id);
+  // The coordinator's, for clients from outside. Null: not known, and there are kRecordClientsMax.
+  Client* Admit(const ClientId& id);
   // Null: not known.
   Client* Find(const ClientId& id);
 

@@ -208,7 +208,7 @@ memgest::CompletionTable::Client* ClientPort::Records(std::uint32_t index, std::
                                                       coordinator::ShardCoordinator& shard) {
   Connection& connection = *connections_[index];
   memgest::CompletionTable::Client*& records = connection.records[shard_index];
-  if (records == nullptr) records = shard.completions().FindOrAdd(connection.id);
+  if (records == nullptr) records = shard.completions().Admit(connection.id);
   return records;
 }
 

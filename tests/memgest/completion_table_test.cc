@@ -39,6 +39,19 @@ TEST_F(CompletionTableTest, X1ADuplicateOfADoneRequestGetsItsAnswer) {
   EXPECT_EQ(record_.memgest, 7);
 }
 
+TEST_F(CompletionTableTest, X4ClientsPastTheMostThereMayBeAreNotAdmitted) {
+  for (std::uint64_t i = table_.client_count(); i < kRecordClientsMax; ++i) {
+    ASSERT_NE(table_.Admit({77, i}), nullptr);
+  }
+  EXPECT_EQ(table_.Admit({78, 1}), nullptr);
+  EXPECT_EQ(table_.client_count(), kRecordClientsMax);
+  EXPECT_EQ(table_.Admit(kClient), client_);      // known ones go on
+  EXPECT_NE(table_.FindOrAdd({78, 1}), nullptr);  // a member follows its coordinator
+  table_.Expire({78, 1});
+  table_.Expire({77, 70});
+  EXPECT_NE(table_.Admit({78, 1}), nullptr);
+}
+
 TEST_F(CompletionTableTest, X2ADuplicateInFlightAttaches) {
   CompletionTable::Begin(client_, 5, 99, kMemgest, VersionOf(5));
   EXPECT_EQ(Lookup(5, 5), Check::kInFlight);

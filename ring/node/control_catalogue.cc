@@ -68,7 +68,8 @@ CatalogueService::~CatalogueService() = default;
 
 NodeId CatalogueService::Leader() const { return StaticCatalogueLog::LeaderOf(*node_->view()); }
 
-// Nodes of several processes know each other by different addresses: of a shown view only the catalogue is taken.
+// Nodes of several processes know each other by different addresses: of a shown view only the
+// catalogue is taken.
 void CatalogueService::OnView(absl::string_view body, ControlReply reply) {
   const absl::StatusOr<cluster::View> shown = cluster::DecodeView(body);
   if (!shown.ok()) return reply(shown.status());
@@ -76,6 +77,9 @@ void CatalogueService::OnView(absl::string_view body, ControlReply reply) {
   if (shown->cluster != node_->view()->cluster)
     return reply(absl::InvalidArgumentError("view of another cluster"));
   if (shown->epoch > node_->view()->epoch) {
+    absl::Status taken = CheckCatalogueFollows(*node_->view(), *shown);
+    if (taken.ok()) taken = CheckDeletedAreEmpty(*shown);
+    if (!taken.ok()) return reply(taken);
     auto view = std::make_shared<cluster::View>(*node_->view());
     view->epoch = shown->epoch;
     view->memgests = shown->memgests;
@@ -83,6 +87,23 @@ void CatalogueService::OnView(absl::string_view body, ControlReply reply) {
     node_->ApplyView(std::move(view));
   }
   reply(EncodeEpoch(node_->view()->epoch));
+}
+
+// The leader says DELETED when all said that nothing is left; a wrong one is refused, not obeyed.
+absl::Status CatalogueService::CheckDeletedAreEmpty(const cluster::View& shown) const {
+  for (const protocol::MemgestDescriptor& descriptor : shown.memgests) {
+    if (descriptor.state != MemgestState::kDeleted) continue;
+    for (const std::unique_ptr<CoordinatedShard>& shard : node_->shards()) {
+      memgest::Memgest* const memgest =
+          shard->serving() ? shard->coordinator()->FindMemgest(descriptor.id) : nullptr;
+      if (memgest == nullptr || memgest->allocator().used_bytes() + memgest->version_count == 0)
+        continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "memgest=", descriptor.name, " is not empty: versions=", memgest->version_count,
+          " bytes=", memgest->allocator().used_bytes()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void CatalogueService::OnDrain(absl::string_view body, ControlReply reply) {

@@ -1,13 +1,17 @@
-// ring/node/control_catalogue.h — catalogue changes: from any node to the leader, and from it to all.
+// ring/node/control_catalogue.h — catalogue changes: from any node to the leader, and from it to
+// all.
 //
-// What:      CatalogueService answers the messages View, Catalogue and Drain. On the leader it runs changes, one at a time:
-//            apply the command, show the new view to every node, and for a create or a delete the next state likewise.
-// Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete: DRAINING everywhere, drain
-//            steps until every shard counts nothing, then DELETED everywhere; not empty after 10 s: back to ACTIVE (G10).
+// What:      CatalogueService answers the messages View, Catalogue and Drain. On the leader it runs
+//            changes, one at a time: apply the command, show the new view to every node, and for a
+//            create or a delete the next state likewise.
+// Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete:
+//            DRAINING everywhere, drain steps until every shard counts nothing, then DELETED
+//            everywhere; not empty after 10 s: back to ACTIVE (G10).
 // Ownership: borrows the node and its control port.
 // Threads:   one, the node's.
-// Errors:    kUnavailable names the node that could not be asked; the change is not done, or is completed by a retry with
-//            the same id (X6), or undone after a while. Else as Catalogue::Apply; NOT_EMPTY is kFailedPrecondition.
+// Errors:    kUnavailable names the node that could not be asked; the change is not done, or is
+//            completed by a retry with the same id (X6), or undone after a while. Else as
+//            Catalogue::Apply; NOT_EMPTY is kFailedPrecondition.
 // Source:    protocol rules G10, G11, X6.
 #ifndef RING_NODE_CONTROL_CATALOGUE_H_
 #define RING_NODE_CONTROL_CATALOGUE_H_
@@ -58,6 +62,7 @@ class CatalogueService {
   using Answers = std::vector<absl::StatusOr<std::string>>;
 
   void OnView(absl::string_view body, ControlReply reply);
+  absl::Status CheckDeletedAreEmpty(const cluster::View& shown) const;
   void OnDrain(absl::string_view body, ControlReply reply);
   void OnChange(absl::string_view body, ControlReply reply);
 

@@ -1,5 +1,6 @@
 #include "ring/node/control_change.h"
 
+#include "absl/strings/str_cat.h"
 #include "ring/cluster/wire.h"
 
 namespace ring::node {
@@ -48,6 +49,30 @@ absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes) {
   }
   if (!in.rest()->empty()) return Malformed("change");
   return change;
+}
+
+absl::Status CheckCatalogueFollows(const cluster::View& known, const cluster::View& shown) {
+  using protocol::MemgestState;
+  if (shown.s != known.s || shown.d != known.d) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "view of another shape s=", shown.s, " d=", shown.d, ", here s=", known.s, " d=", known.d));
+  }
+  for (const protocol::MemgestDescriptor& before : known.memgests) {
+    const protocol::MemgestDescriptor* const after = shown.FindMemgest(before.id);
+    protocol::MemgestDescriptor same = before;
+    if (after != nullptr) same.state = after->state;
+    if (after == nullptr || !(*after == same)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "view_epoch=", shown.epoch, " has lost or changed memgest=", before.id.value()));
+    }
+    const bool was = before.state == MemgestState::kDeleted;
+    const bool is = after->state == MemgestState::kDeleted;
+    if (was == is || before.state == MemgestState::kDraining) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "view_epoch=", shown.epoch, was ? " brings back" : " deletes, without draining it,",
+        " memgest=", before.id.value()));
+  }
+  return absl::OkStatus();
 }
 
 std::string EncodeDrainRequest(const DrainRequest& request) {

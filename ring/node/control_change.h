@@ -1,6 +1,8 @@
-// ring/node/control_change.h — bodies of the control messages Catalogue and Drain.
+// ring/node/control_change.h — bodies of the control messages Catalogue and Drain, and what a shown
+// view keeps.
 //
-// What:      CatalogueChange (an operator's change on its way to the leader), DrainRequest and DrainAnswer.
+// What:      CatalogueChange (an operator's change on its way to the leader), DrainRequest and
+//            DrainAnswer.
 // Shape:     the fields in order, little-endian, strings with a u16 length.
 // Ownership: values.
 // Threads:   pure.
@@ -11,8 +13,10 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "ring/cluster/view.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/admin_port.h"
 #include "ring/protocol/memgest_descriptor.h"
@@ -30,6 +34,10 @@ struct CatalogueChange {
 };
 std::string EncodeChange(const CatalogueChange& change);
 absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes);
+
+// Whether a node that has `known` may take shown's catalogue: memgests stay what they were made as,
+// ids are not used again, and who is DELETED was DRAINING at every node first (G10, V2).
+absl::Status CheckCatalogueFollows(const cluster::View& known, const cluster::View& shown);
 
 struct DrainRequest {
   MemgestId memgest;

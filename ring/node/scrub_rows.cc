@@ -146,10 +146,14 @@ void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
         answer.ok() ? DecodeScrubFrozen(*answer) : answer.status();
     if (frozen.status().code() == absl::StatusCode::kNotFound) return EndRow(false);
     if (!frozen.ok()) return Retry(frozen.status(), now_ns);
+    if (frozen->block_count > memgest::ParityStore::kSpaceSize / store->block_size())
+      return Retry(absl::InvalidArgumentError(absl::StrCat("block_count=", frozen->block_count)),
+                   now_ns);
     frozen_.push_back(*frozen);
     block_count = std::max(block_count, frozen->block_count);
   }
-  // Heaps may have grown past what this parity folded when the walk began, or past what it ever folded.
+  // Heaps may have grown past what this parity folded when the walk began, or past what it ever
+  // folded.
   const std::uint32_t per_extent = store->layout().blocks_per_shard();
   Parity& parity = parities_[parity_];
   parity.extent_count = std::max(parity.extent_count, (block_count + per_extent - 1) / per_extent);

@@ -43,17 +43,18 @@ bool IsServed(const protocol::MemgestDescriptor& descriptor) {
 }  // namespace
 
 ScrubComparer::ScrubComparer(Node* node) : node_(node) {
-  node->control().Handle(ControlType::kScrubVersions,
-                         [this](NodeId, absl::string_view body, ControlReply reply) {
-                           absl::StatusOr<ScrubVersions> versions = DecodeScrubVersions(body);
-                           if (!versions.ok()) return reply(versions.status());
-                           Waiting waiting;
-                           waiting.versions = *std::move(versions);
-                           waiting.deadline_ns = node_->control().now_ns() + kFoldWaitNs;
-                           waiting.reply = std::move(reply);
-                           if (!Step(waiting, node_->control().now_ns()))
-                             waiting_.push_back(std::move(waiting));
-                         });
+  node->control().Handle(
+      ControlType::kScrubVersions, [this](NodeId, absl::string_view body, ControlReply reply) {
+        absl::StatusOr<ScrubVersions> versions = DecodeScrubVersions(body);
+        if (!versions.ok()) return reply(versions.status());
+        if (waiting_.size() >= kWaitingMax)
+          return reply(absl::ResourceExhaustedError("too many comparisons wait: try again"));
+        Waiting waiting;
+        waiting.versions = *std::move(versions);
+        waiting.deadline_ns = node_->control().now_ns() + kFoldWaitNs;
+        waiting.reply = std::move(reply);
+        if (!Step(waiting, node_->control().now_ns())) waiting_.push_back(std::move(waiting));
+      });
 }
 
 bool ScrubComparer::Step(Waiting& waiting, std::uint64_t now_ns) {

@@ -1,14 +1,16 @@
-// ring/node/scrub_values.h — values against their checksums, and members' copies against their coordinator's versions.
+// ring/node/scrub_values.h — values against their checksums, and members' copies against their
+// coordinator's versions.
 //
-// What:      ScrubComparer is the member's side: it compares a batch of versions with its own lines and bytes once it
-//            folded them. ScrubValueWalk is the coordinator's: it sums the values of one shard, and sends what it
-//            committed to the members in batches.
-// Shape:     one batch of up to 64 versions of one memgest is under way; to a replica its bytes count, to a parity only
-//            the metadata.
+// What:      ScrubComparer is the member's side: it compares a batch of versions with its own lines
+//            and bytes once it folded them. ScrubValueWalk is the coordinator's: it sums the values
+//            of one shard, and sends what it committed to the members in batches.
+// Shape:     one batch of up to 64 versions of one memgest is under way; to a replica its bytes
+//            count, to a parity only the metadata.
 // Ownership: borrow the node.
 // Threads:   one, the node's.
-// Errors:    a member that does not answer ends the walk (ScrubTally::failure). A difference is a mismatch unless the
-//            version was collected meanwhile: the collection was queued before any member could fold it.
+// Errors:    a member that does not answer ends the walk (ScrubTally::failure). A difference is a
+//            mismatch unless the version was collected meanwhile: the collection was queued before
+//            any member could fold it.
 // Cost:      Step sums at most kStepBytes, or one value.
 // Source:    protocol rules E3, S12.
 #ifndef RING_NODE_SCRUB_VALUES_H_
@@ -27,6 +29,7 @@ class Node;
 
 class ScrubComparer {
  public:
+  static constexpr std::size_t kWaitingMax = 256;
   explicit ScrubComparer(Node* node);
   void Progress(std::uint64_t now_ns);
   bool busy() const { return !waiting_.empty(); }

@@ -1,15 +1,19 @@
-// ring/node/client_port.h — the clients' door: takes requests from their rings, WRITEs replies into their slots.
+// ring/node/client_port.h — the clients' door: takes requests from their rings, WRITEs replies into
+// their slots.
 //
-// What:      ClientPort accepts client connections, finds stamped requests in their rings (Gather), and implements
-//            ReplySink: Answer captures header and value into a chain per connection, Send posts bodies, asks the
-//            fence once, then posts the words that publish them (V7).
-// Shape:     one request ring (64 KiB) and one queue pair per client; a reply slot has at most one answer under way.
-// Ownership: owns connections, rings and reply headers. Values are sent from their slots, pinned until the completion
-//            (V6).
+// What:      ClientPort accepts client connections, finds stamped requests in their rings (Gather),
+//            and implements ReplySink: Answer captures header and value into a chain per
+//            connection, Send posts bodies, asks the fence once, then posts the words that publish
+//            them (V7).
+// Shape:     one request ring (64 KiB) and one queue pair per client; a reply slot has at most one
+//            answer under way.
+// Ownership: owns connections, rings and reply headers. Values are sent from their slots, pinned
+//            until the completion (V6).
 // Threads:   one, the node's.
-// Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted ends the connection.
-//            Over client_max connections: refused with a reason.
-// Cost:      idle: one load per client. Per request no allocation, two work requests for the answer.
+// Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted
+//            ends the connection. Over client_max connections: refused with a reason.
+// Cost:      idle: one load per client. Per request no allocation, two work requests for the
+//            answer.
 // Source:    architecture "The path of a put"; protocol rules V6, V7, X3.
 #ifndef RING_NODE_CLIENT_PORT_H_
 #define RING_NODE_CLIENT_PORT_H_
@@ -62,7 +66,8 @@ class ClientPort final : public coordinator::ReplySink {
   bool HasRequest() const;
   // Completes request with what the connection knows: client id, reply place.
   void Address(const Incoming& incoming, coordinator::Request* request) const;
-  // The client's completion records in a shard of this node; looked up once per connection and shard.
+  // The client's completion records in a shard of this node; looked up once per connection and
+  // shard. Null: the shard keeps records of as many clients as it may.
   memgest::CompletionTable::Client* Records(std::uint32_t connection, std::size_t shard_index,
                                             coordinator::ShardCoordinator& shard);
 
@@ -75,7 +80,8 @@ class ClientPort final : public coordinator::ReplySink {
   void AnswerBare(const coordinator::ReplyTo& to, protocol::Outcome outcome, NodeId owner,
                   absl::string_view value = "");
 
-  // Posts all captured answers: bodies, then fence(), then the words. Not fenced in: nothing is published (V7).
+  // Posts all captured answers: bodies, then fence(), then the words. Not fenced in: nothing is
+  // published (V7).
   void Send(absl::FunctionRef<bool()> fence);
   // Polls completions: unpins, finishes READs. Gives whether there were any.
   bool PollCompletions();
@@ -147,9 +153,14 @@ class ClientPort final : public coordinator::ReplySink {
   std::uint64_t signalled_ = 0;  // work requests whose completions are still to come
   std::vector<std::uint32_t> ending_;
   std::array<rdma::WorkRequest, 64> chain_;
-  std::string kept_;  // the bytes last kept for sending, and where
-  std::byte* kept_memory_ = nullptr;
-  std::vector<std::unique_ptr<rdma::MemoryRegion>> kept_regions_;
+  // Copies kept for sending, used in turn.
+  struct Kept {
+    std::string bytes;
+    std::byte* memory = nullptr;
+    std::unique_ptr<rdma::MemoryRegion> region;
+  };
+  std::array<Kept, 2> kept_;
+  std::size_t kept_last_ = 0;
 };
 
 }  // namespace ring::node

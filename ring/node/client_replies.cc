@@ -1,6 +1,7 @@
 // The answering half of ClientPort: capture, fence, publish (V7).
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,10 @@
 #include "ring/node/client_port.h"
 
 namespace ring::node {
+
+namespace {
+constexpr std::size_t kKeptSizeMin = std::size_t{64} << 10;
+}  // namespace
 
 using protocol::Outcome;
 using protocol::ReplyHeader;
@@ -63,7 +68,8 @@ void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& 
     StageHeader(connection, to, *header, &value);
     return;
   }
-  // A value over its memgest's block size lies in ranges, even if it is short enough to stand behind the header.
+  // A value over its memgest's block size lies in ranges, even if it is short enough to stand
+  // behind the header.
   const std::uint64_t slot =
       connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
   const std::uint64_t target = is_inline ? slot + protocol::kCell : to.buffer_address;
@@ -149,19 +155,23 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
   StageHeader(*connection, to, header, nullptr);
 }
 
-// A view is sent from a copy that is never changed: a new view gets new memory, and views change seldom.
+// A view is sent from a copy that stays as it is while the device may read it. Views change seldom:
+// the copy before the last is long sent when its memory is used again.
 absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
-  if (kept_memory_ == nullptr || kept_ != bytes) {
-    RING_ASSIGN_OR_RETURN(std::byte* const memory, options_.device->Allocate(bytes.size(), false));
-    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
-                          options_.device->Register(memory, bytes.size(), rdma::kLocalOnly));
-    std::memcpy(memory, bytes.data(), bytes.size());
-    kept_regions_.push_back(std::move(region));
-    kept_memory_ = memory;
-    kept_ = std::string(bytes);
+  if (kept_[kept_last_].region == nullptr || kept_[kept_last_].bytes != bytes) {
+    Kept& next = kept_[1 - kept_last_];
+    const std::size_t size = std::bit_ceil(std::max(kKeptSizeMin, bytes.size()));
+    if (next.region == nullptr || next.region->length() < size) {
+      RING_ASSIGN_OR_RETURN(std::byte* const memory, options_.device->Allocate(size, false));
+      RING_ASSIGN_OR_RETURN(next.region, options_.device->Register(memory, size, rdma::kLocalOnly));
+      next.memory = memory;
+    }
+    std::memcpy(next.memory, bytes.data(), bytes.size());
+    next.bytes = std::string(bytes);
+    kept_last_ = 1 - kept_last_;
   }
-  return rdma::Sge{kept_memory_, static_cast<std::uint32_t>(bytes.size()),
-                   kept_regions_.back()->lkey()};
+  const Kept& kept = kept_[kept_last_];
+  return rdma::Sge{kept.memory, static_cast<std::uint32_t>(bytes.size()), kept.region->lkey()};
 }
 
 void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writes,

@@ -1,0 +1,208 @@
+// Rings that cannot be folded just now, or ever, of a cluster in this process.
+#include "ring/node/member_port.h"
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/coordinator/key_hash.h"
+#include "ring/node/control_change.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using protocol::MemgestState;
+using ::ring::testing::StatusIs;
+
+class MemberPortTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK(cluster_.Start()); }
+
+  // Each runs on the nodes' thread.
+  CoordinatedShard& Shard() { return *cluster_.node(0).shards()[0]; }
+  NodeId MemberOf(MemgestId memgest) {
+    const cluster::View& view = *cluster_.node(0).view();
+    const std::vector<Role> members =
+        view.FindMemgest(memgest)->MemberRoles(Shard().shard(), view.s, view.d);
+    return view.groups[Shard().group().value()].roles[members.front().value()];
+  }
+  MemberPort& Port(NodeId node) { return cluster_.node(node.value()).members(); }
+  MemberPort::Membership& MembershipOf(NodeId node) {
+    return *Port(node).Find(Shard().group(), Shard().shard());
+  }
+  // A put by nobody: its answer goes nowhere.
+  void Put(MemgestId memgest) {
+    coordinator::ShardCoordinator& shard = *Shard().coordinator();
+    coordinator::Request request;
+    request.operation = protocol::Operation::kPut;
+    request.memgest = memgest;
+    request.key = "key";
+    request.client_id = {1, 2};
+    request.client = shard.completions().FindOrAdd(request.client_id);
+    request.seq = ++seq_;
+    request.reply.connection = ~std::uint32_t{0};
+    request.request_crc = coordinator::RequestCrc(request);
+    shard.Submit(request);
+    Shard().active = true;
+  }
+  // Waits until it is so on the nodes' thread.
+  template <class Condition>
+  void Await(Condition condition) {
+    for (bool is = false; !is; std::this_thread::yield()) cluster_.Run([&] { is = condition(); });
+  }
+
+  testing::NodeCluster cluster_;
+  std::uint64_t seq_ = 0;
+};
+
+TEST_F(MemberPortTest, E5_AFailedRingIsNeverToldAsFolded) {
+  std::uint64_t position = 0;
+  NodeId member;
+  cluster_.Run([&] {
+    const cluster::View& view = *cluster_.node(0).view();
+    const protocol::MemgestDescriptor& memgest = *view.FindMemgest("REP2");
+    member = MemberOf(memgest.id);
+    MemberPort::Membership& membership = MembershipOf(member);
+    membership.failed = true;
+    membership.credit_due = true;
+    position = membership.store->reader()->folded_position();
+    Put(memgest.id);
+  });
+  Await([&] { return MembershipOf(member).store->reader()->HasCommitted(); });
+  cluster_.Run([&] {
+    Port(member).ShareCredits();
+    EXPECT_TRUE(MembershipOf(member).credit_due) << "was told";
+    EXPECT_FALSE(Port(member).HasCommitted());
+    EXPECT_EQ(Port(member).Fold(100, false), 0);
+    EXPECT_EQ(MembershipOf(member).store->reader()->folded_position(), position);
+  });
+}
+
+TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
+  NodeId member;
+  cluster::View next;
+  cluster_.Run([&] {
+    next = *cluster_.node(0).view();
+    protocol::MemgestDescriptor memgest = *next.FindMemgest("REP2");
+    memgest.name = "later";
+    memgest.id = MemgestId(static_cast<std::uint16_t>(next.memgests.back().id.value() + 1));
+    next.memgests.push_back(memgest);
+    ++next.epoch;
+    cluster_.node(0).ApplyView(std::make_shared<cluster::View>(next));  // and nobody else
+    member = MemberOf(memgest.id);
+    Put(memgest.id);
+  });
+  Await([&] { return Port(member).wait_count() > 0; });
+  cluster_.Run([&] {
+    MemberPort& port = Port(member);
+    MemberPort::Membership& membership = MembershipOf(member);
+    membership.retry_ns = ~std::uint64_t{0};
+    const std::uint64_t waits = port.wait_count();
+    EXPECT_FALSE(port.HasCommitted());
+    EXPECT_EQ(port.Fold(100, false), 0);
+    EXPECT_EQ(port.wait_count(), waits);
+    membership.retry_ns = 1;  // its time came
+    EXPECT_TRUE(port.HasCommitted());
+    EXPECT_EQ(port.Fold(100, false), 0);
+    EXPECT_EQ(port.wait_count(), waits + 1);
+    cluster_.node(member.value()).ApplyView(std::make_shared<cluster::View>(next));
+    EXPECT_TRUE(port.HasCommitted());  // what it waited for may be there
+    EXPECT_EQ(port.Fold(100, false), 1);
+    EXPECT_FALSE(membership.failed);
+  });
+}
+
+class FollowingViewTest : public MemberPortTest {
+ protected:
+  absl::StatusOr<std::string> Show(const cluster::View& view) {
+    auto answer = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
+    cluster_.Run([&] {
+      cluster_.node(0).control().Call(
+          NodeId(1), ControlType::kView, cluster::EncodeView(view), 20'000'000'000,
+          [answer](absl::StatusOr<std::string> result) { answer->set_value(std::move(result)); });
+    });
+    return answer->get_future().get();
+  }
+  cluster::View Next() {
+    cluster::View view;
+    cluster_.Run([&] { view = *cluster_.node(1).view(); });
+    ++view.epoch;
+    return view;
+  }
+};
+
+TEST_F(FollowingViewTest, G10_AViewThatDeletesWhatIsNotDrainedIsRefused) {
+  cluster::View view = Next();
+  view.memgests.back().state = MemgestState::kDeleted;
+  EXPECT_THAT(Show(view).status(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(FollowingViewTest, G10_AViewThatDeletesAMemgestWithVersionsIsRefused) {
+  const MemgestId memgest = Next().FindMemgest("REP2")->id;
+  cluster_.Run([&] {
+    coordinator::ShardCoordinator& shard = *cluster_.node(1).shards()[0]->coordinator();
+    coordinator::Request request;
+    request.operation = protocol::Operation::kPut;
+    request.memgest = memgest;
+    request.key = "key";
+    request.client_id = {1, 2};
+    request.client = shard.completions().FindOrAdd(request.client_id);
+    request.seq = 1;
+    request.reply.connection = ~std::uint32_t{0};
+    request.request_crc = coordinator::RequestCrc(request);
+    shard.Submit(request);
+    cluster_.node(1).shards()[0]->active = true;
+  });
+  Await([&] {
+    return cluster_.node(1).shards()[0]->coordinator()->FindMemgest(memgest)->version_count > 0;
+  });
+  cluster::View view = Next();
+  for (const MemgestState state : {MemgestState::kDraining, MemgestState::kDeleted}) {
+    view.memgests[memgest.value() - 1u].state = state;
+    const absl::Status status = Show(view).status();
+    ++view.epoch;
+    if (state == MemgestState::kDraining) {
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+    }
+  }
+}
+
+TEST_F(FollowingViewTest, ClientsGetTheViewOfTheDayHoweverOftenItChanged) {
+  for (int i = 0; i < 6; ++i) {
+    cluster::View view = Next();
+    view.default_memgest = view.memgests[static_cast<std::size_t>(i) % 2].id;
+    cluster_.Run([&] {
+      for (std::uint32_t node = 0; node < view.nodes.size(); ++node)
+        cluster_.node(node).ApplyView(std::make_shared<cluster::View>(view));
+    });
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
+    EXPECT_OK(client->Put("key", "value", {}).status());
+  }
+}
+
+TEST_F(FollowingViewTest, V2_AViewThatChangesLosesOrRevivesAMemgestIsRefused) {
+  const cluster::View known = Next();
+  cluster::View changed = known;
+  changed.memgests.back().m = 1;
+  changed.memgests.back().k = 2;
+  EXPECT_THAT(Show(changed).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  cluster::View lost = known;
+  lost.memgests.pop_back();
+  EXPECT_THAT(Show(lost).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  cluster::View was_deleted = known;
+  was_deleted.memgests.back().state = MemgestState::kDeleted;
+  EXPECT_THAT(CheckCatalogueFollows(was_deleted, known),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(Show(known).status());
+}
+
+}  // namespace
+}  // namespace ring::node

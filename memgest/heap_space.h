@@ -32,8 +32,8 @@ class HeapSpace {
   static constexpr std::uint32_t kChunkCells = 1u << kChunkCellShift;
   static constexpr std::uint32_t kChunkCellMask = kChunkCells - 1;
   static constexpr std::size_t kChunkSize = std::size_t{kChunkCells} * 64;
-  // Chunks before a heap's memory comes in huge pages. A young heap has one block of each size class,
-  // nearly empty: huge pages would make all of them resident.
+  // Chunks before a heap's memory comes in huge pages. A young heap has one block of each size
+  // class, nearly empty: huge pages would make all of them resident.
   static constexpr std::size_t kSmallPageChunks = 8;
 
   explicit HeapSpace(rdma::Device* device) : device_(device) {}

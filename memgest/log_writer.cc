@@ -14,6 +14,7 @@ constexpr std::uint64_t kLow48 = (std::uint64_t{1} << 48) - 1;
 // In the order of a wr_id: the request wrote the control word.
 constexpr std::uint64_t kControlBit = std::uint64_t{1} << 47;
 constexpr std::uint64_t kShareEvery = 64;       // entries (E5)
+constexpr std::uint64_t kShareBusy = 8;         // entries, while more are coming
 constexpr std::uint64_t kSignalControlAt = 16;  // requests since a signalled one
 // PAD, WAIT and WRITE.
 constexpr std::size_t kRequestsPerEntry = 3;
@@ -283,12 +284,13 @@ void LogWriter::AdvanceCommit(std::uint64_t first_uncommitted) {
   }
 }
 
-void LogWriter::ShareCommit() {
+void LogWriter::ShareCommit(bool busy) {
   // What is staged is counted as if it stood before the control word.
   if (broken_ || staged_count_ > 0) return;
   RefreshCredit();
   if (broken_ || commit_position_ == shared_position_) return;
-  const bool drained = in_flight_acked_ == in_flight_end_;
+  const bool drained =
+      in_flight_acked_ == in_flight_end_ && (!busy || commits_since_share_ >= kShareBusy);
   const bool scarce = position_ - folded_position_ > ring_size_ - ring_size_ / 4;
   if (!drained && !scarce && commits_since_share_ < kShareEvery) return;
   if (RequestsOutstanding() >= options_.send_depth) return;

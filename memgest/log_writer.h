@@ -72,8 +72,8 @@ struct EntryPayload {
 
 class LogWriter {
  public:
-  static constexpr std::size_t kInFlightMax = 256;  // entries not yet acked and committed
-  static constexpr std::size_t kStagedMax = 64;      // entries of one Flush
+  static constexpr std::size_t kInFlightMax = 512;  // entries not yet acked and committed
+  static constexpr std::size_t kStagedMax = 64;     // entries of one Flush
   static constexpr std::size_t kPayloadSgesMax = 4;
   static constexpr std::uint64_t kOrderMax = (std::uint64_t{1} << 47) - 1;
 
@@ -110,13 +110,19 @@ class LogWriter {
   // Posts the commit position to the member's control word if E5 asks for it: the send queue
   // drained, 64 entries went by, or less than a quarter of the ring is free. Call once a turn,
   // after Flush: nothing is told while entries are staged.
-  void ShareCommit();
+  // busy: further entries are likely soon, so that a drained queue alone is no reason.
+  void ShareCommit(bool busy = false);
+  // The member was not told everything that is committed.
+  bool commit_unshared() const { return !broken_ && commit_position_ != shared_position_; }
   // An empty SEND: wakes a member that sleeps (QueuePair::PeerSleeping) while entries wait for it.
   void RingDoorbell();
 
   std::uint64_t acked_order() const { return acked_order_; }
   std::uint64_t position() const { return position_; }
   std::uint64_t commit_position() const { return commit_position_; }
+  std::uint64_t shared_position() const {
+    return shared_position_;
+  }  // commit position that the member knows
   // What the member said it folded, as of the last look.
   std::uint64_t folded_position() const { return folded_position_; }
   bool staged() const { return staged_count_ > 0; }

@@ -63,7 +63,8 @@ class Memgest {
     }
     return false;
   }
-  // Every member acknowledged it, or its queue pair is gone: nothing refers to the bytes it was sent from.
+  // Every member acknowledged it, or its queue pair is gone: nothing refers to the bytes it was
+  // sent from.
   bool AckedByAll(std::uint64_t order) const {
     for (const LogWriter* member : members_) {
       if (member->acked_order() < order && !member->broken()) return false;

@@ -73,8 +73,9 @@ void ShardLog::MoveFront() {
   while (commit_front_ < next_order_ && at(commit_front_).committed) ++commit_front_;
 }
 
-void ShardLog::EndTurn() {
-  // Deltas are free once no device reads them, committed or not: puts of other shards need them, too.
+void ShardLog::EndTurn(bool busy) {
+  // Deltas are free once no device reads them, committed or not: puts of other shards need them,
+  // too.
   for (; piece_front_ < next_order_; ++piece_front_) {
     Pending& pending = at(piece_front_);
     if (!pending.memgest->AckedByAll(pending.order)) break;
@@ -82,9 +83,11 @@ void ShardLog::EndTurn() {
     pending.has_piece = false;
   }
   release_front_ = std::min(commit_front_, piece_front_);
+  unshared_ = false;
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
     writer->AdvanceCommit(commit_front_);
-    writer->ShareCommit();
+    writer->ShareCommit(busy);
+    unshared_ |= writer->commit_unshared();
   }
 }
 

@@ -63,8 +63,8 @@ class ShardLog {
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
 
-  // Room for this memgest's entries will not come back before the epoch changes: a member of it is gone, or one of
-  // another memgest is and what waits for it fills the log.
+  // Room for this memgest's entries will not come back before the epoch changes: a member of it is
+  // gone, or one of another memgest is and what waits for it fills the log.
   bool Stuck(const Memgest& memgest) const { return memgest.Broken() || (Full() && AnyBroken()); }
 
   // Posts what is staged, one chain a member.
@@ -85,7 +85,7 @@ class ShardLog {
 
   // Tells members the commit position where E5 asks for it, and gives acknowledged bytes back. Once
   // a turn.
-  void EndTurn();
+  void EndTurn(bool busy = false);
 
   // Visits collections that are committed and acknowledged by all members (G2), and drops them.
   template <class OnCollected>
@@ -105,7 +105,7 @@ class ShardLog {
   std::uint64_t commit_front() const { return commit_front_; }
   std::uint64_t next_order() const { return next_order_; }
   // Everything appended is committed, acknowledged by all members, and the members were told.
-  bool quiet() const { return release_front_ == next_order_; }
+  bool quiet() const { return release_front_ == next_order_ && !unshared_; }
   Epoch epoch() const { return epoch_; }
   // The pending entry that made this line, newest first; null if it is committed and gone.
   Pending* FindByLine(std::uint32_t line);
@@ -131,6 +131,7 @@ class ShardLog {
   std::uint64_t piece_front_ = 1;    // every order below has given its arena bytes back
   std::uint64_t release_front_ = 1;  // every order below has given its bytes back
   bool dirty_ = false;
+  bool unshared_ = false;  // some member waits to hear of a commit position
   alignas(64) std::array<std::byte, 4096 + 64 * 1024> head_;
 };
 

@@ -116,6 +116,9 @@ struct WorkRequest {
   bool inline_data =
       false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
   bool has_imm = false;  // SEND with immediate data
+  // On the last request of a chain: another chain follows in this turn, so a device that sends in
+  // packets may wait for it.
+  bool more = false;
   std::uint32_t imm = 0;
   absl::Span<const Sge>
       sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)

@@ -53,9 +53,13 @@ absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
   }
   const WorkRequest* rest = mapped_ && head_ == tail_ ? ExecuteNow(chain) : &chain;
   if (rest != nullptr) {
-    for (; rest != nullptr; rest = rest->next) Enqueue(*rest);
+    bool more = false;
+    for (; rest != nullptr; rest = rest->next) {
+      more = rest->more;
+      Enqueue(*rest);
+    }
     Run();
-    if (link_ != nullptr && state_ == QpState::kReadyToSend) link_->Kick();
+    if (link_ != nullptr && state_ == QpState::kReadyToSend && !more) link_->Kick();
   }
   if (device_->has_deferred()) device_->RunDeferred();
   return absl::OkStatus();

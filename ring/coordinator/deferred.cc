@@ -46,12 +46,16 @@ bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
 bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
   Request& waiting = deferred_[handle - 1].request;
   if (waiting.client != request.client || waiting.seq != request.seq) return false;
+  const bool same_place = waiting.reply.connection == request.reply.connection &&
+                          waiting.reply.generation == request.reply.generation &&
+                          waiting.reply.slot == request.reply.slot;
+  if (!same_place && sink_->Reachable(waiting.reply)) return false;
   waiting.reply = request.reply;
   return true;
 }
 
-// X2: a duplicate of what is under way waits for it, and then finds its record. A further one takes the
-// place of the last, whose connection is gone: a client that comes again and again costs no more.
+// X2: a duplicate of what is under way waits for it, and then finds its record. It takes the place
+// of one whose connection is gone: a client that comes again and again costs no more.
 void ShardCoordinator::Attach(const Request& request) {
   for (Waiting& operation : operations_) {
     if (operation.client != request.client || operation.seq != request.seq) continue;

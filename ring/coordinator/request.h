@@ -84,6 +84,8 @@ class ReplySink {
   virtual ~ReplySink() = default;
   // shard: whose slot the value lies in; pins and unpins it.
   virtual void Answer(const ReplyTo& to, const Reply& reply, ShardCoordinator& shard) = 0;
+  // Whether an answer to there can still arrive.
+  virtual bool Reachable(const ReplyTo&) const { return true; }
   // Starts a READ of length bytes at `offset` of the client's large buffer into `to`; then
   // shard.OnRead(token, ok) follows. False: the connection is gone.
   virtual bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,

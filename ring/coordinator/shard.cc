@@ -94,7 +94,7 @@ void ShardCoordinator::PrefetchLines(const Request& request) {
   for (std::size_t i = 0; i < line_count; ++i) __builtin_prefetch(to + i * 64, 1);
 }
 
-void ShardCoordinator::EndTurn(std::uint64_t now_ns) {
+void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   for (std::size_t i = 0; i < large_writes_.size();) {
     large_writes_[i]->Step();
     if (large_writes_[i]->finished()) {
@@ -104,7 +104,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns) {
     }
   }
   DrainCollections(now_ns);
-  log_.EndTurn();
+  log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();
 }
 

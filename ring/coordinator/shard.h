@@ -100,7 +100,7 @@ class ShardCoordinator {
   void Commit();
   // Once a turn after the replies: large writes move on by one part, collections get their own
   // entry after 1 ms idle or when space is low, members hear of the commit position.
-  void EndTurn(std::uint64_t now_ns);
+  void EndTurn(std::uint64_t now_ns, bool busy = false);
   // Something to do without waiting for anybody; something under way at all.
   bool HasWork() const;
   bool Busy() const;

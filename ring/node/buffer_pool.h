@@ -1,7 +1,8 @@
 // ring/node/buffer_pool.h — small registered buffers carved from the node's memory, and used again.
 //
-// What:      BufferPool hands out buffers of one size from chunks of the device's arena. A buffer that peers could write
-//            gets a fresh region (and key) each time, so that a late WRITE of its last user fails (L5).
+// What:      BufferPool hands out buffers of one size from chunks of the device's arena. A buffer
+//            that peers could write gets a fresh region (and key) each time, so that a late WRITE
+//            of its last user fails (L5).
 // Units:     bytes.
 // Ownership: owns the memory; a Buffer owns its region and must go before the pool.
 // Threads:   one, the node's.

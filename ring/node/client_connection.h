@@ -1,6 +1,8 @@
-// ring/node/client_connection.h — what the node knows of one connected client; private to client_port.
+// ring/node/client_connection.h — what the node knows of one connected client; private to
+// client_port.
 //
-// What:      ClientPort::Connection: the request ring's reading place, the captured answers, the pins of values under way.
+// What:      ClientPort::Connection: the request ring's reading place, the captured answers, the
+//            pins of values under way.
 // Shape:     a body is the reply's header but its first word, and the value; a word publishes it.
 // Ownership: owns queue pair and buffers.
 // Threads:   one, the node's.

@@ -73,6 +73,7 @@ class ClientPort final : public coordinator::ReplySink {
 
   void Answer(const coordinator::ReplyTo& to, const coordinator::Reply& reply,
               coordinator::ShardCoordinator& shard) override;
+  bool Reachable(const coordinator::ReplyTo& to) const override;
   bool ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
                       coordinator::ShardCoordinator& shard, std::uint64_t token) override;
 

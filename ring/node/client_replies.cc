@@ -26,6 +26,12 @@ ClientPort::Connection* ClientPort::Find(const coordinator::ReplyTo& to) {
   return connection != nullptr && connection->generation == to.generation ? connection : nullptr;
 }
 
+bool ClientPort::Reachable(const coordinator::ReplyTo& to) const {
+  if (to.connection >= connections_.size()) return false;
+  const Connection* const connection = connections_[to.connection].get();
+  return connection != nullptr && connection->generation == to.generation;
+}
+
 void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply& reply,
                         coordinator::ShardCoordinator& shard) {
   Connection* const connection = Find(to);
@@ -184,6 +190,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
           chain_[i];  // a WRITE since construction; the rest is set each time
       request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
       request.signaled = false;
+      request.more = false;
       request.sges = absl::MakeConstSpan(write.sges, write.sge_count);
       request.remote_address = write.remote_address;
       request.rkey = write.rkey;
@@ -192,6 +199,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     // Every chain ends signalled, so that the send queue empties; the pins go with the last word.
     rdma::WorkRequest& last = chain_[count - 1];
     last.signaled = true;
+    last.more = !signal_last;  // the words follow at once
     last.wr_id = (std::uint64_t{connection.index} << kIndexShift) |
                  (signal_last && done == writes->size() ? connection.posted : connection.completed);
     if (!connection.qp->PostSend(chain_[0]).ok()) {

@@ -1,7 +1,7 @@
 // ring/node/cluster_admin.h — the operators' port over the nodes of this process.
 //
-// What:      StartClusterAdmin gives the nodes their first view and returns the AdminPort: catalogue changes, statistics,
-//            scrub.
+// What:      StartClusterAdmin gives the nodes their first view and returns the AdminPort:
+//            catalogue changes, statistics, scrub.
 // Ownership: borrows reactors and clock, which outlive it.
 // Threads:   the port's callers are any thread but a reactor's.
 // Errors:    as AdminPort says.

@@ -1,7 +1,9 @@
-// ring/node/control_catalogue_log.h — who orders catalogue commands: the port behind which consensus stands.
+// ring/node/control_catalogue_log.h — who orders catalogue commands: the port behind which
+// consensus stands.
 //
-// What:      CatalogueLog: leadership, Propose, and the catalogue as of the last applied command. StaticCatalogueLog is the
-//            one of a cluster with static membership: the lowest-numbered node with a role leads, and applies at once.
+// What:      CatalogueLog: leadership, Propose, and the catalogue as of the last applied command.
+//            StaticCatalogueLog is the one of a cluster with static membership: the lowest-numbered
+//            node with a role leads, and applies at once.
 // Ownership: owns the catalogue.
 // Threads:   one, the node's.
 // Errors:    in the CommandResult.

@@ -1,11 +1,12 @@
 // ring/node/control_link.h — the control connection to one other node.
 //
-// What:      Sends messages in chunks within what the peer has posted, receives chunks, WRITEs into the peer's memory in
-//            order with the messages.
-// Shape:     kWindow chunks under way at most; the peer tells what it consumed in every header, and by a chunk of its own
-//            when it has nothing else to say. So a SEND never finds the peer without a posted receive.
-// Ownership: owns queue pair and buffers. The source of a WRITE must stay until an answer of the peer says that it is done
-//            with it, or the link is down.
+// What:      Sends messages in chunks within what the peer has posted, receives chunks, WRITEs into
+//            the peer's memory in order with the messages.
+// Shape:     kWindow chunks under way at most; the peer tells what it consumed in every header, and
+//            by a chunk of its own when it has nothing else to say. So a SEND never finds the peer
+//            without a posted receive.
+// Ownership: owns queue pair and buffers. The source of a WRITE must stay until an answer of the
+//            peer says that it is done with it, or the link is down.
 // Threads:   one, the node's.
 // Errors:    what goes wrong ends the connection: failed() says why.
 // Cost:      two copies of each message.

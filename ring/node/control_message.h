@@ -1,9 +1,11 @@
 // ring/node/control_message.h — what travels on the control connection of two nodes.
 //
-// What:      ControlHeader and its chunks: a message is cut into chunks of at most kControlChunkSize bytes, each behind a
-//            header; ControlAssembler puts them together again.
-// Shape:     fixed little-endian header of 32 bytes {magic, type, flags, code, request, total, offset, consumed}. The chunks
-//            of a message follow each other on the connection, without others in between.
+// What:      ControlHeader and its chunks: a message is cut into chunks of at most
+//            kControlChunkSize bytes, each behind a header; ControlAssembler puts them together
+//            again.
+// Shape:     fixed little-endian header of 32 bytes {magic, type, flags, code, request, total,
+//            offset, consumed}. The chunks of a message follow each other on the connection,
+//            without others in between.
 // Units:     bytes.
 // Ownership: values; a chunk borrows the receive buffer.
 // Threads:   pure; the assembler is thread-compatible.

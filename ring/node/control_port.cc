@@ -251,7 +251,8 @@ void ControlPort::Answer(ControlLink& link, const ControlHeader& header, const s
   }
 }
 
-// One completion at a time: a message may end its connection, and what the others say of it with it.
+// One completion at a time: a message may end its connection, and what the others say of it with
+// it.
 bool ControlPort::PollCompletions() {
   rdma::WorkCompletion completion;
   bool any = false;

@@ -1,15 +1,17 @@
 // ring/node/control_port.h — requests and answers between nodes, off the log.
 //
-// What:      One control connection per pair of nodes (the lower id connects), spares too; Call asks another node, or this
-//            one; Handle says who answers a type. Everything cluster-wide goes through here, so that nodes of one process
-//            and nodes of many are the same.
-// Shape:     calls are numbered; each has a deadline. Callbacks run on the node's thread, in Progress, never inside Call.
+// What:      One control connection per pair of nodes (the lower id connects), spares too; Call
+//            asks another node, or this one; Handle says who answers a type. Everything
+//            cluster-wide goes through here, so that nodes of one process and nodes of many are the
+//            same.
+// Shape:     calls are numbered; each has a deadline. Callbacks run on the node's thread, in
+//            Progress, never inside Call.
 // Ownership: owns the links. Callbacks of calls that are under way when the port dies are dropped.
 // Threads:   one, the node's.
-// Errors:    a call ends with what the other node's handler said, kUnavailable (not connected, or the connection was lost:
-//            the outcome is unknown), kDeadlineExceeded (unknown too), kResourceExhausted (too much is queued: nothing was
-//            sent). Each names the node. A peer that comes back with another incarnation lost its memory and is refused
-//            (L8).
+// Errors:    a call ends with what the other node's handler said, kUnavailable (not connected, or
+//            the connection was lost: the outcome is unknown), kDeadlineExceeded (unknown too),
+//            kResourceExhausted (too much is queued: nothing was sent). Each names the node. A peer
+//            that comes back with another incarnation lost its memory and is refused (L8).
 // Cost:      idle: one poll of a completion queue a turn.
 // Source:    architecture section 3 (log: "the node pair's control queue pair"); protocol rule L8.
 #ifndef RING_NODE_CONTROL_PORT_H_
@@ -55,7 +57,8 @@ class ControlPort {
   void Handle(ControlType type, Handler handler);
   void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
             ControlReply done);
-  // WRITEs into a peer's memory, before whatever is sent to it later. REQUIRES: node is not this one.
+  // WRITEs into a peer's memory, before whatever is sent to it later. REQUIRES: node is not this
+  // one.
   void Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
 
   // Polls, connects, ends what is overdue. Gives whether anything happened.

@@ -180,10 +180,11 @@ void CoordinatedShard::ApplyView(const cluster::View& view) {
 
 void CoordinatedShard::RingDoorbells() {
   for (Link& link : links_) {
-    if (link.writer->commit_position() == link.rung_position || link.writer->broken()) continue;
-    link.rung_position = link.writer->commit_position();
+    if (link.writer->shared_position() == link.rung_position || link.writer->broken()) continue;
+    link.rung_position = link.writer->shared_position();
     const bool sleeping = link.qp->PeerSleeping();
-    // Once a sleep: a member that was stopped takes no bells, and looks around by itself when it goes on.
+    // Once a sleep: a member that was stopped takes no bells, and looks around by itself when it
+    // goes on.
     if (sleeping && !link.rung) link.writer->RingDoorbell();
     link.rung = sleeping;
   }

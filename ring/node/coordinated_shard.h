@@ -1,9 +1,11 @@
-// ring/node/coordinated_shard.h — a shard that this node coordinates, and its log connections to the members.
+// ring/node/coordinated_shard.h — a shard that this node coordinates, and its log connections to
+// the members.
 //
-// What:      Connects one queue pair per member with a LogHello, builds the writers from the answers, and then the
-//            ShardCoordinator with its memgests: from then on the shard serves.
-// Shape:     one per (group, shard) whose coordinator role this node holds. A member that refuses (it does not know the view
-//            yet) is asked again after a back-off.
+// What:      Connects one queue pair per member with a LogHello, builds the writers from the
+//            answers, and then the ShardCoordinator with its memgests: from then on the shard
+//            serves.
+// Shape:     one per (group, shard) whose coordinator role this node holds. A member that refuses
+//            (it does not know the view yet) is asked again after a back-off.
 // Ownership: owns queue pairs, credit words, staging, and the coordinator.
 // Threads:   one, the node's.
 // Errors:    a member that disconnects breaks its writer: what needs it is refused as unavailable.

@@ -179,10 +179,12 @@ cluster::View HostImpl::MakeView(const std::vector<cluster::NodeInfo>& infos) co
     node.host = info.host;
     node.tcp_address = info.tcp_address;
     node.shm_address = info.shm_address;
-    // Inside one process; a cluster of several processes has one view, in which it would mislead the others.
+    // Inside one process; a cluster of several processes has one view, in which it would mislead
+    // the others.
     if (whole) node.local_address = info.local_address;
   }
-  // Nodes of other processes: their label in the configuration decides whether they share memory with this one.
+  // Nodes of other processes: their label in the configuration decides whether they share memory
+  // with this one.
   for (cluster::NodeInfo& node : view.nodes) {
     const NodeEntry& self = options_.config.nodes[options_.hosted.front().value()];
     if (options_.config.nodes[node.id.value()].host == self.host) node.host = infos.front().host;

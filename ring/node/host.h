@@ -1,11 +1,13 @@
 // ring/node/host.h — runs one or all nodes of a cluster in this process.
 //
-// What:      Host starts reactor threads, opens the nodes on them, connects them to their peers, and serves until Stop.
-//            One node from a config file, or a whole embedded cluster: the same code.
+// What:      Host starts reactor threads, opens the nodes on them, connects them to their peers,
+//            and serves until Stop. One node from a config file, or a whole embedded cluster: the
+//            same code.
 // Shape:     nodes are dealt out over reactors round robin.
 // Ownership: owns threads and nodes.
 // Threads:   Start, Stop and the destructor from one thread; admin() and the rest from any.
-// Errors:    Start: kInvalidArgument (config), kResourceExhausted, kUnavailable (address in use), naming the thing.
+// Errors:    Start: kInvalidArgument (config), kResourceExhausted, kUnavailable (address in use),
+//            naming the thing.
 // Source:    architecture section 3 (embedded default).
 #ifndef RING_NODE_HOST_H_
 #define RING_NODE_HOST_H_
@@ -32,7 +34,8 @@ class Host {
   static absl::StatusOr<std::unique_ptr<Host>> Start(const HostOptions& options);
   virtual ~Host() = default;  // stops
 
-  // Waits until every hosted coordinator is connected to its members and serves. kDeadlineExceeded names who is missing.
+  // Waits until every hosted coordinator is connected to its members and serves. kDeadlineExceeded
+  // names who is missing.
   virtual absl::Status WaitReady(absl::Duration timeout) = 0;
   // "HOST:PORT,HOST:PORT": tcp addresses of the hosted nodes, for clients.
   virtual std::string seeds() const = 0;
@@ -43,8 +46,8 @@ class Host {
   virtual void Stop() = 0;
 };
 
-// The embedded cluster of `ringd --embedded`: s = 3, d = 2, five nodes and a spare on loopback with ports chosen by the
-// system, the paper's seven memgests, REP3 the default, rings of 256 KiB.
+// The embedded cluster of `ringd --embedded`: s = 3, d = 2, five nodes and a spare on loopback with
+// ports chosen by the system, the paper's seven memgests, REP3 the default, rings of 256 KiB.
 NodeConfig EmbeddedConfig();
 
 }  // namespace ring::node

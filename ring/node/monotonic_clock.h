@@ -1,6 +1,7 @@
 // ring/node/monotonic_clock.h — the real clock.
 //
-// What:      MonotonicClock: CLOCK_BOOTTIME, which goes on while the machine is suspended (leases need that).
+// What:      MonotonicClock: CLOCK_BOOTTIME, which goes on while the machine is suspended (leases
+//            need that).
 // Units:     nanoseconds.
 // Threads:   any.
 // Errors:    none.

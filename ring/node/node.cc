@@ -125,7 +125,8 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
   encoded_view_ = cluster::EncodeView(*view_);
   clients_->set_view_epoch(view_->epoch);
-  // Members before coordinators: a memgest must be foldable before anything of it is appended (G11).
+  // Members before coordinators: a memgest must be foldable before anything of it is appended
+  // (G11).
   members_->ApplyView(*view_);
   if (!first) {
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(*view_);
@@ -175,8 +176,8 @@ std::string Node::Missing() const {
 
 bool Node::Progress(std::uint64_t now_ns) {
   const bool moved = device_->Progress();
-  // What no request waits for is looked at when the device says that something happened, and once in
-  // a while: an idle turn of all nodes of a reactor is the floor under every latency.
+  // What no request waits for is looked at when the device says that something happened, and once
+  // in a while: an idle turn of all nodes of a reactor is the floor under every latency.
   bool controlled = false;
   if (moved || connecting_ || services_->busy() || ++turns_ % kTurnsPerLook == 0) {
     HandleEvents(now_ns);
@@ -248,7 +249,7 @@ bool Node::PollLog() {
 // Rule L1's place. Membership is static: the role is this node's for as long as its view says so.
 bool Node::FencedIn() const { return view_ != nullptr; }
 
-bool Node::Finish(std::uint64_t now_ns) {
+bool Node::Finish(std::uint64_t now_ns, bool busy) {
   bool any_active = false;
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->active) continue;
@@ -264,7 +265,7 @@ bool Node::Finish(std::uint64_t now_ns) {
   clients_->Send([this] { return FencedIn(); });
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->active) continue;
-    shard->coordinator()->EndTurn(now_ns);
+    shard->coordinator()->EndTurn(now_ns, busy);
     shard->RingDoorbells();
     shard->active = shard->coordinator()->Busy();
   }

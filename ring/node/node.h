@@ -1,11 +1,13 @@
-// ring/node/node.h — one node: its device, its doors, the shards it coordinates and those it is a member of.
+// ring/node/node.h — one node: its device, its doors, the shards it coordinates and those it is a
+// member of.
 //
-// What:      Node wires the core to a fabric and is driven by a reactor, stage by stage: Progress, Gather, Route, Execute,
-//            Finish, Fold. dispatcher.cc routes requests.
+// What:      Node wires the core to a fabric and is driven by a reactor, stage by stage: Progress,
+//            Gather, Route, Execute, Finish, Fold. dispatcher.cc routes requests.
 // Shape:     single-threaded, runs to completion; a process may host many nodes on one reactor.
 // Ownership: owns everything below it; borrows config and clock.
 // Threads:   one, its reactor's.
-// Errors:    Open: kResourceExhausted, kInvalidArgument, kUnavailable (address in use), naming the address.
+// Errors:    Open: kResourceExhausted, kInvalidArgument, kUnavailable (address in use), naming the
+//            address.
 // Cost:      an idle node's turn is a few loads per client and ring.
 // Source:    architecture section 3 (the loop); hot path section 3.
 #ifndef RING_NODE_NODE_H_
@@ -45,7 +47,7 @@ struct BatchItem {
   Incoming incoming;
   coordinator::Request request;
   alignas(8) std::array<char, protocol::kKeySizeMax> key;  // a long one, copied from the ring
-  CoordinatedShard* shard = nullptr;  // null: answered by the node itself
+  CoordinatedShard* shard = nullptr;                       // null: answered by the node itself
 };
 
 struct NodeCounters {
@@ -72,7 +74,7 @@ class Node {
   void Route(BatchItem* item);
   void Prefetch(const BatchItem& item) const;
   void Execute(BatchItem& item);
-  bool Finish(std::uint64_t now_ns);
+  bool Finish(std::uint64_t now_ns, bool busy);
   int Fold(int ring_count, bool busy) { return members_->Fold(ring_count, busy); }
   void ShareCredits() { members_->ShareCredits(); }
 

@@ -11,7 +11,8 @@
 
 namespace ring::node {
 namespace {
-// A sleeping reactor looks around by itself this often: connection retries, commits that were told without a doorbell.
+// A sleeping reactor looks around by itself this often: connection retries, commits that were told
+// without a doorbell.
 constexpr int kSleepMsMax = 20;
 // Reading the clock costs as much as an idle turn: once in so many.
 constexpr std::uint32_t kTurnsPerClock = 16;
@@ -82,7 +83,7 @@ bool Reactor::Turn() {
   for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns);
   const std::size_t count = GatherBatch();
   ExecuteBatch(count);
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns);
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns, count > 0);
   const bool folded = FoldTurn(count > 0);
   if (background_ != nullptr) did |= background_(now_ns);
   return did || folded || count > 0;
@@ -103,7 +104,8 @@ std::size_t Reactor::GatherBatch() {
 
 void Reactor::ExecuteBatch(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Route(&batch_[i]);
-  // Hints only: the operations look everything up again, so what a batch does to its own keys is right (V5).
+  // Hints only: the operations look everything up again, so what a batch does to its own keys is
+  // right (V5).
   if (count > 1) {
     for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Prefetch(batch_[i]);
   }

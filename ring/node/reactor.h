@@ -1,8 +1,9 @@
 // ring/node/reactor.h — the loop that drives nodes: one thread, batches over all its nodes.
 //
-// What:      A turn gathers up to 16 requests over all nodes, prefetches by stage, executes in arrival order, flushes logs,
-//            acts on commits, answers behind one fence, then folds within a budget. Without work it polls for a
-//            while, then arms everything and sleeps until a peer, a socket or a posted call wakes it.
+// What:      A turn gathers up to 16 requests over all nodes, prefetches by stage, executes in
+//            arrival order, flushes logs, acts on commits, answers behind one fence, then folds
+//            within a budget. Without work it polls for a while, then arms everything and sleeps
+//            until a peer, a socket or a posted call wakes it.
 // Ownership: owns its nodes. Thread and lifetime are the host's.
 // Threads:   Run is the nodes' thread. Post and Stop may be called from any.
 // Errors:    none of its own.
@@ -47,7 +48,8 @@ class Reactor {
   void Stop();
   // Runs the call on the reactor's thread, between turns.
   void Post(absl::AnyInvocable<void()> call);
-  // Called each turn on the reactor's thread: control plane, background work. Gives whether it did anything.
+  // Called each turn on the reactor's thread: control plane, background work. Gives whether it did
+  // anything.
   void set_background(absl::AnyInvocable<bool(std::uint64_t now_ns)> background) {
     background_ = std::move(background);
   }

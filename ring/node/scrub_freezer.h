@@ -1,12 +1,13 @@
 // ring/node/scrub_freezer.h — blocks at a cut: the coordinator's side of S2.
 //
-// What:      Freezes a block, answers once no entry that touches it is uncopied or uncommitted, with the last index that
-//            touches it, after its bytes were written to the reader. Nothing writes it until Thaw, or until 1 s passed.
+// What:      Freezes a block, answers once no entry that touches it is uncopied or uncommitted,
+//            with the last index that touches it, after its bytes were written to the reader.
+//            Nothing writes it until Thaw, or until 1 s passed.
 // Shape:     kFrozenMax blocks at a time.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
-// Errors:    answered: kNotFound (no such memgest or block here any more), kUnavailable, kResourceExhausted, kAborted (1 s
-//            passed first).
+// Errors:    answered: kNotFound (no such memgest or block here any more), kUnavailable,
+//            kResourceExhausted, kAborted (1 s passed first).
 // Source:    protocol rule S2.
 #ifndef RING_NODE_SCRUB_FREEZER_H_
 #define RING_NODE_SCRUB_FREEZER_H_

@@ -1,6 +1,7 @@
 // ring/node/scrub_message.h — bodies of the control messages of a scrub.
 //
-// What:      Versions (a coordinator to a member), Freeze and Thaw (a parity node to a coordinator), Poll.
+// What:      Versions (a coordinator to a member), Freeze and Thaw (a parity node to a
+//            coordinator), Poll.
 // Shape:     the fields in order, little-endian.
 // Ownership: values.
 // Threads:   pure.

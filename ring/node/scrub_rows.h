@@ -1,12 +1,14 @@
 // ring/node/scrub_rows.h — parity rows against an encode of their blocks, at a cut.
 //
-// What:      ScrubRowWalk goes over the rows of all parities of this node. For each it freezes the covered blocks at their
-//            coordinators, gets their bytes and their last index, waits until the parity folded just that, and compares.
+// What:      ScrubRowWalk goes over the rows of all parities of this node. For each it freezes the
+//            covered blocks at their coordinators, gets their bytes and their last index, waits
+//            until the parity folded just that, and compares.
 // Shape:     one row at a time, compared in slices of 64 KiB.
 // Ownership: borrows the node; owns the landing memory.
 // Threads:   one, the node's.
-// Errors:    a coordinator that cannot be asked ends the walk (ScrubTally::failure). A cut that was not reached in time is
-//            tried again; a parity that never comes to the coordinator's index is a mismatch.
+// Errors:    a coordinator that cannot be asked ends the walk (ScrubTally::failure). A cut that was
+//            not reached in time is tried again; a parity that never comes to the coordinator's
+//            index is a mismatch.
 // Cost:      one WRITE of each block, k multiply-adds.
 // Source:    protocol rules S2, S12; Ring section 3.3.
 #ifndef RING_NODE_SCRUB_ROWS_H_
@@ -24,7 +26,8 @@ namespace ring::node {
 
 class Node;
 
-// Memory that coordinators write blocks into: kept between scrubs, since a device takes no memory back.
+// Memory that coordinators write blocks into: kept between scrubs, since a device takes no memory
+// back.
 struct ScrubLanding {
   std::byte* memory = nullptr;
   std::size_t size = 0;

@@ -1,7 +1,8 @@
 // ring/node/scrub_service.h — a node's part of a scrub, asked for by control messages.
 //
-// What:      ScrubService: Start begins the walks over this node's shards and parities, Poll tells how far they are, Stop
-//            ends them. It always answers what other nodes' walks ask (freezer, comparer).
+// What:      ScrubService: Start begins the walks over this node's shards and parities, Poll tells
+//            how far they are, Stop ends them. It always answers what other nodes' walks ask
+//            (freezer, comparer).
 // Shape:     one run at a time. A run that nobody polls for 10 s ends: who started it is gone.
 // Ownership: borrows the node; owns walks and landing memory.
 // Threads:   one, the node's.

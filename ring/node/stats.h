@@ -1,9 +1,11 @@
 // ring/node/stats.h — what one node counts, and the sum over a cluster.
 //
-// What:      CollectStats takes a node's counters; reports travel as control messages; AddReport sums them.
+// What:      CollectStats takes a node's counters; reports travel as control messages; AddReport
+//            sums them.
 // Shape:     a report has the node's own numbers and its part of every memgest's.
-// Units:     bytes and counts. Resident bytes are what the kernel says is resident (mincore), of at most 256 places a
-//            heap, spread evenly; of larger heaps that share is taken for the whole.
+// Units:     bytes and counts. Resident bytes are what the kernel says is resident (mincore), of at
+//            most 256 places a heap, spread evenly; of larger heaps that share is taken for the
+//            whole.
 // Ownership: values.
 // Threads:   CollectStats: the node's.
 // Errors:    DecodeReport: kInvalidArgument.

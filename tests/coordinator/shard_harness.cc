@@ -105,6 +105,7 @@ int ShardHarness::Send(Sent sent) {
   request.key = kept.key;
   request.hash = KeyHash(request.key, kHashSeed);
   request.reply.stamp = static_cast<std::uint32_t>(number);
+  request.reply.slot = static_cast<std::uint16_t>(number);  // as a client names one per request
   if (request.operation == protocol::Operation::kPut) {
     request.value_length = static_cast<std::uint32_t>(kept.value.size());
     request.value_crc = Crc32c(kept.value.data(), kept.value.size());

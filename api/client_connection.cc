@@ -237,8 +237,8 @@ void Connection::ClearStaleStamps() {
 void Connection::Reset(std::uint64_t now_ns, bool graceful) {
   if (qp_ != nullptr) qp_->Reset();
   qp_.reset();
-  // A node that was stopped in the middle of an answer may still finish it; one that was never asked has
-  // nothing to answer.
+  // A node that was stopped in the middle of an answer may still finish it; one that was never
+  // asked has nothing to answer.
   if (state_ == State::kReady) {
     context_->pool->Retire(std::exchange(replies_, {}), now_ns);
   } else {

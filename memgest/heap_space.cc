@@ -30,7 +30,8 @@ absl::Status HeapSpace::EnsureSlow(std::uint32_t offset_cells, std::uint32_t len
 }
 
 absl::Status HeapSpace::AddChunk(std::size_t index) {
-  absl::StatusOr<std::byte*> memory = device_->Allocate(kChunkSize, chunk_count_ >= kSmallPageChunks);
+  absl::StatusOr<std::byte*> memory =
+      device_->Allocate(kChunkSize, chunk_count_ >= kSmallPageChunks);
   if (!memory.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("heap chunk=", index, " size=", kChunkSize, ": ", memory.status().message(),

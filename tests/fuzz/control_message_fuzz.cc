@@ -1,4 +1,5 @@
-// What a peer may send on a control connection: chunks, their assembly, and the bodies of all messages.
+// What a peer may send on a control connection: chunks, their assembly, and the bodies of all
+// messages.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Catalogue changes and statistics of a whole cluster in one process, over one reactor and over three.
+// Catalogue changes and statistics of a whole cluster in one process, over one reactor and over
+// three.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -102,7 +102,8 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Six hosts with a node each, as six processes would be: they know each other by their configuration alone.
+// Six hosts with a node each, as six processes would be: they know each other by their
+// configuration alone.
 class HostsTest : public ::testing::TestWithParam<Transport> {
  protected:
   void SetUp() override {

@@ -1,8 +1,8 @@
 // tests/node/hostile_client.h — a client that need not play by the rules, on a raw device.
 //
-// What:      HostileClient connects to one node with a hello of the test's choice, WRITEs any bytes into its request
-//            ring, and looks at its own reply memory, which is poisoned before. MakePut and friends build well-formed
-//            frames for a test to spoil.
+// What:      HostileClient connects to one node with a hello of the test's choice, WRITEs any bytes
+//            into its request ring, and looks at its own reply memory, which is poisoned before.
+//            MakePut and friends build well-formed frames for a test to spoil.
 // Shape:     frames of a ring are sent in order; what is under way at a time must fit the ring.
 // Ownership: owns device, queues, memory.
 // Threads:   one, the test's. Nothing is answered (READs, receives) while no method runs.
@@ -79,7 +79,8 @@ class HostileClient {
   protocol::ReplyHeader Reply(std::uint16_t slot) const;
   std::string InlineValue(std::uint16_t slot) const;
   void PoisonReplies();
-  // Offsets within reply memory whose byte changed though it is in none of the slots' first sizes[slot] bytes.
+  // Offsets within reply memory whose byte changed though it is in none of the slots' first
+  // sizes[slot] bytes.
   std::size_t StrayBytes(const std::vector<std::size_t>& sizes) const;
 
   std::byte* large() { return large_; }

@@ -1,7 +1,9 @@
-// tests/node/hostile_fixture.h — a whole cluster in this process, a healthy client with its data, and a way to node 0.
+// tests/node/hostile_fixture.h — a whole cluster in this process, a healthy client with its data,
+// and a way to node 0.
 //
-// What:      HostileTest starts a host and stores a value in every memgest; TearDown checks that every one is still
-//            there and that the cluster serves writes: whatever a hostile client did in between.
+// What:      HostileTest starts a host and stores a value in every memgest; TearDown checks that
+//            every one is still there and that the cluster serves writes: whatever a hostile client
+//            did in between.
 // Threads:   the host's own; the test's.
 #ifndef RING_TESTS_NODE_HOSTILE_FIXTURE_H_
 #define RING_TESTS_NODE_HOSTILE_FIXTURE_H_
@@ -83,7 +85,8 @@ class HostileTest : public ::testing::Test {
   std::string address() const { return node().local_address; }
   MemgestId Memgest(absl::string_view name) const { return view_->FindMemgest(name)->id; }
 
-  // A key that the node coordinates, of at least this size; number: another key. With a place: of this shard alone.
+  // A key that the node coordinates, of at least this size; number: another key. With a place: of
+  // this shard alone.
   std::string KeyOf(NodeId owner, int number = 0, std::size_t size = 0,
                     const cluster::Place* place = nullptr) const {
     const cluster::Routing routing(view_->s, view_->d);

@@ -1,5 +1,5 @@
-// Clients that go away in the middle, never read, never answer, or never stop ringing: what they held comes back, and
-// nobody else waits for them.
+// Clients that go away in the middle, never read, never answer, or never stop ringing: what they
+// held comes back, and nobody else waits for them.
 #include <cstring>
 
 #include "ring/base/crc32c.h"
@@ -94,7 +94,8 @@ TEST_F(HostilePeer, VanishingInTheMiddleOfALargeGetGivesThePinsBack) {
   ExpectGivenBack(keys);
 }
 
-// 64 KiB of requests for 4 MiB each, and not one byte of an answer is read: the node holds references, not copies.
+// 64 KiB of requests for 4 MiB each, and not one byte of an answer is read: the node holds
+// references, not copies.
 TEST_F(HostilePeer, ClientThatNeverReadsIsEndedAndHoldsUpNobody) {
   const std::string key = KeyOf(NodeId(0));
   ASSERT_OK(healthy_->Put(key, std::string(kLarge, 'v'), {.memgest = "REP3"}).status());

@@ -1,4 +1,5 @@
-// Malformed and lying requests: a typed answer in the caller's own slot or the end of the connection, and nothing else.
+// Malformed and lying requests: a typed answer in the caller's own slot or the end of the
+// connection, and nothing else.
 #include <cstring>
 #include <map>
 

@@ -1,5 +1,5 @@
-// Sequence numbers, duplicates and keys as no honest client sends them: exactly once holds for what is left, and the
-// node stands.
+// Sequence numbers, duplicates and keys as no honest client sends them: exactly once holds for what
+// is left, and the node stands.
 #include <cstring>
 
 #include "ring/base/crc32c.h"
@@ -122,8 +122,8 @@ TEST_F(HostileSequence, ConnectionsOfOneClientIdShareItsWindow) {
   EXPECT_EQ(client_.Ask(MakePut(key, "three", Memgest("REP3"), 2)), Outcome::kStaleRequest);
 }
 
-// The header says that a long key stays the client's to change: whichever the node took, it is one key from routing
-// to the table, or the table could not find it again.
+// The header says that a long key stays the client's to change: whichever the node took, it is one
+// key from routing to the table, or the table could not find it again.
 TEST_F(HostileSequence, KeyThatChangesWhileItIsReadIsOneKey) {
   ASSERT_TRUE(client_.Connect(address()));
   const cluster::Place shard = ShardOfNode0();

@@ -1,4 +1,7 @@
-// A cluster in this process whose nodes a test can reach: six nodes on one reactor of its own.
+// tests/node/node_cluster.h — a cluster in this process whose nodes a test can reach.
+//
+// What:      Six nodes on one reactor of the test's own.
+// Threads:   the reactor has one; the test asks it to run what touches a node.
 #ifndef RING_TESTS_NODE_NODE_CLUSTER_H_
 #define RING_TESTS_NODE_NODE_CLUSTER_H_
 

@@ -1,4 +1,5 @@
-// Scrub of a whole cluster in one process: clean under load, and finds every kind of flipped byte by name.
+// Scrub of a whole cluster in one process: clean under load, and finds every kind of flipped byte
+// by name.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -295,6 +295,7 @@ void TwinNode::Send(const Answer& answer) {
   std::memcpy(staging_ + kCell, value.data(), inline_size);
   Write(answer.peer, staging_ + 8, kCell - 8 + inline_size, slot + 8, rkey, rdma::Opcode::kWrite);
   Write(answer.peer, staging_, 8, slot, rkey, rdma::Opcode::kWrite);
+  ++answer_count_;
   if (answer.peer->qp->PeerSleeping()) {
     rdma::WorkRequest doorbell;
     doorbell.opcode = rdma::Opcode::kSend;

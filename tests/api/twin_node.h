@@ -72,6 +72,7 @@ class TwinNode {
   // As bound: "tcp:127.0.0.1:40123".
   const std::string& address() const { return address_; }
   int request_count() const { return request_count_.load(); }
+  int answer_count() const { return answer_count_.load(); }  // that are in the client's memory
   int pad_count() const { return pad_count_.load(); }
   int client_count() const { return client_count_.load(); }  // handshakes accepted
 
@@ -108,6 +109,7 @@ class TwinNode {
   TwinFaults faults_;
   std::atomic<bool> stop_{false};
   std::atomic<int> request_count_{0};
+  std::atomic<int> answer_count_{0};
   std::atomic<int> pad_count_{0};
   std::atomic<int> client_count_{0};
 

@@ -1,4 +1,5 @@
-// A header of the tcp link, as a stranger may send it: as it is, and encoded again from what was decoded.
+// A header of the tcp link, as a stranger may send it: as it is, and encoded again from what was
+// decoded.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -24,7 +24,7 @@ enum LineFlags : std::uint8_t {
   kCommitted = 2,  // the version is committed; members fold only what is, so there it is always set
   kTombstone = 4,
   kLarge = 8,        // ranges beside the table
-  kCollecting = 16,  // coordinator: unlinked; its collection is appended or about to be
+  kCollecting = 16,  // coordinator: its collection waits or is appended; in the chain until then
   kExplicit = 32,    // came from an explicit move: collects all lower versions (G1)
   kSuperseded = 64,  // coordinator: a higher version of the key was appended
 };

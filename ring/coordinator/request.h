@@ -4,7 +4,7 @@
 // What:      Request (decoded, routed, hashed), Reply (what to tell, with the place of a value),
 //            and ReplySink, which the node implements on the client's queue pair.
 // Ownership: a Request borrows key and value until Execute returns; what must wait is copied
-//            (deferred.h).
+//            (deferred.cc).
 // Threads:   one, the node's.
 // Errors:    none of its own.
 // Source:    protocol rules V6 (pins), V7 (capture, fence, reply), X1.

@@ -24,8 +24,9 @@ absl::StatusOr<std::uint8_t> Small(absl::string_view field, std::uint32_t value)
 }
 
 absl::StatusOr<MemgestId> ToMemgestId(std::uint32_t value) {
-  if (value > std::numeric_limits<std::uint16_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat("memgest id=", value, " must be at most 65535"));
+  if (value > kMemgestIdMax.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memgest id=", value, " must be at most ", kMemgestIdMax.value()));
   }
   return MemgestId(static_cast<std::uint16_t>(value));
 }

@@ -37,6 +37,10 @@ using Role = Id<struct RoleTag, std::uint16_t>;                // role of a grou
 using MemgestId = Id<struct MemgestIdTag, std::uint16_t>;      // never reused (V2)
 using Epoch = Id<struct EpochTag, std::uint32_t>;              // of a group, u24, dense
 
+// No memgest has the highest number: it stands for "none of them" in completion records.
+inline constexpr MemgestId kNoMemgest{0xffff};
+inline constexpr MemgestId kMemgestIdMax{0xfffe};
+
 // (epoch, tenure counter), compared lexicographically; 0 is "no version" (V1).
 class Version {
  public:

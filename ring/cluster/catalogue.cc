@@ -13,8 +13,6 @@ namespace {
 using protocol::MemgestDescriptor;
 using protocol::MemgestState;
 
-constexpr std::size_t kMemgestIdMax = 0xffff;
-
 absl::string_view StateName(MemgestState state) {
   switch (state) {
     case MemgestState::kCreating:
@@ -61,6 +59,12 @@ std::uint32_t PayloadCrc(const CatalogueCommand& command) {
 }
 
 }  // namespace
+
+absl::Status RequestReused(const RequestId& request) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("admin request client=", request.client, " seq=", request.seq,
+                   " was used for another command: give each command its own seq"));
+}
 
 CatalogueCommand CreateCommand(RequestId request, MemgestDescriptor descriptor) {
   CatalogueCommand command;
@@ -142,9 +146,7 @@ bool Catalogue::Recall(const CatalogueCommand& command, CommandResult* result) c
     highest = std::max(highest, one.request.seq);
     if (one.request.seq != command.request.seq) continue;
     if (one.payload_crc != PayloadCrc(command)) {
-      *result = Refused(absl::InvalidArgumentError(absl::StrCat(
-          "admin request client=", command.request.client, " seq=", command.request.seq,
-          " was used for another command: give each command its own seq")));
+      *result = Refused(RequestReused(command.request));
     } else {
       *result = {absl::Status(one.code, one.message), one.memgest, false, true};
     }
@@ -195,6 +197,7 @@ CommandResult Catalogue::Execute(const CatalogueCommand& command) {
 
 CommandResult Catalogue::Create(const CatalogueCommand& command) {
   MemgestDescriptor memgest = command.descriptor;
+  memgest.id = MemgestId();
   memgest.state = MemgestState::kCreating;
   if (absl::Status status = memgest.Validate(s_, d_); !status.ok()) {
     return Refused(std::move(status));
@@ -213,12 +216,12 @@ CommandResult Catalogue::Create(const CatalogueCommand& command) {
         absl::StrCat("memgest_count=", live,
                      " is the most there may be: delete one before name=", memgest.name)));
   }
-  const std::size_t last = memgests_.empty() ? 0 : memgests_.back().id.value();
+  const MemgestId last = memgests_.empty() ? MemgestId() : memgests_.back().id;
   if (last >= kMemgestIdMax) {
-    return Refused(absl::ResourceExhaustedError(
-        absl::StrCat("all memgest ids are used up, last_id=", last, ": ids are never used again")));
+    return Refused(absl::ResourceExhaustedError(absl::StrCat(
+        "all memgest ids are used up, last_id=", last.value(), ": ids are never used again")));
   }
-  memgest.id = MemgestId(static_cast<std::uint16_t>(last + 1));
+  memgest.id = MemgestId(static_cast<std::uint16_t>(last.value() + 1));
   memgests_.push_back(memgest);
   return {absl::OkStatus(), memgest.id, true, false};
 }

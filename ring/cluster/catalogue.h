@@ -44,6 +44,9 @@ struct RequestId {
   friend bool operator==(const RequestId&, const RequestId&) = default;
 };
 
+// What a second command with the same request id gets (X6).
+absl::Status RequestReused(const RequestId& request);
+
 // Travels: never renumber.
 enum class CatalogueAction : std::uint8_t { kCreate = 1, kSetState = 2, kSetDefault = 3 };
 

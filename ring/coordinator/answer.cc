@@ -6,10 +6,6 @@
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
-namespace {
-// Of records that stand in no memgest's log.
-constexpr MemgestId kNoMemgest{0xffff};
-}  // namespace
 
 using protocol::Outcome;
 
@@ -46,6 +42,7 @@ void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version v
 }
 
 void ShardCoordinator::Remember(const Request& request, Outcome outcome, Version version) {
+  // The record stands in no memgest's log.
   memgest::CompletionTable::Finish(request.client, request.seq,
                                    request.seq - request.incomplete_delta, request.request_crc,
                                    kNoMemgest, static_cast<std::uint8_t>(outcome), version);

@@ -20,6 +20,11 @@ absl::Status OutOfBounds(absl::string_view field, int value, int low, int high) 
       absl::StrFormat("memgest %s=%d is not in %d..%d", field, value, low, high));
 }
 
+absl::Status CheckId(MemgestId id) {
+  if (id <= kMemgestIdMax) return absl::OkStatus();
+  return OutOfBounds("id", id.value(), 0, kMemgestIdMax.value());
+}
+
 absl::Status CheckName(absl::string_view name) {
   if (name.empty() || name.size() > kMemgestNameSizeMax) {
     return absl::InvalidArgumentError(absl::StrCat("memgest name has length=", name.size(),
@@ -54,6 +59,7 @@ std::uint32_t LoadLittleEndian(absl::string_view bytes, std::size_t at, std::siz
 }  // namespace
 
 absl::Status MemgestDescriptor::Validate(int s, int d) const {
+  if (absl::Status status = CheckId(id); !status.ok()) return status;
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   if (!IsCommitRule(static_cast<std::uint8_t>(commit))) {
     return OutOfBounds("commit", static_cast<int>(commit), 1, 2);
@@ -139,6 +145,8 @@ absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in
     return absl::InvalidArgumentError(absl::StrCat("memgest descriptor is truncated: length=",
                                                    bytes.size(), " of ", kFixedSize + name_length));
   }
+  const MemgestId id(static_cast<std::uint16_t>(LoadLittleEndian(bytes, 0, 2)));
+  if (absl::Status status = CheckId(id); !status.ok()) return status;
   const auto byte_at = [&](std::size_t at) { return static_cast<std::uint8_t>(bytes[at]); };
   if (!IsScheme(byte_at(2))) return OutOfBounds("scheme", byte_at(2), 1, 2);
   if (!IsCommitRule(byte_at(3))) return OutOfBounds("commit", byte_at(3), 1, 2);
@@ -146,7 +154,7 @@ absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in
   const absl::string_view name = bytes.substr(kFixedSize, name_length);
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   MemgestDescriptor descriptor;
-  descriptor.id = MemgestId(static_cast<std::uint16_t>(LoadLittleEndian(bytes, 0, 2)));
+  descriptor.id = id;
   descriptor.name = std::string(name);
   descriptor.scheme = static_cast<Scheme>(byte_at(2));
   descriptor.commit = static_cast<CommitRule>(byte_at(3));

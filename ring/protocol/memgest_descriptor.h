@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kBlockSizeMax = 2 * 1024 * 1024;
 inline constexpr std::size_t kMemgestNameSizeMax = 63;
 
 struct MemgestDescriptor {
-  MemgestId id;
+  MemgestId id;      // at most kMemgestIdMax
   std::string name;  // letters, digits, '-', '_', '.'; unique among those not DELETED
   Scheme scheme = Scheme::kReplicated;
   CommitRule commit = CommitRule::kQuorum;  // replicated only; SRS needs all parities

@@ -224,6 +224,21 @@ TEST(Catalogue, EqualCommandsGiveEqualCataloguesAlsoOverSnapshotsAndTheWire) {
   EXPECT_GT(one.revision(), 20u);
 }
 
+TEST(Catalogue, V2TheLastIdIsTheOneBelowThatWhichStandsForNone) {
+  View view = TestView();
+  view.memgests.back().id = MemgestId(static_cast<std::uint16_t>(kMemgestIdMax.value() - 1));
+  Catalogue catalogue(view);
+  protocol::MemgestDescriptor asked = Rep("last", 2);
+  asked.id = kNoMemgest;  // not looked at
+  const CommandResult last = catalogue.Apply(CreateCommand({"c", 1}, asked));
+  ASSERT_OK(last.status);
+  EXPECT_EQ(last.memgest, kMemgestIdMax);
+  EXPECT_THAT(catalogue.Apply(CreateCommand({"c", 2}, Rep("over", 2))).status,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("last_id=65534")));
+  ASSERT_OK(catalogue.NextView(view).Validate());
+  EXPECT_OK(DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)).status());
+}
+
 TEST(CatalogueCommand, SurvivesTheWire) {
   CatalogueCommand create = CreateCommand({"c", 1}, Srs("cold", 3, 2));
   create.descriptor.state = MemgestState::kCreating;

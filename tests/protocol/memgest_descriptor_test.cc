@@ -154,7 +154,7 @@ TEST(MemgestDescriptor, ComesBackFromTheWireAndLeavesWhatFollows) {
   first.state = MemgestState::kDraining;
   first.block_size = kBlockSizeMax;
   MemgestDescriptor second = Rep(4, CommitRule::kAll);
-  second.id = MemgestId(65535);
+  second.id = kMemgestIdMax;
   std::string bytes;
   AppendMemgestDescriptor(first, &bytes);
   AppendMemgestDescriptor(second, &bytes);
@@ -163,6 +163,17 @@ TEST(MemgestDescriptor, ComesBackFromTheWireAndLeavesWhatFollows) {
   EXPECT_THAT(ConsumeMemgestDescriptor(&in), ::ring::testing::IsOkAndHolds(first));
   EXPECT_THAT(ConsumeMemgestDescriptor(&in), ::ring::testing::IsOkAndHolds(second));
   EXPECT_EQ(in, "tail");
+}
+
+TEST(MemgestDescriptor, V2TheIdThatStandsForNoneIsNobodys) {
+  MemgestDescriptor none = Rep(1);
+  none.id = kNoMemgest;
+  EXPECT_THAT(none.Validate(3, 2), StatusIs(kInvalid, HasSubstr("id=65535 is not in 0..65534")));
+  std::string bytes;
+  AppendMemgestDescriptor(none, &bytes);
+  absl::string_view in = bytes;
+  EXPECT_THAT(ConsumeMemgestDescriptor(&in), StatusIs(kInvalid, HasSubstr("id=65535")));
+  EXPECT_EQ(in.size(), bytes.size());
 }
 
 TEST(MemgestDescriptor, EveryTruncationIsRefusedAndTakesNothing) {

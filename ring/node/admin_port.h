@@ -28,6 +28,7 @@ namespace ring::node {
 struct AdminRequestId {
   std::string client;  // unique per admin client, e.g. 32 hex digits
   std::uint64_t seq = 0;
+  friend bool operator==(const AdminRequestId&, const AdminRequestId&) = default;
 };
 
 // Counts of one memgest over the whole cluster (each key version counted where it is coordinated).

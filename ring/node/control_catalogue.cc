@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
+#include "ring/base/status.h"
 #include "ring/cluster/wire.h"
 #include "ring/node/node.h"
 
@@ -20,7 +21,7 @@ constexpr std::uint64_t kDrainNs = 10'000'000'000;        // G10
 constexpr std::uint64_t kForcedDrainNs = 60'000'000'000;  // tombstones are written at some speed
 constexpr std::uint64_t kRepairNs = 1'000'000'000;
 constexpr std::size_t kWaitingMax = 64;
-constexpr std::size_t kDeletesMax = 4096;
+constexpr std::size_t kNamedMax = 4096;
 
 cluster::RequestId Internal() { return {}; }
 
@@ -35,12 +36,21 @@ bool Unknown(const absl::Status& status) {
          status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
+// Of what is asked, without who asks.
+std::string PayloadOf(CatalogueChange change) {
+  change.id = {};
+  return EncodeChange(change);
+}
+
+absl::Status StoppedAt(std::size_t node, const absl::Status& why) {
+  return absl::UnavailableError(
+      absl::StrCat("node ", node, ": ", why.message(), ": try again with the same request id"));
+}
+
 // The first answer that is an error, with its node.
 absl::Status FirstError(const std::vector<absl::StatusOr<std::string>>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].ok()) continue;
-    return absl::UnavailableError(absl::StrCat("node ", i, ": ", answers[i].status().message(),
-                                               ": try again with the same request id"));
+    if (!answers[i].ok()) return StoppedAt(i, answers[i].status());
   }
   return absl::OkStatus();
 }
@@ -73,20 +83,24 @@ NodeId CatalogueService::Leader() const { return StaticCatalogueLog::LeaderOf(*n
 void CatalogueService::OnView(absl::string_view body, ControlReply reply) {
   const absl::StatusOr<cluster::View> shown = cluster::DecodeView(body);
   if (!shown.ok()) return reply(shown.status());
-  if (node_->view() == nullptr) return reply(absl::UnavailableError("has no view yet"));
-  if (shown->cluster != node_->view()->cluster)
-    return reply(absl::InvalidArgumentError("view of another cluster"));
-  if (shown->epoch > node_->view()->epoch) {
-    absl::Status taken = CheckCatalogueFollows(*node_->view(), *shown);
-    if (taken.ok()) taken = CheckDeletedAreEmpty(*shown);
-    if (!taken.ok()) return reply(taken);
-    auto view = std::make_shared<cluster::View>(*node_->view());
-    view->epoch = shown->epoch;
-    view->memgests = shown->memgests;
-    view->default_memgest = shown->default_memgest;
-    node_->ApplyView(std::move(view));
-  }
+  const absl::Status taken = TakeView(*shown);
+  if (!taken.ok()) return reply(taken);
   reply(EncodeEpoch(node_->view()->epoch));
+}
+
+absl::Status CatalogueService::TakeView(const cluster::View& shown) {
+  if (node_->view() == nullptr) return absl::UnavailableError("has no view yet");
+  const cluster::View& known = *node_->view();
+  if (shown.cluster != known.cluster) return absl::InvalidArgumentError("view of another cluster");
+  if (shown.epoch <= known.epoch) return absl::OkStatus();
+  RING_RETURN_IF_ERROR(CheckCatalogueFollows(known, shown));
+  RING_RETURN_IF_ERROR(CheckDeletedAreEmpty(shown));
+  auto view = std::make_shared<cluster::View>(known);
+  view->epoch = shown.epoch;
+  view->memgests = shown.memgests;
+  view->default_memgest = shown.default_memgest;
+  node_->ApplyView(std::move(view));
+  return absl::OkStatus();
 }
 
 // The leader says DELETED when all said that nothing is left; a wrong one is refused, not obeyed.
@@ -194,43 +208,39 @@ void CatalogueService::OnAsked(Answers answers) {
     repair_ |= epoch < node_->view()->epoch;
   }
   const CatalogueChange& change = job_->change;
-  const cluster::RequestId request = {change.id.client, change.id.seq};
-  if (job_->reply == nullptr) return ProposeRepair();
-  switch (change.kind) {
-    case ChangeKind::kCreate:
-      return Propose(cluster::CreateCommand(request, change.descriptor));
-    case ChangeKind::kDelete:
-      return ProposeDelete();
-    case ChangeKind::kSetDefault: {
-      const protocol::MemgestDescriptor* const memgest = log_->catalogue().Find(change.name);
-      if (memgest == nullptr)
-        return Finish(absl::NotFoundError(absl::StrCat("no memgest name=", change.name)));
-      return Propose(cluster::SetDefaultCommand(request, memgest->id));
-    }
-  }
+  // What was left over goes on from where all nodes know it (G11).
+  if (job_->reply == nullptr) return Show();
+  if (change.kind == ChangeKind::kCreate)
+    return Propose(cluster::CreateCommand({change.id.client, change.id.seq}, change.descriptor));
+  ProposeNamed();
 }
 
-CatalogueService::Delete* CatalogueService::FindDelete(const AdminRequestId& id) {
-  for (Delete& one : deletes_) {
-    if (one.id.client == id.client && one.id.seq == id.seq) return &one;
-  }
-  return nullptr;
+CatalogueService::Named* CatalogueService::FindNamed(const AdminRequestId& id) {
+  const auto found =
+      std::find_if(named_.begin(), named_.end(), [&id](const Named& one) { return one.id == id; });
+  return found == named_.end() ? nullptr : &*found;
 }
 
-void CatalogueService::ProposeDelete() {
+// A delete or a new default.
+void CatalogueService::ProposeNamed() {
   const CatalogueChange& change = job_->change;
-  Delete* known = FindDelete(change.id);
+  const Named* known = FindNamed(change.id);
   if (known == nullptr) {
     const protocol::MemgestDescriptor* const memgest = log_->catalogue().Find(change.name);
     if (memgest == nullptr)
       return Finish(absl::NotFoundError(absl::StrCat("no memgest name=", change.name)));
-    if (deletes_.size() >= kDeletesMax) deletes_.pop_front();
-    deletes_.push_back({change.id, memgest->id, std::nullopt});
-    known = &deletes_.back();
+    if (named_.size() >= kNamedMax) named_.pop_front();
+    named_.push_back({change.id, PayloadOf(change), memgest->id, std::nullopt});
+    known = &named_.back();
+  } else if (known->payload != PayloadOf(change)) {
+    return Finish(cluster::RequestReused({change.id.client, change.id.seq}));
   }
   if (known->answer.has_value()) return Finish(*known->answer);
-  Propose(cluster::SetStateCommand({change.id.client, change.id.seq}, known->memgest,
-                                   MemgestState::kActive, MemgestState::kDraining));
+  const cluster::RequestId request = {change.id.client, change.id.seq};
+  Propose(change.kind == ChangeKind::kSetDefault
+              ? cluster::SetDefaultCommand(request, known->memgest)
+              : cluster::SetStateCommand(request, known->memgest, MemgestState::kActive,
+                                         MemgestState::kDraining));
 }
 
 void CatalogueService::Propose(const cluster::CatalogueCommand& command) {
@@ -246,21 +256,30 @@ void CatalogueService::OnProposed(const cluster::CommandResult& result) {
   NextStep();
 }
 
-// What a change that was not finished left behind: CREATING goes on to ACTIVE, DRAINING back to it.
-void CatalogueService::ProposeRepair() {
+// Between changes: what one that was not finished left behind.
+const protocol::MemgestDescriptor* CatalogueService::LeftBetween() const {
   for (const protocol::MemgestDescriptor& memgest : log_->catalogue().memgests()) {
-    if (memgest.state != MemgestState::kCreating && memgest.state != MemgestState::kDraining)
-      continue;
-    return Propose(
-        cluster::SetStateCommand(Internal(), memgest.id, memgest.state, MemgestState::kActive));
+    if (memgest.state == MemgestState::kCreating || memgest.state == MemgestState::kDraining)
+      return &memgest;
   }
-  Show();
+  return nullptr;
+}
+
+// CREATING goes on to ACTIVE, DRAINING back to it.
+void CatalogueService::ProposeRepair() {
+  const protocol::MemgestDescriptor* const memgest = LeftBetween();
+  if (memgest == nullptr) return Finish(absl::OkStatus());
+  Propose(cluster::SetStateCommand(Internal(), memgest->id, memgest->state, MemgestState::kActive));
 }
 
 void CatalogueService::Show() {
   job_->stage = Stage::kShow;
   repair_ = true;  // until all have it
   const cluster::View next = log_->catalogue().NextView(*node_->view());
+  // This node first. A view that it refused and others took would have the epoch of its next one,
+  // and that they would not look at.
+  if (const absl::Status taken = TakeView(next); !taken.ok())
+    return Finish(StoppedAt(node_->id().value(), taken));
   AskAll(ControlType::kView, cluster::EncodeView(next), &CatalogueService::OnShown);
 }
 
@@ -273,13 +292,7 @@ void CatalogueService::OnShown(Answers answers) {
 // Every node has the catalogue as it is: what comes next follows from the memgest's state.
 void CatalogueService::NextStep() {
   const CatalogueChange& change = job_->change;
-  if (job_->reply == nullptr) {
-    for (const protocol::MemgestDescriptor& memgest : log_->catalogue().memgests()) {
-      if (memgest.state == MemgestState::kCreating || memgest.state == MemgestState::kDraining)
-        return ProposeRepair();
-    }
-    return Finish(absl::OkStatus());
-  }
+  if (job_->reply == nullptr) return ProposeRepair();
   const protocol::MemgestDescriptor& memgest = *log_->catalogue().Find(job_->memgest);
   if (change.kind == ChangeKind::kCreate && memgest.state == MemgestState::kCreating) {
     return Propose(cluster::SetStateCommand(Internal(), memgest.id, MemgestState::kCreating,
@@ -338,14 +351,15 @@ void CatalogueService::OnDrained(Answers answers) {
 
 void CatalogueService::Finish(absl::Status status) {
   const std::unique_ptr<Job> job = std::move(job_);
+  repair_ |= LeftBetween() != nullptr;
   if (job->reply == nullptr) {
     if (!status.ok()) RING_LOG(WARNING) << "catalogue repair: " << status.message();
     return StartNext();
   }
   if (!job->give_up.ok()) status = job->give_up;
-  if (job->change.kind == ChangeKind::kDelete && !Unknown(status)) {
-    if (Delete* const known = FindDelete(job->change.id); known != nullptr) known->answer = status;
-  }
+  Named* const named = FindNamed(job->change.id);
+  if (named != nullptr && named->payload == PayloadOf(job->change) && !Unknown(status))
+    named->answer = status;
   if (!status.ok()) {
     job->reply(std::move(status));
   } else {

@@ -3,7 +3,8 @@
 //
 // What:      CatalogueService answers the messages View, Catalogue and Drain. On the leader it runs
 //            changes, one at a time: apply the command, show the new view to every node, and for a
-//            create or a delete the next state likewise.
+//            create or a delete the next state likewise. What a change could not finish, because a
+//            node went away in the middle, the leader finishes or undoes by itself.
 // Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete:
 //            DRAINING everywhere, drain steps until every shard counts nothing, then DELETED
 //            everywhere; not empty after 10 s: back to ACTIVE (G10).
@@ -53,15 +54,17 @@ class CatalogueService {
     std::uint64_t next_ns = 0;
     absl::Status give_up;  // why a drain is undone
   };
-  // A delete that was asked for: the name may be another memgest's when it is asked for again.
-  struct Delete {
+  // A change that names its memgest: the name may be another memgest's when it is asked for again.
+  struct Named {
     AdminRequestId id;
+    std::string payload;
     MemgestId memgest;
     std::optional<absl::Status> answer;
   };
   using Answers = std::vector<absl::StatusOr<std::string>>;
 
   void OnView(absl::string_view body, ControlReply reply);
+  absl::Status TakeView(const cluster::View& shown);
   absl::Status CheckDeletedAreEmpty(const cluster::View& shown) const;
   void OnDrain(absl::string_view body, ControlReply reply);
   void OnChange(absl::string_view body, ControlReply reply);
@@ -72,7 +75,7 @@ class CatalogueService {
   void OnAsked(Answers answers);
   void Propose(const cluster::CatalogueCommand& command);
   void OnProposed(const cluster::CommandResult& result);
-  void ProposeDelete();
+  void ProposeNamed();
   void ProposeRepair();
   void Show();
   void OnShown(Answers answers);
@@ -80,7 +83,8 @@ class CatalogueService {
   void DrainStep();
   void OnDrained(Answers answers);
   void Finish(absl::Status status);
-  Delete* FindDelete(const AdminRequestId& id);
+  Named* FindNamed(const AdminRequestId& id);
+  const protocol::MemgestDescriptor* LeftBetween() const;
 
   Node* node_;
   ControlPort* control_;
@@ -90,7 +94,7 @@ class CatalogueService {
   std::uint64_t job_number_ = 0;
   bool repair_ = false;  // a node missed a view, or a memgest was left between two states
   std::uint64_t repair_ns_ = 0;
-  std::deque<Delete> deletes_;
+  std::deque<Named> named_;
 };
 
 }  // namespace ring::node

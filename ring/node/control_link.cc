@@ -54,12 +54,16 @@ void ControlLink::PostReceive(std::uint32_t index) {
   if (!status.ok()) Fail(status);
 }
 
+absl::Status ControlLink::CheckRoom(std::size_t body_size) const {
+  if (outgoing_.size() < kOutgoingCountMax && outgoing_bytes_ + body_size <= kOutgoingBytesMax)
+    return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "too many control messages wait for node ", peer_.value(),
+      ": queued_count=", outgoing_.size(), " queued_bytes=", outgoing_bytes_, " size=", body_size));
+}
+
 absl::Status ControlLink::Send(const ControlHeader& header, std::string body) {
-  if (outgoing_bytes_ + body.size() > kOutgoingMax) {
-    return absl::ResourceExhaustedError(absl::StrCat("control messages to node ", peer_.value(),
-                                                     ": queued_bytes=", outgoing_bytes_,
-                                                     ": ask again when they are sent"));
-  }
+  RING_RETURN_IF_ERROR(CheckRoom(body.size()));
   outgoing_bytes_ += body.size();
   Outgoing item;
   item.header = header;
@@ -69,13 +73,15 @@ absl::Status ControlLink::Send(const ControlHeader& header, std::string body) {
   return absl::OkStatus();
 }
 
-void ControlLink::Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey) {
+absl::Status ControlLink::Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey) {
+  RING_RETURN_IF_ERROR(CheckRoom(0));
   Outgoing item;
   item.is_write = true;
   item.from = from;
   item.to = to;
   item.rkey = rkey;
   outgoing_.push_back(std::move(item));
+  return absl::OkStatus();
 }
 
 bool ControlLink::PostChunk(ControlHeader header, absl::string_view body) {

@@ -8,7 +8,8 @@
 // Ownership: owns queue pair and buffers. The source of a WRITE must stay until an answer of the
 //            peer says that it is done with it, or the link is down.
 // Threads:   one, the node's.
-// Errors:    what goes wrong ends the connection: failed() says why.
+// Errors:    what goes wrong ends the connection: failed() says why. What waits to be sent is
+//            bounded in number and in bytes; over that Send and Write refuse, and queue nothing.
 // Cost:      two copies of each message.
 #ifndef RING_NODE_CONTROL_LINK_H_
 #define RING_NODE_CONTROL_LINK_H_
@@ -33,7 +34,8 @@ class ControlLink {
   static constexpr std::uint32_t kReceiveCount = 24;  // window, and room for credits
   static constexpr std::uint32_t kSendDepth = 64;
   static constexpr std::size_t kMemorySize = (kWindow + kReceiveCount) * kControlBufferSize;
-  static constexpr std::size_t kOutgoingMax = std::size_t{16} << 20;
+  static constexpr std::size_t kOutgoingCountMax = 1024;
+  static constexpr std::size_t kOutgoingBytesMax = std::size_t{16} << 20;
 
   // pool: buffers of kMemorySize.
   ControlLink(NodeId peer, BufferPool* pool) : peer_(peer), pool_(pool) {}
@@ -48,15 +50,17 @@ class ControlLink {
   void Drop();
 
   bool up() const { return established_ && failure_.ok(); }
-  bool connecting() const { return qp_ != nullptr && !established_; }
+  bool established() const { return established_; }
   const absl::Status& failed() const { return failure_; }
+  // Ends the connection: nothing more is sent, and whoever drives the link drops it. The first
+  // reason stays.
+  void Fail(const absl::Status& status);
   rdma::QueuePair* qp() const { return qp_.get(); }
   NodeId peer() const { return peer_; }
   std::uint32_t generation() const { return generation_; }
 
-  // kResourceExhausted: too much is queued.
   absl::Status Send(const ControlHeader& header, std::string body);
-  void Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
+  absl::Status Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
   // Gives true when message() is whole.
   bool OnCompletion(const rdma::WorkCompletion& completion);
   const ControlAssembler& message() const { return assembler_; }
@@ -82,7 +86,7 @@ class ControlLink {
   bool PostChunk(ControlHeader header, absl::string_view body);
   bool PumpOne(Outgoing& item);
   void PumpCredit();
-  void Fail(const absl::Status& status);
+  absl::Status CheckRoom(std::size_t body_size) const;
 
   NodeId peer_;
   BufferPool* pool_;

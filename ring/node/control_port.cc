@@ -16,6 +16,11 @@ constexpr std::uint64_t kStepNs = 5'000'000;  // connections and deadlines are l
 constexpr std::size_t kErrorTextMax = 1024;
 
 std::string FromView(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+absl::Status NotConnected(const ControlLink& link) {
+  return absl::UnavailableError(absl::StrCat("node ", link.peer().value(), " is not connected",
+                                             link.last_error.empty() ? "" : ": ", link.last_error));
+}
 }  // namespace
 
 std::string ControlErrorText(const absl::Status& status) {
@@ -135,8 +140,7 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
 
 // Ends the connection; what was asked of the peer has an unknown outcome.
 void ControlPort::Lose(ControlLink& link, absl::string_view why) {
-  const bool was_up = link.up();
-  if (was_up) {
+  if (link.established()) {
     RING_LOG(WARNING) << "control connection lost node=" << options_.node.value()
                       << " peer=" << link.peer().value() << ": " << why;
   }
@@ -177,9 +181,7 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
   }
   ControlLink& link = *links_[node.value()];
   if (!link.up()) {
-    Later(std::move(done), absl::UnavailableError(
-                               absl::StrCat("node ", node.value(), " is not connected",
-                                            link.last_error.empty() ? "" : ": ", link.last_error)));
+    Later(std::move(done), NotConnected(link));
     return;
   }
   ControlHeader header;
@@ -197,9 +199,10 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
   link.Pump();
 }
 
-void ControlPort::Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey) {
+absl::Status ControlPort::Write(NodeId node, const rdma::Sge& from, std::uint64_t to,
+                                std::uint32_t rkey) {
   ControlLink& link = *links_[node.value()];
-  if (link.up()) link.Write(from, to, rkey);
+  return link.up() ? link.Write(from, to, rkey) : NotConnected(link);
 }
 
 void ControlPort::Dispatch(ControlType type, NodeId from, absl::string_view body,
@@ -233,7 +236,7 @@ void ControlPort::OnMessage(ControlLink& link) {
     answer.code = static_cast<std::uint8_t>(result.status().code());
     std::string body = result.ok() ? *std::move(result) : ControlErrorText(result.status());
     const absl::Status sent = link.Send(answer, std::move(body));
-    if (!sent.ok()) RING_LOG(WARNING) << sent.ToString();  // its deadline ends the call
+    if (!sent.ok()) link.Fail(sent);  // so its calls end, and not by their deadlines
     link.Pump();
   };
   Dispatch(header.type, link.peer(), link.message().body(), std::move(reply));

@@ -11,7 +11,8 @@
 // Errors:    a call ends with what the other node's handler said, kUnavailable (not connected, or
 //            the connection was lost: the outcome is unknown), kDeadlineExceeded (unknown too),
 //            kResourceExhausted (too much is queued: nothing was sent). Each names the node. A peer
-//            that comes back with another incarnation lost its memory and is refused (L8).
+//            that asks, but does not take the answers, loses its connection. One that comes back
+//            with another incarnation lost its memory and is refused (L8).
 // Cost:      idle: one poll of a completion queue a turn.
 // Source:    architecture section 3 (log: "the node pair's control queue pair"); protocol rule L8.
 #ifndef RING_NODE_CONTROL_PORT_H_
@@ -57,9 +58,9 @@ class ControlPort {
   void Handle(ControlType type, Handler handler);
   void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
             ControlReply done);
-  // WRITEs into a peer's memory, before whatever is sent to it later. REQUIRES: node is not this
-  // one.
-  void Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
+  // WRITEs into a peer's memory, before whatever is sent to it later. kUnavailable: not connected.
+  // REQUIRES: node is not this one.
+  absl::Status Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
 
   // Polls, connects, ends what is overdue. Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);

@@ -116,8 +116,10 @@ void ScrubFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
       std::memcpy(reinterpret_cast<std::byte*>(freeze.address), bytes, block_size);
     } else {
       // In front of the answer on the same queue pair: when that is there, the bytes are.
-      node_->control().Write(frozen.reader, {bytes, block_size, memgest.heap().lkey(cell)},
-                             freeze.address, freeze.rkey);
+      const absl::Status written =
+          node_->control().Write(frozen.reader, {bytes, block_size, memgest.heap().lkey(cell)},
+                                 freeze.address, freeze.rkey);
+      if (!written.ok()) return std::exchange(frozen.reply, nullptr)(written);
     }
   }
   std::exchange(frozen.reply, nullptr)(EncodeScrub(answer));

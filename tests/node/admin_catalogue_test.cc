@@ -99,6 +99,40 @@ TEST_P(AdminCatalogueTest, X6_RetriedCreateMakesOneMemgest) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_P(AdminCatalogueTest, X6_AnIdThatComesWithAnotherChangeIsRefusedAndDoesNothing) {
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  const AdminRequestId deleting = NextId();
+  ASSERT_OK(admin().DeleteMemgest(deleting, "SRS21", false));
+  EXPECT_THAT(admin().DeleteMemgest(deleting, "SRS31", false), StatusIs(kInvalid));
+  EXPECT_THAT(admin().DeleteMemgest(deleting, "SRS21", true), StatusIs(kInvalid));
+  EXPECT_THAT(admin().SetDefaultMemgest(deleting, "SRS31"), StatusIs(kInvalid));
+  EXPECT_THAT(admin().CreateMemgest(deleting, Replicated("SRS21", 2)).status(),
+              StatusIs(kInvalid, HasSubstr("was used for another command")));
+  EXPECT_OK(admin().DeleteMemgest(deleting, "SRS21", false));
+  const AdminRequestId choosing = NextId();
+  ASSERT_OK(admin().SetDefaultMemgest(choosing, "SRS31"));
+  EXPECT_THAT(admin().SetDefaultMemgest(choosing, "SRS32"), StatusIs(kInvalid));
+  const auto view = admin().GetView();
+  EXPECT_EQ(view->FindMemgest("SRS21"), nullptr);
+  EXPECT_EQ(view->FindMemgest("SRS31")->id, view->default_memgest);
+  EXPECT_OK(client_->Put("k", "v", {.memgest = "SRS31"}).status());
+}
+
+TEST_P(AdminCatalogueTest, X6_RetryIsAnsweredOfTheMemgestThatHadTheNameThen) {
+  ASSERT_OK(admin().CreateMemgest(NextId(), Replicated("name", 2)).status());
+  const AdminRequestId choosing = NextId();
+  ASSERT_OK(admin().SetDefaultMemgest(choosing, "name"));
+  ASSERT_OK(admin().SetDefaultMemgest(NextId(), "REP3"));
+  const AdminRequestId deleting = NextId();
+  ASSERT_OK(admin().DeleteMemgest(deleting, "name", false));
+  ASSERT_OK(admin().CreateMemgest(NextId(), Replicated("name", 3)).status());
+  EXPECT_OK(admin().SetDefaultMemgest(choosing, "name"));
+  EXPECT_OK(admin().DeleteMemgest(deleting, "name", false));
+  const auto view = admin().GetView();
+  EXPECT_EQ(view->FindMemgest("name")->r, 3);
+  EXPECT_EQ(view->FindMemgest("REP3")->id, view->default_memgest);
+}
+
 TEST_P(AdminCatalogueTest, G10_DeleteWaitsForNoKeyAndForgetsNoCompletionRecord) {
   ASSERT_OK(admin().CreateMemgest(NextId(), Stretched("gone", 2, 1, 4096)).status());
   for (int i = 0; i < 50; ++i)

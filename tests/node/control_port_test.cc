@@ -1,12 +1,8 @@
 // Calls between the nodes of a cluster: one process and several hosts, nodes that are not there.
 #include "ring/node/control_port.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +11,11 @@
 #include "api/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/status.h"
 #include "ring/node/host.h"
+#include "ring/node/monotonic_clock.h"
+#include "tests/node/free_port.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -77,6 +77,122 @@ TEST_F(ControlPortTest, ManyLargeMessagesBothWaysAllArrive) {
   while (arrived.load() < 2 * kCount) std::this_thread::yield();
 }
 
+TEST_F(ControlPortTest, CallsOverTheBoundAreRefusedAtOnceAndTheOthersAnswered) {
+  constexpr std::size_t kCount = 3000;
+  std::atomic<std::size_t> answered{0};
+  std::atomic<std::size_t> refused{0};
+  cluster_.Run([&] {  // node 3 does nothing meanwhile
+    for (std::size_t i = 0; i < kCount; ++i) {
+      cluster_.node(0).control().Call(
+          NodeId(3), ControlType::kPing, "", 20'000'000'000,
+          [&](const absl::StatusOr<std::string>& answer) {
+            if (answer.ok()) {
+              ++answered;
+            } else {
+              EXPECT_THAT(answer.status(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                                    HasSubstr("node 3: queued_count=1024")));
+              ++refused;
+            }
+          });
+    }
+  });
+  while (answered.load() + refused.load() < kCount) std::this_thread::yield();
+  EXPECT_GE(answered.load(), ControlLink::kOutgoingCountMax);
+  EXPECT_GT(refused.load(), 0u);
+  EXPECT_OK(Call(0, 3, ControlType::kPing, "").status());
+}
+
+// A control peer of a test's own: it asks within what it is given, and never says that it took an
+// answer.
+class DeafPeer {
+ public:
+  static constexpr std::size_t kReceives = 64;
+
+  absl::Status Connect(const std::string& address, std::uint64_t cluster) {
+    rdma::SoftDeviceOptions options;
+    options.name = "deaf";
+    options.clock = &clock_;
+    RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(options));
+    RING_ASSIGN_OR_RETURN(cq_, device_->CreateCompletionQueue(1024));
+    constexpr std::size_t kSize = (kReceives + 1) * kControlBufferSize;
+    RING_ASSIGN_OR_RETURN(memory_, device_->Allocate(kSize, false));
+    RING_ASSIGN_OR_RETURN(region_, device_->Register(memory_, kSize, rdma::kLocalOnly));
+    protocol::ControlHello hello;
+    hello.cluster = cluster;
+    hello.incarnation = 7;
+    hello.node = 0;
+    RING_ASSIGN_OR_RETURN(
+        qp_,
+        device_->Connect(
+            address,
+            {.send_cq = cq_.get(), .recv_cq = cq_.get(), .send_depth = 64, .recv_depth = kReceives},
+            protocol::EncodeHello(hello)));
+    for (std::size_t i = 0; i < kReceives; ++i) Receive(i);
+    return absl::OkStatus();
+  }
+  // Asks until the connection ends; gives how often.
+  std::uint32_t AskUntilItEnds() {
+    std::uint32_t asked = 0;
+    std::uint32_t taken = 0;
+    bool up = false;
+    for (;;) {
+      device_->Progress();
+      for (rdma::ConnectionEvent event; device_->PollEvent(&event);) {
+        if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) return asked;
+        up = true;
+      }
+      for (rdma::WorkCompletion done; cq_->Poll(absl::MakeSpan(&done, 1)) > 0;) {
+        if (done.status != rdma::WcStatus::kSuccess || done.opcode != rdma::Opcode::kRecv) continue;
+        ControlHeader header;
+        std::memcpy(&header, memory_ + done.wr_id * kControlBufferSize, sizeof(header));
+        taken = header.consumed;
+        Receive(done.wr_id);
+      }
+      if (up && asked - taken < ControlLink::kWindow && Ask()) ++asked;
+    }
+  }
+
+ private:
+  void Receive(std::size_t index) {
+    const rdma::Sge to = {memory_ + index * kControlBufferSize, kControlBufferSize,
+                          region_->lkey()};
+    qp_->PostRecv(index, absl::MakeConstSpan(&to, 1)).IgnoreError();
+  }
+  bool Ask() {
+    ControlHeader header;
+    header.type = ControlType::kPing;
+    std::byte* const from = memory_ + kReceives * kControlBufferSize;
+    std::memcpy(from, &header, sizeof(header));
+    const rdma::Sge sge = {from, sizeof(header), region_->lkey()};
+    rdma::WorkRequest request;
+    request.opcode = rdma::Opcode::kSend;
+    request.signaled = true;
+    request.sges = absl::MakeConstSpan(&sge, 1);
+    return qp_->PostSend(request).ok();
+  }
+
+  MonotonicClock clock_;
+  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  std::byte* memory_ = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> region_;
+  std::unique_ptr<rdma::QueuePair> qp_;
+};
+
+TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
+  HostOptions options;
+  options.config = EmbeddedConfig();
+  for (NodeEntry& node : options.config.nodes)
+    node.data = absl::StrCat("127.0.0.1:", testing::FreePort());
+  options.hosted = {NodeId(5)};
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
+  DeafPeer peer;
+  ASSERT_OK(peer.Connect(
+      "tcp:" + options.config.nodes[5].data,
+      cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d)));
+  EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
+}
+
 TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
   for (int i = 0; i < 7; ++i)
@@ -90,18 +206,6 @@ TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds)
   EXPECT_OK(client->Get("k3").status());
 }
 
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
-}
-
 // Six hosts with a node each, as six processes would be: they know each other by their
 // configuration alone.
 class HostsTest : public ::testing::TestWithParam<Transport> {
@@ -109,7 +213,8 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
   void SetUp() override {
     config_ = EmbeddedConfig();
     config_.transport = GetParam();
-    for (NodeEntry& node : config_.nodes) node.data = absl::StrCat("127.0.0.1:", FreePort());
+    for (NodeEntry& node : config_.nodes)
+      node.data = absl::StrCat("127.0.0.1:", testing::FreePort());
     for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
       HostOptions options;
       options.config = config_;

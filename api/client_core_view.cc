@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "api/client_core.h"
 #include "api/client_seeds.h"
+#include "rdma/host_identity.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
@@ -55,7 +57,7 @@ absl::Status ClientCore::Initialize() {
     return absl::InvalidArgumentError("deadline must be more than zero");
   }
   RING_ASSIGN_OR_RETURN(seeds_, ParseSeeds(options_.seeds));
-  host_ = HostBootId();
+  host_ = rdma::HostIdentity();
   timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
   value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
   const bool alone = std::thread::hardware_concurrency() == 1;
@@ -127,13 +129,12 @@ absl::Status ClientCore::Bootstrap() {
       const absl::Status status =
           AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMs * (round + 1)));
       if (status.ok()) return status;
-      errors[i] = absl::StrCat(" seed=", seeds_[i], ": ", status.message(), ";");
+      errors[i] = absl::StrCat("seed=", seeds_[i], ": ", status.message());
     }
     Sleep(std::min(until_ns, now_ns_ + 20 * kMs));
   }
-  std::string text = "no seed answered:";
-  for (const std::string& error : errors) text += error;
-  return absl::UnavailableError(text);
+  std::erase(errors, "");  // not tried any more
+  return absl::UnavailableError(absl::StrCat("no seed answered: ", absl::StrJoin(errors, "; ")));
 }
 
 absl::Status ClientCore::AskSeed(const std::string& seed, std::uint64_t until_ns) {

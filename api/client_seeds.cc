@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 
 #include "absl/strings/ascii.h"
@@ -90,13 +89,6 @@ std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport 
   add(Transport::kShm, node.shm_address, same_host);
   add(Transport::kTcp, node.tcp_address, true);
   return addresses;
-}
-
-std::string HostBootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
 }
 
 }  // namespace ring::api

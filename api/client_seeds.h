@@ -2,7 +2,7 @@
 //
 // What:      ParseSeeds; TransportOf an address; NodeAddresses, best first.
 // Ownership: values.
-// Threads:   pure, but for HostBootId, which reads a file of the kernel.
+// Threads:   pure.
 // Errors:    kInvalidArgument naming the seed and what is wrong with it.
 #ifndef RING_API_CLIENT_SEEDS_H_
 #define RING_API_CLIENT_SEEDS_H_
@@ -25,12 +25,9 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
 Transport TransportOf(absl::string_view address);
 absl::string_view TransportName(Transport transport);
 
-// Where to try to reach a node, best first. host: boot id of this machine.
+// Where to try to reach a node, best first. host: rdma::HostIdentity() of this one.
 std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,
                                        absl::string_view host);
-
-// Empty when the system does not tell.
-std::string HostBootId();
 
 }  // namespace ring::api
 

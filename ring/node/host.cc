@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "rdma/host_identity.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/random.h"
@@ -23,14 +23,6 @@
 
 namespace ring::node {
 namespace {
-
-// Equal on two processes exactly if they run on one machine since its last boot.
-std::string HostIdentity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id.empty() ? "unknown-host" : id;
-}
 
 // Waits for a count of parties, each with a status; keeps the first error.
 class Arrivals {
@@ -110,7 +102,7 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
     options.id = id;
     options.clock = &clock_;
     options.random = &random;
-    options.host = HostIdentity();
+    options.host = rdma::HostIdentity();
     absl::StatusOr<std::unique_ptr<Node>> node = Node::Open(options);
     if (!node.ok()) {
       status = absl::Status(node.status().code(),

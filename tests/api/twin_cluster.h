@@ -18,7 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/client.h"
-#include "api/client_seeds.h"
+#include "rdma/host_identity.h"
 #include "ring/base/check.h"
 #include "tests/api/twin_node.h"
 
@@ -35,7 +35,7 @@ class TwinCluster {
       cluster::NodeInfo info;
       info.id = NodeId(static_cast<std::uint32_t>(i));
       info.name = absl::StrCat("twin-", i);
-      info.host = api::HostBootId();
+      info.host = rdma::HostIdentity();
       const std::string& address = nodes_[static_cast<std::size_t>(i)]->address();
       (link == "local" ? info.local_address
        : link == "shm" ? info.shm_address

@@ -25,6 +25,10 @@ LargeWrite::LargeWrite(ShardCoordinator& shard, const Request& request, memgest:
   request_.value = nullptr;
 }
 
+LargeWrite::~LargeWrite() {
+  if (landing_.memory != nullptr) shard_.landing_places_.GiveBack(landing_);
+}
+
 bool LargeWrite::StartPut(ShardCoordinator& shard, const Request& request,
                           memgest::Memgest& memgest) {
   if (!request.reply.has_buffer || request.reply.buffer_length < request.value_length ||
@@ -50,9 +54,23 @@ bool LargeWrite::StartMove(ShardCoordinator& shard, const Request& request,
 bool LargeWrite::Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
                        std::uint32_t source, std::uint64_t length, absl::string_view inline_value) {
   if (shard.large_writes_.size() >= kConcurrentMax) return false;
+  // A client that lets its READs wait must leave places to the others.
+  const auto own = std::count_if(shard.large_writes_.begin(), shard.large_writes_.end(),
+                                 [&request](const std::unique_ptr<LargeWrite>& other) {
+                                   return other->request_.client == request.client;
+                                 });
+  if (static_cast<std::size_t>(own) >= kOfOneClientMax) return false;
   std::unique_ptr<LargeWrite> write(new LargeWrite(shard, request, memgest));
   write->length_ = length;
   write->inline_value_.assign(inline_value.data(), inline_value.size());
+  if (memgest.coded() && source == kNoLine && inline_value.empty()) {
+    const absl::StatusOr<LandingPlace> landing = shard.landing_places_.Take();
+    if (!landing.ok()) {
+      shard.Refuse(request, Outcome::kResourceExhausted);
+      return true;
+    }
+    write->landing_ = *landing;
+  }
   absl::StatusOr<memgest::Slot> slot =
       length > memgest.descriptor().block_size
           ? memgest.allocator().AllocateLarge(length, &write->ranges_)
@@ -110,7 +128,7 @@ void LargeWrite::Step() {
 }
 
 std::byte* LargeWrite::fetched() const {
-  return memgest_.coded() ? scratch_.memory : memgest_.heap().At(piece_.offset_cells);
+  return landing_.memory != nullptr ? landing_.memory : memgest_.heap().At(piece_.offset_cells);
 }
 
 void LargeWrite::Fetch() {
@@ -118,10 +136,10 @@ void LargeWrite::Fetch() {
   piece_ = PlaceOf(slot_.offset_cells, ranges_, block_size, done_);
   piece_.length =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_.length, length_ - done_));
-  source_bytes_ = nullptr;
-  if (!inline_value_.empty())
+  source_bytes_ = landing_.memory;
+  if (!inline_value_.empty()) {
     source_bytes_ = reinterpret_cast<const std::byte*>(inline_value_.data()) + done_;
-  if (source_ != kNoLine) {
+  } else if (source_ != kNoLine) {
     memgest::Memgest& from = shard_.MemgestOf(source_);
     const memgest::MetadataLine& line = shard_.lines_.line(source_);
     const absl::Span<const memgest::Range> ranges = (line.flags & memgest::kLarge) != 0
@@ -131,25 +149,24 @@ void LargeWrite::Fetch() {
     // Later pieces start on a cell: all but the last are whole blocks, or 64 KiB.
     piece_.length = std::min(piece_.length, place.length);
     source_bytes_ = from.heap().At(place.offset_cells);
-  }
-  if (memgest_.coded()) {
-    scratch_value_size_ = source_bytes_ == nullptr ? AlignUp(piece_.length, kCacheLine) : 0;
-    scratch_ =
-        shard_.arena_->Take(scratch_value_size_ + memgest::DeltaSize(memgest_, piece_.length));
-    if (scratch_.memory == nullptr) return AwaitRoom();  // come again when deltas were acknowledged
-  }
-  if (source_bytes_ != nullptr) {
-    crc_ = memgest_.coded() ? Crc32c(source_bytes_, piece_.length, crc_)
-                            : Crc32cCopy(fetched(), source_bytes_, piece_.length, crc_);
-    state_ = State::kAppend;
-    Append();
+  } else {
+    Read();
     return;
   }
+  crc_ = memgest_.coded() ? Crc32c(source_bytes_, piece_.length, crc_)
+                          : Crc32cCopy(memgest_.heap().At(piece_.offset_cells), source_bytes_,
+                                       piece_.length, crc_);
+  state_ = State::kAppend;
+  Append();
+}
+
+void LargeWrite::Read() {
   const std::uint32_t lkey =
-      memgest_.coded() ? scratch_.lkey : memgest_.heap().lkey(piece_.offset_cells);
+      landing_.memory != nullptr ? landing_.lkey : memgest_.heap().lkey(piece_.offset_cells);
   state_ = State::kReading;
   const rdma::Sge to = {fetched(), piece_.length, lkey};
-  if (!shard_.sink_->ReadFromClient(request_.reply, done_, to, shard_, token_)) OnRead(false);
+  if (!shard_.sink_->ReadFromClient(request_.reply, done_, to, shard_, token_))
+    GiveUp(Outcome::kUnavailable);
 }
 
 void LargeWrite::OnRead(bool ok) {
@@ -168,6 +185,8 @@ void LargeWrite::Append() {
     return;
   }
   if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return AwaitRoom();
+  const std::optional<memgest::DeltaArena::Piece> scratch = TakeScratch();
+  if (!scratch.has_value()) return AwaitRoom();
   memgest::EntryFields fields;
   fields.type = memgest::EntryType::kPart;
   fields.line = slot_.line;
@@ -176,9 +195,7 @@ void LargeWrite::Append() {
   fields.value_length = static_cast<std::uint32_t>(length_);
   fields.payload_length = piece_.length;
   last_order_ = shard_.log_.next_order();
-  shard_.AppendPayload(memgest_, fields, source_bytes_ != nullptr ? source_bytes_ : scratch_.memory,
-                       scratch_, scratch_value_size_, 0);
-  scratch_ = {};
+  shard_.AppendPayload(memgest_, fields, source_bytes_, *scratch, 0, 0);
   done_ += piece_.length;
   state_ = done_ == length_ ? State::kFinish : State::kFetch;
 }
@@ -228,6 +245,12 @@ void LargeWrite::Finish() {
       break;
   }
   ShardCoordinator::Write write;
+  if (one_entry()) {
+    const std::optional<memgest::DeltaArena::Piece> scratch = TakeScratch();
+    if (!scratch.has_value()) return AwaitRoom();
+    write.piece = *scratch;
+    write.coded_value = source_bytes_;
+  }
   write.memgest = &memgest_;
   write.type = one_entry() ? memgest::EntryType::kPut : memgest::EntryType::kFinal;
   write.slot = slot_;
@@ -235,11 +258,6 @@ void LargeWrite::Finish() {
   write.value_length = static_cast<std::uint32_t>(length_);
   write.value_crc = value_crc;
   write.explicit_move = move;
-  if (one_entry()) {
-    write.piece = scratch_;
-    write.piece_value_size = scratch_value_size_;
-    write.coded_value = source_bytes_ != nullptr ? source_bytes_ : scratch_.memory;
-  }
   if (move) {
     write.expiry_ns = shard_.lines_.line(source_).expiry_ns;  // V10
     shard_.Unpin(source_);
@@ -248,12 +266,19 @@ void LargeWrite::Finish() {
   state_ = State::kFinished;
 }
 
+std::optional<memgest::DeltaArena::Piece> LargeWrite::TakeScratch() {
+  if (!memgest_.coded()) return memgest::DeltaArena::Piece();
+  const memgest::DeltaArena::Piece scratch =
+      shard_.arena_->Take(memgest::DeltaSize(memgest_, piece_.length));
+  if (scratch.memory == nullptr) return std::nullopt;
+  return scratch;
+}
+
 void LargeWrite::AwaitRoom() {
   if (shard_.log_.Stuck(memgest_)) GiveUp(Outcome::kUnavailable);
 }
 
 void LargeWrite::GiveUp(Outcome outcome, Version version) {
-  if (scratch_.memory != nullptr) shard_.arena_->GiveBack(std::exchange(scratch_, {}).segment);
   if (source_ != kNoLine) shard_.Unpin(source_);
   memgest::CompletionTable::Forget(request_.client, request_.seq);
   if (outcome == Outcome::kVersionMismatch || outcome == Outcome::kDataLost) {

@@ -5,17 +5,21 @@
 //            appends each as a PART entry, and makes the whole visible with one FINAL (S10). A
 //            value that fits one entry is fetched and becomes a plain PUT.
 // Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small
-//            operations in between.
-// Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up.
+//            operations in between. A client has half of a shard's places at most.
+// Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up. A
+//            READ for a coded memgest lands in memory of its own: deltas share their scratch with
+//            every put of the node, and a client may let a READ wait for long.
 // Threads:   one, the node's.
 // Errors:    a bad checksum, a version mismatch or a lost connection gives everything up: PARTs are
-//            invisible, and their slots are free again once every member has them.
+//            invisible, and their slots are free again once every member has them. A READ that
+//            cannot be posted is refused as UNAVAILABLE: the client sends the request again.
 // Cost:      one pass over the value in, one for its CRC.
 // Source:    protocol rules S10, G7, V5, V6.
 #ifndef RING_COORDINATOR_LARGE_WRITE_H_
 #define RING_COORDINATOR_LARGE_WRITE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +30,9 @@ namespace ring::coordinator {
 class LargeWrite {
  public:
   static constexpr std::size_t kConcurrentMax = 8;  // of one shard
+  static constexpr std::size_t kOfOneClientMax = kConcurrentMax / 2;
+
+  ~LargeWrite();
 
   // As ShardCoordinator::Execute: false means come again.
   static bool StartPut(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest);
@@ -68,11 +75,15 @@ class LargeWrite {
   static Place PlaceOf(std::uint32_t base_cells, absl::Span<const memgest::Range> ranges,
                        std::uint32_t block_size, std::uint64_t at);
   void Fetch();
+  void Read();
   void Append();
   void Finish();
   // No room in a log just now: the next turn tries again, unless a member is gone.
   void AwaitRoom();
   void GiveUp(protocol::Outcome outcome, Version version = Version());
+  // For the deltas of the piece, if there are any; taken when nothing else can fail. None: come
+  // again when others were acknowledged.
+  std::optional<memgest::DeltaArena::Piece> TakeScratch();
   bool one_entry() const { return ranges_.empty() && length_ <= memgest::kPayloadSizeMax; }
   std::byte* fetched() const;
 
@@ -87,9 +98,7 @@ class LargeWrite {
   std::uint64_t length_ = 0;
   std::uint64_t done_ = 0;
   Place piece_;
-  memgest::DeltaArena::Piece
-      scratch_;  // coded memgests: the piece's new bytes, then room for the deltas
-  std::size_t scratch_value_size_ = 0;
+  LandingPlace landing_;  // coded memgests: what is READ
   const std::byte* source_bytes_ = nullptr;
   std::uint32_t crc_ = 0;
   std::uint64_t last_order_ = 0;

@@ -87,7 +87,7 @@ class ReplySink {
   // Whether an answer to there can still arrive.
   virtual bool Reachable(const ReplyTo&) const { return true; }
   // Starts a READ of length bytes at `offset` of the client's large buffer into `to`; then
-  // shard.OnRead(token, ok) follows. False: the connection is gone.
+  // shard.OnRead(token, ok) follows. False: the connection is gone, or its queue is full.
   virtual bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
                               ShardCoordinator& shard, std::uint64_t token) = 0;
 };

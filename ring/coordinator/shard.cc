@@ -18,7 +18,8 @@ ShardCoordinator::ShardCoordinator(const ShardOptions& options, rdma::Device* de
       sink_(sink),
       lines_(device, options.line_count_max),
       keys_(device, &lines_),
-      log_(options.epoch, arena) {}
+      log_(options.epoch, arena),
+      landing_places_(device) {}
 
 ShardCoordinator::~ShardCoordinator() = default;
 

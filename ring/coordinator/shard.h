@@ -27,6 +27,7 @@
 #include "ring/base/id.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/coordinator/key_table.h"
+#include "ring/coordinator/landing_places.h"
 #include "ring/coordinator/request.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -260,6 +261,7 @@ class ShardCoordinator {
   std::vector<std::uint32_t> ready_;  // deferred requests to run again
   std::vector<std::uint32_t> running_;
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
+  LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;

@@ -1,4 +1,5 @@
 // Values of more than one entry: S10, S11, X3, X5.
+#include "ring/coordinator/large_write.h"
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {
@@ -135,13 +136,82 @@ TEST(LargeWrite, ABadChecksumLeavesNothing) {
   harness.Scrub();
 }
 
-TEST(LargeWrite, ARequestWithoutABufferIsRefused) {
+// Nothing is wrong with the request: the same one is sent again, and is new.
+TEST(LargeWrite, X5AReadThatCannotBePostedIsRefusedAsUnavailable) {
+  for (const MemgestId memgest : {kRep3, kSrs32}) {
+    ShardHarness harness;
+    harness.refuses_reads = true;
+    const int put = harness.Put(memgest, "k", Bytes(100'000, 1), {.large = true});
+    harness.Settle();
+    EXPECT_EQ(harness.outcome(put), Outcome::kUnavailable);
+    EXPECT_EQ(harness.LiveLines(), 0u);
+    EXPECT_EQ(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+    harness.refuses_reads = false;
+    EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+    harness.Settle();
+    harness.Scrub();
+  }
+}
+
+TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
   ShardHarness harness;
-  harness.refuses_reads = true;
-  const int put = harness.Put(kRep3, "k", Bytes(100'000, 1), {.large = true});
+  harness.holds_reads = true;
+  TestClient slow(7);
+  TestClient other(8);
+  for (int i = 0; i < 10; ++i) {
+    harness.Put(kSrs32, "slow" + std::to_string(i), Bytes(300'000, 1),
+                {.client = &slow, .large = true});
+  }
+  harness.Turns(5);
+  EXPECT_EQ(harness.reads(), LargeWrite::kOfOneClientMax);
+  harness.Put(kSrs32, "large", Bytes(300'000, 2), {.client = &other, .large = true});
+  harness.Turns(5);
+  EXPECT_EQ(harness.reads(), LargeWrite::kOfOneClientMax + 1);
+  // Nobody who waits for a client holds any of the scratch.
+  std::vector<memgest::DeltaArena::Piece> all;
+  for (std::size_t i = 0; i < memgest::DeltaArena::kSegmentCount; ++i) {
+    all.push_back(harness.arena().Take(memgest::DeltaArena::kSegmentSize));
+    ASSERT_NE(all.back().memory, nullptr) << "segment=" << i;
+  }
+  for (const memgest::DeltaArena::Piece& piece : all) harness.arena().GiveBack(piece.segment);
+  EXPECT_EQ(harness.Run(harness.Put(kSrs32, "small", "v", {.client = &other})).outcome,
+            Outcome::kOk);
   harness.Settle();
-  EXPECT_NE(harness.outcome(put), Outcome::kOk);
-  EXPECT_EQ(harness.LiveLines(), 0u);
+  EXPECT_TRUE(harness.Run(harness.Get("slow9")).value == Bytes(300'000, 1));
+  EXPECT_TRUE(harness.Run(harness.Get("large")).value == Bytes(300'000, 2));
+  harness.Settle();
+  harness.Scrub();
+}
+
+// F11: what is free lies in runs too short for a value of so many blocks, and there is no more.
+TEST(LargeWrite, F11AHeapInPiecesIsExhaustedForALargeValueAndLosesNothing) {
+  HarnessOptions options;
+  options.block_size = protocol::kBlockSizeMin;
+  options.line_count_max = 1u << 21;
+  options.memory_limit = std::size_t{96} << 20;
+  ShardHarness harness(options);
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+  int count = 0;
+  while (harness.Run(harness.Put(kRep1, key(count), Bytes(4000, 1))).outcome == Outcome::kOk)
+    ++count;
+  ASSERT_GT(count, 8192);  // twice the blocks of the large value
+  for (int i = 0; i < count; i += 2) harness.Run(harness.Delete(key(i)));
+  harness.Settle();
+  const memgest::SlotAllocator& allocator = harness.shard().FindMemgest(kRep1)->allocator();
+  const std::uint64_t used_bytes = allocator.used_bytes();
+  const std::uint64_t lines = harness.LiveLines();
+  const int put = harness.Put(kRep1, "large", Bytes(16u << 20, 2), {.large = true});
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kResourceExhausted);
+  harness.Settle();
+  EXPECT_EQ(allocator.used_bytes(), used_bytes);
+  EXPECT_EQ(harness.LiveLines(), lines);
+  for (int i = 1; i < count; i += 2) harness.Run(harness.Delete(key(i)));
+  harness.Settle();
+  const int again = harness.Put(kRep1, "large", Bytes(16u << 20, 2), {.large = true});
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(again), Outcome::kOk);
+  EXPECT_TRUE(harness.Run(harness.Get("large")).value == Bytes(16u << 20, 2));
+  harness.Settle();
   harness.Scrub();
 }
 

@@ -103,6 +103,16 @@ absl::StatusOr<WriteResult> CallWrite(ClientCore* core, const Request& request) 
   return result;
 }
 
+namespace {
+
+// As people read them; none is what a put of an absent key asks for.
+std::string VersionText(Version version) {
+  if (version == Version()) return "none";
+  return absl::StrCat(version.epoch().value(), ".", version.counter());
+}
+
+}  // namespace
+
 absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
   if (op.result.outcome == OpOutcome::kOk) return absl::OkStatus();
   std::string detail = KeyText(op.key());
@@ -115,8 +125,8 @@ absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
                     memgest == nullptr ? absl::StrCat(header.memgest) : "");
   }
   if (op.result.outcome == OpOutcome::kVersionMismatch) {
-    absl::StrAppend(&detail, " version=", op.result.version.bits(),
-                    " if_version=", header.if_version);
+    absl::StrAppend(&detail, " version=", VersionText(op.result.version),
+                    " if_version=", VersionText(Version(header.if_version)));
   }
   if (op.result.outcome == OpOutcome::kReplyTooLarge) {
     absl::StrAppend(&detail, " value_size=", op.result.value_size);

@@ -112,7 +112,7 @@ class AdminService final : public v1::Admin::Service {
     const auto* memgest = view->FindMemgest(absl::string_view(request->name()));
     if (memgest == nullptr) {
       return ToGrpc(absl::NotFoundError(
-          absl::StrCat("memgest=", request->name(), " does not exist: see ListMemgests")));
+          absl::StrCat("no memgest name=", request->name(), ": list the memgests")));
     }
     *response->mutable_memgest() = ToProto(*memgest, view->default_memgest);
     return grpc::Status::OK;

@@ -103,7 +103,8 @@ TEST(Client, MissingKeysAndWrongVersionsAreNamed) {
   EXPECT_THAT(client->Delete("a"), StatusIs(absl::StatusCode::kNotFound));
   ASSERT_OK_AND_ASSIGN(const WriteResult first, client->Put("a", "1", {.if_version = Version()}));
   const auto again = client->Put("a", "2", {.if_version = Version()});
-  EXPECT_THAT(again, StatusIs(absl::StatusCode::kAborted, HasSubstr("version=1 if_version=0")));
+  EXPECT_THAT(again,
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("version=0.1 if_version=none")));
   EXPECT_FALSE(IsUnknownOutcome(again.status()));
   EXPECT_OK(client->Put("a", "3", {.if_version = first.version}));
   EXPECT_THAT(client->Delete("a", {.if_version = first.version}),

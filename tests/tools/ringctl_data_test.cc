@@ -92,6 +92,10 @@ TEST(RingctlUsage, ACommandLineThatIsWrongExitsWithTwo) {
   }
 }
 
+TEST(RingctlUsage, AnUnknownCommandIsNamed) {
+  EXPECT_THAT(Ringctl({"bogus", "k"}).err, HasSubstr("no such command: bogus"));
+}
+
 TEST(RingctlUsage, HelpAndVersionExitWithZeroAndNeedNoCluster) {
   const ProgramResult help = Ringctl({"--help"});
   EXPECT_EQ(help.status, 0);
@@ -171,6 +175,27 @@ TEST_F(RingctlTest, JsonHoldsBytesThatAreNoTextAsBase64) {
   EXPECT_EQ(got["size"], 2);
   EXPECT_EQ(RunJson({"put", "k", "gr\u00fc\u00df"})["memgest"], "one");
   EXPECT_EQ(RunJson({"get", "k"})["value"], "gr\u00fc\u00df");
+}
+
+TEST_F(RingctlTest, LongKeysAreCutInMessagesOnly) {
+  const std::string key(1024, 'x');
+  const ProgramResult stored = Run({"put", key, "v"});
+  EXPECT_THAT(stored.out, HasSubstr("key=" + std::string(64, 'x') + "...(1024 bytes) "));
+  EXPECT_EQ(Run({"get", key}).out, "v");
+  EXPECT_EQ(RunJson({"get", key})["key"], key);
+  const ProgramResult refused = Run({"put", key + "x", "v"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("...(1025 bytes)"), HasSubstr("length=1025")));
+  // Never in the middle of a character.
+  std::string umlauts(63, 'x');
+  for (int i = 0; i < 20; ++i) umlauts += "\xc3\xbc";
+  EXPECT_THAT(Run({"put", umlauts, "v"}).out,
+              HasSubstr("key=" + std::string(63, 'x') + "...(103 bytes)"));
+}
+
+TEST_F(RingctlTest, JsonOfAValueForStdoutIsOneObject) {
+  EXPECT_EQ(Run({"put", "k", "v"}).status, 0);
+  EXPECT_EQ(RunJson({"get", "k", "--file", "-"})["value"], "v");
 }
 
 TEST_F(RingctlTest, VersionsGuardPutsAndDeletes) {

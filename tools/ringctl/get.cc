@@ -18,12 +18,12 @@ struct GetCommand {
 };
 
 int Run(const Options& options, const GetCommand& command) {
-  const std::string context = absl::StrCat("get key=", ShowBytes(command.key));
+  const std::string context = absl::StrCat("get key=", ShowKey(command.key));
   auto client = Connect(options);
   if (!client.ok()) return Fail(options, In(context, client.status()));
   const auto result = (*client)->Get(command.key);
   if (!result.ok()) return Fail(options, In(context, result.status()));
-  const bool to_file = !command.file.empty();
+  const bool to_file = !command.file.empty() && command.file != "-";
   if (to_file || !options.json) {
     const absl::Status written = WriteWhole(to_file ? command.file : "-", result->value);
     if (!written.ok()) return Fail(options, In(context, written));
@@ -52,7 +52,8 @@ void AddGet(CLI::App& app, Invocation* invocation) {
   auto command = std::make_shared<GetCommand>();
   CLI::App* sub = app.add_subcommand("get", "Print a value, byte by byte, or write it to a file");
   sub->add_option("key", command->key, "The key")->required()->type_name("KEY");
-  sub->add_option("--file,-f", command->file, "Write the value to FILE")->type_name("FILE");
+  sub->add_option("--file,-f", command->file, "Write the value to FILE; - is stdout")
+      ->type_name("FILE");
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options, *command); }; });
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tools/ringctl/options.h"
+#include "tools/ringctl/output.h"
 
 namespace ring::tools {
 namespace {
@@ -76,6 +77,10 @@ int Main(int argc, char** argv) {
   AddVerify(app, &invocation);
   // For --help; the words above have taken the others already.
   for (const auto& [name, help] : kAdminCommands) app.add_subcommand(name, help);
+  const auto named = app.get_subcommands(
+      [command](CLI::App* sub) { return absl::string_view(sub->get_name()) == command; });
+  if (!command.empty() && named.empty())
+    return FailUsage(absl::StrCat("no such command: ", ShowBytes(command)));
   return ParseAndRun(app, argc, argv, &invocation);
 }
 

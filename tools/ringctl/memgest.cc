@@ -17,6 +17,8 @@ namespace {
 
 using protocol::MemgestDescriptor;
 
+constexpr double kForcedTimeoutS = 60;
+
 // Connects, and prints what the command's body says failed.
 int WithAdmin(const Options& options, const std::string& context,
               const std::function<absl::Status(admin::AdminClient&)>& body) {
@@ -183,13 +185,15 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
   sub->callback([=] { invocation->run = [=] { return Create(invocation->options, *command); }; });
 }
 
-void AddDelete(CLI::App* memgest, Invocation* invocation) {
+void AddDelete(CLI::App& app, CLI::App* memgest, Invocation* invocation) {
   auto name = std::make_shared<std::string>();
   auto force = std::make_shared<bool>(false);
   CLI::App* sub = memgest->add_subcommand("delete", "Delete a memgest that holds no keys");
   sub->add_option("name", *name, "The memgest")->required()->type_name("NAME");
   sub->add_flag("--force", *force, "Also when it holds keys: they are deleted with it");
-  sub->callback([=] {
+  sub->callback([=, &app] {
+    // It writes a tombstone for every key first, which may take this long.
+    if (*force && app.count("--timeout") == 0) invocation->options.timeout_s = kForcedTimeoutS;
     invocation->run = [=] {
       return Change(
           invocation->options, "delete", "deleted", *name,
@@ -226,7 +230,7 @@ void AddMemgest(CLI::App& app, Invocation* invocation) {
   show->add_option("name", *name, "The memgest")->required()->type_name("NAME");
   show->callback([=] { invocation->run = [=] { return Show(invocation->options, *name); }; });
   AddCreate(memgest, invocation);
-  AddDelete(memgest, invocation);
+  AddDelete(app, memgest, invocation);
   AddDefault(memgest, invocation);
 }
 

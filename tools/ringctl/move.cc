@@ -17,7 +17,7 @@ struct MoveCommand {
 
 int Run(const Options& options, const MoveCommand& command) {
   const std::string context =
-      absl::StrCat("move key=", ShowBytes(command.key), " memgest=", ShowBytes(command.memgest));
+      absl::StrCat("move key=", ShowKey(command.key), " memgest=", ShowBytes(command.memgest));
   auto client = Connect(options);
   if (!client.ok()) return Fail(options, In(context, client.status()));
   const auto result = (*client)->Move(command.key, command.memgest);
@@ -28,7 +28,7 @@ int Run(const Options& options, const MoveCommand& command) {
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
-    std::printf("moved key=%s memgest=%s version=%s\n", ShowBytes(command.key).c_str(),
+    std::printf("moved key=%s memgest=%s version=%s\n", ShowKey(command.key).c_str(),
                 memgest.c_str(), ShowVersion(result->version).c_str());
   }
   return kExitOk;

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "tools/ringctl/output.h"
@@ -21,7 +22,8 @@ void AddOptions(CLI::App& app, Options* options) {
       ->type_name("LIST");
   app.add_flag("--json", options->json, "Print one JSON object");
   app.set_version_flag("--version", std::string(RING_VERSION));
-  app.add_option("--timeout", options->timeout_s, "Give up after so many seconds (default 10)")
+  app.add_option("--timeout", options->timeout_s,
+                 absl::StrCat("Give up after so many seconds (default ", options->timeout_s, ")"))
       ->check(CLI::Range(0.001, 3600.0))
       ->type_name("SECONDS");
 }
@@ -45,7 +47,8 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
   }
   const int status = invocation->run();
   // Output that could not be written is not done work.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written && status == kExitOk) {
     std::fprintf(stderr, "ringctl: cannot write to stdout\n");
     return kExitRefused;
   }

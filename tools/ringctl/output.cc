@@ -20,6 +20,7 @@ namespace ring::tools {
 namespace {
 
 constexpr std::size_t kReadStep = 256 * 1024;
+constexpr std::size_t kShownKeySizeMax = 64;
 
 struct Closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -30,6 +31,8 @@ absl::Status FileError(absl::string_view verb, const std::string& path, int erro
       absl::StrCat("cannot ", verb, " file=", ShowBytes(path), ": ", std::strerror(error));
   if (error == ENOENT) return absl::NotFoundError(what);
   if (error == EACCES) return absl::PermissionDeniedError(what);
+  if (error == EISDIR || error == ENOTDIR) return absl::InvalidArgumentError(what);
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(what);
   return absl::UnavailableError(what);
 }
 
@@ -73,6 +76,14 @@ std::string ShowBytes(absl::string_view bytes) {
   bool plain = IsUtf8(bytes);
   for (const char c : bytes) plain &= !absl::ascii_iscntrl(static_cast<unsigned char>(c));
   return plain ? std::string(bytes) : absl::CHexEscape(bytes);
+}
+
+std::string ShowKey(absl::string_view key) {
+  if (key.size() <= kShownKeySizeMax) return ShowBytes(key);
+  // A cut in the middle of a character would look like bytes that are no text.
+  std::size_t size = kShownKeySizeMax;
+  while (size > 0 && (static_cast<unsigned char>(key[size]) & 0xc0u) == 0x80) --size;
+  return absl::StrCat(ShowBytes(key.substr(0, size)), "...(", key.size(), " bytes)");
 }
 
 std::string ShowVersion(Version version) {

@@ -3,7 +3,8 @@
 // What:      ShowBytes (keys in messages), SetBytes and PrintJson (--json), files and stdin whole.
 // Shape:     bytes that are no UTF-8 stand in JSON as "NAME_base64".
 // Threads:   one.
-// Errors:    kNotFound, kPermissionDenied, kUnavailable for files; kInvalidArgument: too large.
+// Errors:    kNotFound, kPermissionDenied, kResourceExhausted, kUnavailable for files;
+//            kInvalidArgument: a folder, or too large.
 #ifndef RING_TOOLS_RINGCTL_OUTPUT_H_
 #define RING_TOOLS_RINGCTL_OUTPUT_H_
 
@@ -20,6 +21,8 @@ namespace ring::tools {
 bool IsUtf8(absl::string_view bytes);
 // As it is, or C-escaped when it holds anything that a terminal would not show.
 std::string ShowBytes(absl::string_view bytes);
+// For messages: of a long key its beginning and its length.
+std::string ShowKey(absl::string_view key);
 std::string ShowVersion(Version version);  // "EPOCH.COUNTER"
 absl::StatusOr<Version> ParseVersion(absl::string_view text);
 

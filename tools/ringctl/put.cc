@@ -50,7 +50,7 @@ int Run(const Options& options, const PutCommand& command) {
     value = *std::move(read);
   }
   const std::string context =
-      absl::StrCat("put key=", ShowBytes(command.key),
+      absl::StrCat("put key=", ShowKey(command.key),
                    command.memgest.empty() ? "" : absl::StrCat(" memgest=", command.memgest));
   auto client = Connect(options);
   if (!client.ok()) return Fail(options, In(context, client.status()));
@@ -63,7 +63,7 @@ int Run(const Options& options, const PutCommand& command) {
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
-    std::printf("stored key=%s size=%zu memgest=%s version=%s\n", ShowBytes(command.key).c_str(),
+    std::printf("stored key=%s size=%zu memgest=%s version=%s\n", ShowKey(command.key).c_str(),
                 value.size(), memgest.c_str(), ShowVersion(result->version).c_str());
   }
   return kExitOk;

@@ -16,7 +16,7 @@ struct DeleteCommand {
 };
 
 int Run(const Options& options, const DeleteCommand& command) {
-  const std::string context = absl::StrCat("delete key=", ShowBytes(command.key));
+  const std::string context = absl::StrCat("delete key=", ShowKey(command.key));
   DeleteOptions remove;
   if (!command.if_version.empty()) {
     const auto version = ParseVersion(command.if_version);
@@ -32,7 +32,7 @@ int Run(const Options& options, const DeleteCommand& command) {
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
-    std::printf("deleted key=%s version=%s\n", ShowBytes(command.key).c_str(),
+    std::printf("deleted key=%s version=%s\n", ShowKey(command.key).c_str(),
                 ShowVersion(result->version).c_str());
   }
   return kExitOk;

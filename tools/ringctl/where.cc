@@ -19,7 +19,7 @@ std::string NodeName(const Client& client, NodeId node) {
 }
 
 int Run(const Options& options, const std::string& key) {
-  const std::string context = absl::StrCat("where key=", ShowBytes(key));
+  const std::string context = absl::StrCat("where key=", ShowKey(key));
   auto client = Connect(options);
   if (!client.ok()) return Fail(options, In(context, client.status()));
   const auto result = (*client)->Where(key);
@@ -41,7 +41,7 @@ int Run(const Options& options, const std::string& key) {
   Table table({"KEY", "MEMGEST", "SIZE", "VERSION", "GROUP", "SHARD", "COORDINATOR"});
   table.AlignLeft(1);
   table.AlignLeft(6);
-  table.AddRow({ShowBytes(key), memgest, absl::StrCat(result->value_size),
+  table.AddRow({ShowKey(key), memgest, absl::StrCat(result->value_size),
                 ShowVersion(result->version), absl::StrCat(result->group.value()),
                 absl::StrCat(result->shard.value()),
                 absl::StrCat(result->node.value(), node.empty() ? "" : " ", ShowBytes(node))});

@@ -214,12 +214,11 @@ absl::StatusOr<ScrubReport> ClusterAdmin::Scrub(
       status = state.status();
       break;
     }
-    const bool go_on = progress(state->progress);
+    if (!progress(state->progress)) break;
     if (state->done) {
       result = std::move(state->report);
       break;
     }
-    if (!go_on) break;
     absl::SleepFor(kScrubPollPeriod);
   }
   AskAll(ControlType::kScrubStop, id).status().IgnoreError();  // else it ends by itself

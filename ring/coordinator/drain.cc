@@ -18,7 +18,10 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
                                     const memgest::ClientId* dropper) {
   DrainCounts counts;
   memgest::Memgest* const memgest = FindMemgest(id);
-  counts.records = MoveRecords(id, FindMemgest(records_to));
+  // X7: a version that is still there may be lost with the memgest's members, and its record must
+  // not outlive it in a stronger log.
+  const bool empty = memgest == nullptr || memgest->version_count == 0;
+  counts.records = MoveRecords(id, empty ? FindMemgest(records_to) : nullptr);
   if (memgest == nullptr) return counts;
   if (dropper != nullptr) DropContents(*memgest, *dropper);
   counts.keys = memgest->key_count;

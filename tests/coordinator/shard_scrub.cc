@@ -21,6 +21,7 @@ void ShardHarness::Scrub() {
   }
   ScrubKeys();
   for (const std::unique_ptr<memgest::Memgest>& memgest : shard_->memgests()) {
+    if (memgest == nullptr) continue;  // deleted
     const protocol::MemgestDescriptor& descriptor = memgest->descriptor();
     EXPECT_TRUE(memgest->to_collect().empty() && memgest->collecting().empty());
     for (const Role role : descriptor.MemberRoles(ShardId(0), 3, 2)) {
@@ -75,6 +76,7 @@ void ShardHarness::ScrubKeys() {
   });
   EXPECT_EQ(LiveLines(), reached.size()) << "versions that no key leads to";
   for (const std::unique_ptr<memgest::Memgest>& memgest : shard_->memgests()) {
+    if (memgest == nullptr) continue;
     const std::uint16_t id = memgest->descriptor().id.value();
     EXPECT_EQ(memgest->key_count, key_count[id]) << memgest->descriptor().name;
     EXPECT_EQ(memgest->logical_bytes, bytes[id]) << memgest->descriptor().name;

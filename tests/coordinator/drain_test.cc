@@ -1,0 +1,150 @@
+// Emptying a memgest that is to be deleted: G10, with G5 and X2.
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::MemgestState;
+using protocol::Outcome;
+
+std::uint64_t Left(const DrainCounts& counts) {
+  return counts.keys + counts.versions + counts.records + counts.pending;
+}
+
+// As the leader does: asks again and again until nothing is left.
+void DrainAll(ShardHarness& harness, MemgestId memgest, const memgest::ClientId* dropper = nullptr) {
+  harness.shard().SetMemgestState(memgest, MemgestState::kDraining);
+  for (int i = 0; i < 50; ++i) {
+    if (Left(harness.shard().Drain(memgest, kRep3, dropper)) == 0) return;
+    harness.Settle();
+  }
+  FAIL() << "does not get empty";
+}
+
+void Remove(ShardHarness& harness, MemgestId memgest) {
+  harness.Settle();
+  harness.shard().RemoveMemgest(memgest);
+  for (MemberTwin* const member : harness.members()) member->shard().RemoveMemgest(memgest);
+}
+
+// More records than one step moves. They are in the default memgest's log, at all of its members, and a
+// retry after the memgest is gone finds them.
+TEST(Drain, G10RecordsAreLoggedAgainAndOutliveTheMemgest) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();  // stays under way, so that all records of the client stay
+  std::vector<int> puts;
+  std::vector<Version> versions;
+  for (int i = 0; i < 300; ++i) {
+    puts.push_back(harness.Put(kSrs21, "k" + std::to_string(i), "v", {.client = &client}));
+    versions.push_back(harness.Run(puts.back()).version);
+  }
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    harness.Run(i % 2 == 0 ? harness.Move(key, kRep2) : harness.Delete(key));
+  }
+  harness.Settle();
+  DrainAll(harness, kSrs21);
+  Remove(harness, kSrs21);
+  for (const int role : {3, 4}) {
+    std::uint64_t count = 0;
+    harness.member(role).shard().completions().ForEach(
+        [&](const memgest::ClientId& id, std::uint64_t, const memgest::CompletionRecord& record) {
+          count += id == client.id() && record.memgest == kRep3.value() ? 1 : 0;
+        });
+    EXPECT_EQ(count, 300u) << "role " << role;
+  }
+  for (std::size_t i = 0; i < puts.size(); ++i) {
+    const Answered& again = harness.Run(harness.Resend(puts[i]));
+    ASSERT_EQ(again.outcome, Outcome::kOk) << i;
+    ASSERT_EQ(again.version, versions[i]) << i;
+    ASSERT_EQ(harness.Chain("k" + std::to_string(i)).size(), i % 2 == 0 ? 1u : 0u) << i;
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// A record that is on its way into the default memgest's log is not there yet.
+TEST(Drain, G10NothingIsEmptyBeforeItsRecordsAreCommitted) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  const int put = harness.Put(kSrs21, "k", "v", {.client = &client});
+  harness.Run(put);
+  harness.Run(harness.Delete("k"));
+  harness.Settle();
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDraining);
+  harness.SetFlow(true, false);
+  for (int i = 0; i < 10; ++i) {
+    const DrainCounts counts = harness.shard().Drain(kSrs21, kRep3, nullptr);
+    EXPECT_EQ(counts.keys + counts.versions + counts.records, 0u);
+    EXPECT_GT(counts.pending, 0u);
+    harness.Turn();
+  }
+  harness.Settle();
+  EXPECT_EQ(Left(harness.shard().Drain(kSrs21, kRep3, nullptr)), 0u);
+  EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+}
+
+TEST(Drain, G10RecordsWaitForRoomInTheDefaultMemgestsLog) {
+  HarnessOptions options;
+  options.ring_size = memgest::kRingSizeMin;
+  ShardHarness harness(options);
+  TestClient client(7);
+  client.Take();
+  const int put = harness.Put(kSrs21, "k", "v", {.client = &client});
+  harness.Run(put);
+  harness.Run(harness.Delete("k"));
+  harness.Settle();
+  harness.member(4).folds = false;  // of Rep(3), not of SRS(2,1)
+  int last = 0;
+  do {
+    last = harness.Put(kRep3, "fill", Bytes(4000, 1));
+    harness.Turns(3);
+  } while (harness.answered(last));
+  do {  // and what is left, to the last byte that puts may take
+    last = harness.Put(kRep3, "fill", "");
+    harness.Turns(3);
+  } while (harness.answered(last));
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDraining);
+  EXPECT_EQ(harness.shard().Drain(kSrs21, kRep3, nullptr).records, 1u);
+  harness.Settle();
+  DrainAll(harness, kSrs21);
+  Remove(harness, kSrs21);
+  EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// What lives in the memgest is deleted by tombstones elsewhere; what only stood below a weaker version
+// goes, and the newer one stays. No version comes back.
+TEST(Drain, G10AForcedDrainDeletesWhatLivesThereAndUncoversNothing) {
+  ShardHarness harness;
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    harness.Run(harness.Put(kSrs32, "in" + number, "value"));
+    harness.Run(harness.Put(kRep4, "above" + number, "older"));
+    harness.Run(harness.Put(kSrs32, "above" + number, "value"));
+    harness.Run(harness.Put(kSrs32, "below" + number, "strong"));
+    harness.Run(harness.Put(kRep1, "below" + number, "weak"));
+    harness.Run(harness.Put(kSrs32, "gone" + number, "value"));
+    harness.Run(harness.Delete("gone" + number));
+  }
+  const memgest::ClientId dropper{9, 9};
+  DrainAll(harness, kSrs32, &dropper);
+  Remove(harness, kSrs32);
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    for (const char* const name : {"in", "above", "gone"}) {
+      EXPECT_EQ(harness.Run(harness.Get(name + number)).outcome, Outcome::kNotFound) << name;
+      EXPECT_TRUE(harness.Chain(name + number).empty()) << name;  // G5
+    }
+    EXPECT_EQ(harness.Run(harness.Get("below" + number)).value, "weak");
+    EXPECT_EQ(harness.Chain("below" + number).size(), 1u);
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+}  // namespace
+}  // namespace ring::coordinator

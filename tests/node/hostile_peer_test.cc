@@ -1,6 +1,7 @@
 // Clients that go away in the middle, never read, never answer, or never stop ringing: what they
 // held comes back, and nobody else waits for them.
 #include <cstring>
+#include <thread>
 
 #include "ring/base/crc32c.h"
 #include "tests/node/hostile_fixture.h"
@@ -110,6 +111,33 @@ TEST_F(HostilePeer, ClientThatNeverReadsIsEndedAndHoldsUpNobody) {
   EXPECT_TRUE(AwaitClients(0, 1));  // it is ended: the pins come back
   ExpectGivenBack({key, "after/REP1", "after/REP2", "after/REP3", "after/REP4", "after/SRS21",
                    "after/SRS31", "after/SRS32"});
+}
+
+// V6: a node ends with values in the device's hands and READs under way; what it gives back, and to
+// whom, must still be there.
+TEST_F(HostilePeer, V6ANodeThatStopsInTheMiddleGivesEveryPinBackFirst) {
+  const std::string key = KeyOf(NodeId(0));
+  ASSERT_OK(healthy_->Put(key, std::string(kLarge, 'v'), {.memgest = "REP3"}).status());
+  HostileClient deaf("deaf");
+  HostileClient stingy("stingy");
+  ASSERT_TRUE(deaf.Connect(node().tcp_address)) << deaf.reason();
+  ASSERT_TRUE(stingy.Connect(node().tcp_address)) << stingy.reason();
+  const auto served = [this] {
+    const absl::StatusOr<ClusterStats> stats = host_->admin().GetStats();
+    return stats.ok() ? stats->nodes[0].gets : 0;
+  };
+  const std::uint64_t before = served();
+  for (std::uint16_t slot = 0; slot < 20; ++slot) {
+    HostileFrame get = LargeGet(deaf, key);
+    get.header.reply_slot = slot;
+    deaf.Send(get);
+  }
+  stingy.Send(LargePut(stingy, KeyOf(NodeId(0), 1), "SRS32", 1));
+  deaf.device().Progress();  // the requests leave; what comes back is not looked at
+  stingy.device().Progress();
+  while (served() < before + 20) std::this_thread::yield();
+  healthy_.reset();
+  host_->Stop();
 }
 
 // Offers values and does not answer the READs: all large writes of the shard would be its.

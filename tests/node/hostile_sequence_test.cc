@@ -87,6 +87,24 @@ TEST_F(HostileSequence, WindowWiderThanTheTableIsRefused) {  // X4
   EXPECT_EQ(client_.Ask(MakePut(key, "last", rep3, ~std::uint64_t{0})), Outcome::kOk);
 }
 
+// The default memgest changes between a request and its copy.
+TEST_F(HostileSequence, X1ARetryAfterTheDefaultMemgestChangedIsTheSameRequest) {
+  ASSERT_TRUE(client_.Connect(address()));
+  const std::string key = KeyOf(NodeId(0));
+  HostileFrame put = MakePut(key, "first", MemgestId(0), 1);
+  put.header.word.flags = protocol::kDefaultMemgest;
+  ASSERT_EQ(client_.Ask(put), Outcome::kOk);
+  const protocol::ReplyHeader first = client_.Reply(0);
+  EXPECT_EQ(first.word.memgest, Memgest("REP3").value());
+  ASSERT_OK(host_->admin().SetDefaultMemgest({"test", 1}, "SRS32"));
+  ASSERT_EQ(client_.Ask(put), Outcome::kOk);
+  EXPECT_EQ(client_.Reply(0).version, first.version);
+  EXPECT_EQ(client_.Reply(0).word.memgest, first.word.memgest);
+  put.header.seq = 2;
+  ASSERT_EQ(client_.Ask(put), Outcome::kOk);  // the change did arrive
+  EXPECT_EQ(client_.Reply(0).word.memgest, Memgest("SRS32").value());
+}
+
 // The window moves on while a large value of the same client is still being read.
 TEST_F(HostileSequence, LargePutWhoseSeqBecomesStaleEndsTheNodeNot) {  // X3
   ASSERT_TRUE(client_.Connect(address()));

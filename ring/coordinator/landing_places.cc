@@ -11,9 +11,8 @@ absl::StatusOr<LandingPlace> LandingPlaces::Take() {
   if (free_.empty()) {
     RING_ASSIGN_OR_RETURN(std::byte* const memory,
                           device_->Allocate(memgest::kPayloadSizeMax, false));
-    RING_ASSIGN_OR_RETURN(
-        std::unique_ptr<rdma::MemoryRegion> region,
-        device_->Register(memory, memgest::kPayloadSizeMax, rdma::kLocalOnly));
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
+                          device_->Register(memory, memgest::kPayloadSizeMax, rdma::kLocalOnly));
     free_.push_back({memory, region->lkey()});
     regions_.push_back(std::move(region));
   }

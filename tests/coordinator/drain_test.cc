@@ -12,7 +12,8 @@ std::uint64_t Left(const DrainCounts& counts) {
 }
 
 // As the leader does: asks again and again until nothing is left.
-void DrainAll(ShardHarness& harness, MemgestId memgest, const memgest::ClientId* dropper = nullptr) {
+void DrainAll(ShardHarness& harness, MemgestId memgest,
+              const memgest::ClientId* dropper = nullptr) {
   harness.shard().SetMemgestState(memgest, MemgestState::kDraining);
   for (int i = 0; i < 50; ++i) {
     if (Left(harness.shard().Drain(memgest, kRep3, dropper)) == 0) return;
@@ -27,8 +28,8 @@ void Remove(ShardHarness& harness, MemgestId memgest) {
   for (MemberTwin* const member : harness.members()) member->shard().RemoveMemgest(memgest);
 }
 
-// More records than one step moves. They are in the default memgest's log, at all of its members, and a
-// retry after the memgest is gone finds them.
+// More records than one step moves. They are in the default memgest's log, at all of its members,
+// and a retry after the memgest is gone finds them.
 TEST(Drain, G10RecordsAreLoggedAgainAndOutliveTheMemgest) {
   ShardHarness harness;
   TestClient client(7);
@@ -116,8 +117,8 @@ TEST(Drain, G10RecordsWaitForRoomInTheDefaultMemgestsLog) {
   harness.Scrub();
 }
 
-// What lives in the memgest is deleted by tombstones elsewhere; what only stood below a weaker version
-// goes, and the newer one stays. No version comes back.
+// What lives in the memgest is deleted by tombstones elsewhere; what only stood below a weaker
+// version goes, and the newer one stays. No version comes back.
 TEST(Drain, G10AForcedDrainDeletesWhatLivesThereAndUncoversNothing) {
   ShardHarness harness;
   for (int i = 0; i < 150; ++i) {
@@ -142,6 +143,31 @@ TEST(Drain, G10AForcedDrainDeletesWhatLivesThereAndUncoversNothing) {
     EXPECT_EQ(harness.Run(harness.Get("below" + number)).value, "weak");
     EXPECT_EQ(harness.Chain("below" + number).size(), 1u);
   }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// G5: a tombstone there stays while something older has not gone, whatever stands above it.
+TEST(Drain, G10AForcedDrainKeepsATombstoneAboveWhatIsLeftBelow) {
+  ShardHarness harness;
+  const Version oldest = harness.Run(harness.Put(kRep4, "k", "oldest")).version;
+  harness.Settle();
+  harness.member(1).acks = false;  // of Rep(4) alone: its collections cannot commit
+  harness.Run(harness.Put(kSrs32, "k", "newer"));
+  const Version tombstone = harness.Run(harness.Delete("k")).version;
+  harness.Run(harness.Put(kRep1, "k", "weak"));
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  const memgest::ClientId dropper{9, 9};
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_GT(Left(harness.shard().Drain(kSrs32, kRep3, &dropper)), 0u);
+    harness.Turn(2'000'000);
+    const std::vector<Version> chain = harness.Chain("k");
+    ASSERT_EQ(chain.back(), oldest);
+    ASSERT_EQ(chain[1], tombstone);
+  }
+  harness.Settle();
+  DrainAll(harness, kSrs32, &dropper);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "weak");
   harness.Settle();
   harness.Scrub();
 }

@@ -1,5 +1,5 @@
-// What would be left if the coordinator's memory vanished, read off the members' metadata while nothing
-// fails: G6, X7.
+// What would be left if the coordinator's memory vanished, read off the members' metadata while
+// nothing fails: G6, X7.
 #include <map>
 #include <optional>
 
@@ -52,9 +52,9 @@ bool AnyKnows(ShardHarness& harness, int number) {
   return false;
 }
 
-// G6: the Rep(1) versions are what is missing at the members, all of them and nothing else. Every key
-// falls back to its newest strong version: not to an older one, and not to one that was deleted, or
-// given up by an explicit move.
+// G6: the Rep(1) versions are what is missing at the members, all of them and nothing else. Every
+// key falls back to its newest strong version: not to an older one, and not to one that was
+// deleted, or given up by an explicit move.
 TEST(Loss, G6MembersHoldTheNewestStrongVersionOfEveryKeyAndNothingNewer) {
   SeededRandom random(ring::testing::SeedFor("G6"));
   ShardHarness harness;
@@ -103,8 +103,8 @@ TEST(Loss, G6MembersHoldTheNewestStrongVersionOfEveryKeyAndNothingNewer) {
   }
 }
 
-// X7: nobody but the coordinator knows of a change in Rep(1). When both are gone, a retry executes, and
-// that is right.
+// X7: nobody but the coordinator knows of a change in Rep(1). When both are gone, a retry executes,
+// and that is right.
 TEST(Loss, X7OnlyTheCoordinatorHasRecordsOfChangesInRep1) {
   ShardHarness harness;
   TestClient client(7);
@@ -136,8 +136,8 @@ TEST(Loss, X7OnlyTheCoordinatorHasRecordsOfChangesInRep1) {
   harness.Scrub();
 }
 
-// X7: the log of the default memgest takes records of a memgest that is drained, but none of a version
-// that is still there: the drain may be given up, and then Rep(1) may lose the version alone.
+// X7: the log of the default memgest takes records of a memgest that is drained, but none of a
+// version that is still there: the drain may be given up, and then Rep(1) may lose the version.
 TEST(Loss, X7ADrainTakesNoRecordOfAVersionThatIsStillThere) {
   ShardHarness harness;
   TestClient client(7);

@@ -124,8 +124,7 @@ TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotHearOfStaysDeleted) {
   EXPECT_EQ(StateOf("SRS21"), MemgestState::kDeleted);
   spare_->ComeBack();
   EXPECT_OK(Retry([&] { return admin().DeleteMemgest(id, "SRS21", false); }));
-  EXPECT_THAT(spare_->Seen("SRS21"),
-              ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
+  EXPECT_THAT(spare_->Seen("SRS21"), ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
 }
 
 }  // namespace

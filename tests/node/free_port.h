@@ -1,6 +1,7 @@
 // tests/node/free_port.h — a port of this machine that nobody listens at just now.
 //
 // What:      FreePort, for configurations that must say a node's address before it starts.
+// Threads:   any.
 // Errors:    0 if there is none.
 #ifndef RING_TESTS_NODE_FREE_PORT_H_
 #define RING_TESTS_NODE_FREE_PORT_H_

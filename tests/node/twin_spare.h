@@ -67,8 +67,7 @@ class TwinSpare {
     absl::StatusOr<std::unique_ptr<rdma::Device>> device = rdma::OpenSoftDevice(options);
     RING_CHECK(device.ok()) << device.status();
     device_ = *std::move(device);
-    const auto listening =
-        device_->Listen(absl::StrCat("tcp:", config_.nodes[id_.value()].data));
+    const auto listening = device_->Listen(absl::StrCat("tcp:", config_.nodes[id_.value()].data));
     RING_CHECK(listening.ok()) << listening.status();
     while (!stop_.load()) {
       if (away_.load()) port_.reset();
@@ -101,9 +100,8 @@ class TwinSpare {
     absl::StatusOr<std::unique_ptr<ControlPort>> port = ControlPort::Create(options);
     RING_CHECK(port.ok()) << port.status();
     port_ = *std::move(port);
-    port_->Handle(ControlType::kPing, [this](NodeId, absl::string_view, ControlReply reply) {
-      reply(Epoch());
-    });
+    port_->Handle(ControlType::kPing,
+                  [this](NodeId, absl::string_view, ControlReply reply) { reply(Epoch()); });
     port_->Handle(ControlType::kView, [this](NodeId, absl::string_view body, ControlReply reply) {
       OnView(body, std::move(reply));
     });

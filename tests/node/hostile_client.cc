@@ -13,6 +13,11 @@
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
+#endif
+
 namespace ring::node {
 namespace {
 
@@ -70,6 +75,14 @@ std::string EncodeFrame(const HostileFrame& frame) {
   bytes.resize(AlignUp(bytes.size(), protocol::kCell));
   return bytes;
 }
+
+#if defined(__SANITIZE_THREAD__)
+RaceOnPurpose::RaceOnPurpose() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+RaceOnPurpose::~RaceOnPurpose() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
+#else
+RaceOnPurpose::RaceOnPurpose() = default;
+RaceOnPurpose::~RaceOnPurpose() = default;
+#endif
 
 HostileClient::HostileClient(const std::string& name) {
   static std::atomic<std::uint64_t> count{1};

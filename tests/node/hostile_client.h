@@ -37,6 +37,17 @@ HostileFrame MakePut(const std::string& key, const std::string& value, MemgestId
 HostileFrame MakeDelete(const std::string& key, std::uint64_t seq);
 std::string EncodeFrame(const HostileFrame& frame);
 
+// While it lives, ThreadSanitizer takes no notice of what this thread writes: bytes that a peer
+// changes while the node reads them are a race by design, and what the node makes of them is the
+// test.
+class RaceOnPurpose {
+ public:
+  RaceOnPurpose();
+  ~RaceOnPurpose();
+  RaceOnPurpose(const RaceOnPurpose&) = delete;
+  RaceOnPurpose& operator=(const RaceOnPurpose&) = delete;
+};
+
 class HostileClient {
  public:
   static constexpr std::uint32_t kSlotCount = 64;

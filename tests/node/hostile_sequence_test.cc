@@ -155,6 +155,7 @@ TEST_F(HostileSequence, KeyThatChangesWhileItIsReadIsOneKey) {
     const std::uint32_t stamp = client_.Send(frame);
     bool flip = false;
     ASSERT_TRUE(client_.WaitFor([&] {
+      const RaceOnPurpose race;
       client_.WriteRing((at + 1) * protocol::kCell, (flip = !flip) ? b : a);
       return client_.Reply(0).word.stamp == stamp;
     })) << "seq="
@@ -182,7 +183,10 @@ TEST_F(HostileSequence, ValueThatChangesWhileItIsReadIsStoredAsItWasSummedOrNot)
                                ? 0
                                : client_.cell();
     const std::uint32_t stamp = client_.Send(MakePut(key, ones, Memgest("SRS32"), seq));
-    client_.WriteRing((at + 1) * protocol::kCell, twos);
+    {
+      const RaceOnPurpose race;
+      client_.WriteRing((at + 1) * protocol::kCell, twos);
+    }
     ASSERT_TRUE(client_.AwaitReply(0, stamp));
     const Outcome outcome = client_.Reply(0).word.outcome;
     EXPECT_TRUE(outcome == Outcome::kOk || outcome == Outcome::kBadChecksum);

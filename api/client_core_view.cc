@@ -81,7 +81,8 @@ absl::Status ClientCore::Initialize() {
 
   // Twice the window, so that operations that were given up do not close it; and one for the view.
   const std::size_t count = std::min(2 * options_.window + 1, protocol::kReplySlotCountMax);
-  RING_ASSIGN_OR_RETURN(frames_, device_->Allocate(count * kFrameStride, /*huge=*/false));
+  RING_ASSIGN_OR_RETURN(frames_,
+                        device_->Allocate(count * kFrameStride, rdma::MemoryKind::kShared));
   RING_ASSIGN_OR_RETURN(frames_region_,
                         device_->Register(frames_, count * kFrameStride, rdma::kLocalOnly));
   ops_ = std::vector<Operation>(count);

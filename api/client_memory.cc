@@ -30,7 +30,8 @@ absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_n
     retired_.erase(old);
     device_->Discard(buffer.address, buffer.size);
   } else {
-    RING_ASSIGN_OR_RETURN(buffer.address, device_->Allocate(buffer.size, /*huge=*/false));
+    RING_ASSIGN_OR_RETURN(buffer.address,
+                          device_->Allocate(buffer.size, rdma::MemoryKind::kShared));
   }
   RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, buffer.size,
                                                          rdma::kRemoteRead | rdma::kRemoteWrite));

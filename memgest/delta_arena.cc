@@ -11,7 +11,7 @@ namespace ring::memgest {
 absl::StatusOr<std::unique_ptr<DeltaArena>> DeltaArena::Create(rdma::Device* device) {
   std::unique_ptr<DeltaArena> arena(new DeltaArena());
   RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                        device->Allocate(kSegmentCount * kSegmentSize, false));
+                        device->Allocate(kSegmentCount * kSegmentSize, rdma::MemoryKind::kShared));
   RING_ASSIGN_OR_RETURN(arena->region_,
                         device->Register(memory, kSegmentCount * kSegmentSize, rdma::kLocalOnly));
   for (std::size_t i = 0; i < kSegmentCount; ++i) {

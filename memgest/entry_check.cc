@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "memgest/completion_table.h"
+#include "memgest/heap_space.h"
 #include "memgest/size_class.h"
 #include "ring/base/status.h"
 
@@ -63,6 +64,20 @@ absl::Status CheckTombstone(const EntryHeader& header) {
       "tombstone with size_class=", int{header.size_class}, " value_length=", header.value_length));
 }
 
+// Whole pages; the payload, for a parity, is what makes them zero.
+absl::Status CheckRelease(const EntryHeader& header) {
+  constexpr std::uint32_t kPageSize = HeapSpace::kPageCells * kCellSize;
+  const std::uint64_t end = header.offset_cells + std::uint64_t{header.value_length} / kCellSize;
+  if (header.value_length != 0 && header.value_length % kPageSize == 0 &&
+      header.offset_cells % HeapSpace::kPageCells == 0 && end <= std::uint64_t{1} << 32 &&
+      (header.payload_length == 0 || header.payload_length == header.value_length)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("release of offset_cells=", header.offset_cells,
+                                                 " value_length=", header.value_length,
+                                                 " payload_length=", header.payload_length));
+}
+
 absl::Status CheckRecord(const EntryHeader& header) {
   if (header.client.empty() || header.type == EntryType::kExpireRecord) return absl::OkStatus();
   if (header.incomplete_delta < kOutstandingMax && header.incomplete_delta <= header.seq) {
@@ -86,6 +101,8 @@ absl::Status CheckEntryForFold(const EntryView& entry) {
       return CheckFinal(entry);
     case EntryType::kTombstone:
       return CheckTombstone(header);
+    case EntryType::kRelease:
+      return CheckRelease(header);
     case EntryType::kCollect:
       return CheckNoPayload(header);
     case EntryType::kRecord:

@@ -1,16 +1,26 @@
 #include "memgest/heap_space.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
+namespace {
+
+rdma::MemoryKind KindOf(bool huge) {
+  return huge ? rdma::MemoryKind::kPrivateHuge : rdma::MemoryKind::kPrivate;
+}
+
+}  // namespace
 
 HeapSpace::~HeapSpace() {
   for (Chunk& chunk : chunks_) {
     if (chunk.memory == nullptr) continue;
-    device_->Discard(chunk.memory, kChunkSize);
+    device_->Free(chunk.memory, kChunkSize, KindOf(chunk.huge));
   }
 }
 
@@ -30,17 +40,51 @@ absl::Status HeapSpace::EnsureSlow(std::uint32_t offset_cells, std::uint32_t len
 }
 
 absl::Status HeapSpace::AddChunk(std::size_t index) {
-  absl::StatusOr<std::byte*> memory =
-      device_->Allocate(kChunkSize, chunk_count_ >= kSmallPageChunks);
+  // Values of many sizes leave most of their first blocks untouched, whatever the heap's age.
+  const bool dense = touched_bytes() >= reserved_bytes() / 4 * 3;
+  const bool huge = chunk_count_ >= kSmallPageChunks && dense;
+  absl::StatusOr<std::byte*> memory = device_->Allocate(kChunkSize, KindOf(huge));
   if (!memory.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("heap chunk=", index, " size=", kChunkSize, ": ", memory.status().message(),
                      "; raise the node's memory limit or delete values"));
   }
   if (index >= chunks_.size()) chunks_.resize(index + 1);
-  chunks_[index] = {*memory, device_->LocalKey(*memory)};
+  chunks_[index] = {.memory = *memory, .lkey = device_->LocalKey(*memory), .huge = huge};
   ++chunk_count_;
   return absl::OkStatus();
+}
+
+std::uint64_t HeapSpace::resident_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Chunk& chunk : chunks_) {
+    std::uint64_t count = 0;
+    for (const std::uint64_t word : chunk.touched)
+      count += static_cast<unsigned>(std::popcount(word));
+    if (count > 0 && chunk.huge) count = kChunkPages;
+    bytes += count * kPageCells * 64;
+  }
+  return bytes;
+}
+
+void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) {
+  RING_CHECK(offset_cells % kPageCells == 0 && length_cells % kPageCells == 0)
+      << "offset_cells=" << offset_cells << " length_cells=" << length_cells;
+  while (length_cells > 0) {
+    const std::uint32_t size =
+        std::min(length_cells, kChunkCells - (offset_cells & kChunkCellMask));
+    if (Has(offset_cells, 1)) {
+      for (std::uint32_t page = 0; page < size / kPageCells; ++page) {
+        const std::uint32_t number = offset_cells / kPageCells + page;
+        if (!Touched(number)) continue;
+        TouchedWord(number) &= ~(std::uint64_t{1} << (number % 64));
+        --touched_count_;
+      }
+      device_->Discard(At(offset_cells), std::size_t{size} * 64);
+    }
+    offset_cells += size;
+    length_cells -= size;
+  }
 }
 
 }  // namespace ring::memgest

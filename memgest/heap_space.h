@@ -2,20 +2,22 @@
 //
 // What:      Offsets in 64-byte cells, backed by chunks of the device's arena that appear when
 //            first touched, zeroed (an extent is zero before its first use: S3), registered for
-//            local use.
+//            local use. Knows which pages were touched, and gives back those that its owner needs
+//            no more: they read as zero then.
 // Shape:     chunks of 2 MiB, in any order; a block (power of two <= 2 MiB) never crosses a chunk.
-//            The first chunks have small pages, so that a young heap costs little; later
-//            ones ask for huge pages.
+//            The first chunks have small pages, so that a young heap costs little; a later one asks
+//            for huge pages if those before it were well used.
 // Units:     cells of 64 bytes; at most 2^32 of them.
-// Ownership: owns its chunks and gives their pages back when it dies.
+// Ownership: owns its chunks and gives them back when it dies.
 // Threads:   one, the node's.
 // Errors:    Ensure: kResourceExhausted naming the range and what the arena said, kInvalidArgument
 //            past 2^32 cells; what was there before stays.
-// Cost:      At(): one load and an add.
+// Cost:      At(): one load and an add. Touch(): a bit of a chunk's map for each page.
 // Source:    Ring section 5.1 (heap); protocol rules S3.
 #ifndef RING_MEMGEST_HEAP_SPACE_H_
 #define RING_MEMGEST_HEAP_SPACE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +34,8 @@ class HeapSpace {
   static constexpr std::uint32_t kChunkCells = 1u << kChunkCellShift;
   static constexpr std::uint32_t kChunkCellMask = kChunkCells - 1;
   static constexpr std::size_t kChunkSize = std::size_t{kChunkCells} * 64;
+  static constexpr std::uint32_t kPageCells = 64;
+  static constexpr std::uint32_t kChunkPages = kChunkCells / kPageCells;
   // Chunks before a heap's memory comes in huge pages. A young heap has one block of each size
   // class, nearly empty: huge pages would make all of them resident.
   static constexpr std::size_t kSmallPageChunks = 8;
@@ -62,20 +66,54 @@ class HeapSpace {
   std::uint32_t lkey(std::uint32_t offset_cells) const {
     return chunks_[offset_cells >> kChunkCellShift].lkey;
   }
+  // The bytes are, or will be, written: their pages count as touched. REQUIRES: Has the range.
+  void Touch(std::uint32_t offset_cells, std::uint32_t length_cells) {
+    if (length_cells == 0) return;
+    const std::uint32_t last = (offset_cells + (length_cells - 1)) / kPageCells;
+    for (std::uint32_t page = offset_cells / kPageCells; page <= last; ++page) {
+      std::uint64_t& word = TouchedWord(page);
+      const std::uint64_t bit = std::uint64_t{1} << (page % 64);
+      touched_count_ += (word & bit) == 0 ? 1 : 0;
+      word |= bit;
+    }
+  }
+  // Page p covers cells [64 p, 64 p + 64).
+  bool Touched(std::uint32_t page) const {
+    const std::size_t chunk = page / kChunkPages;
+    return chunk < chunks_.size() &&
+           (chunks_[chunk].touched[page / 64 % kMapWords] >> page % 64 & 1);
+  }
+  // Gives the pages of the range back, whether touched or not, whether there or not: it reads as
+  // zero. REQUIRES: it begins and ends at a page, and nothing refers to its bytes.
+  void Release(std::uint32_t offset_cells, std::uint32_t length_cells);
+  // Whether the chunk came in huge pages: of these, single small ones are not worth giving back.
+  bool huge(std::uint32_t offset_cells) const {
+    return chunks_[offset_cells >> kChunkCellShift].huge;
+  }
+  // Touched pages; of a chunk in huge pages all, if any.
+  std::uint64_t resident_bytes() const;
+  std::uint64_t touched_bytes() const { return std::uint64_t{touched_count_} * kPageCells * 64; }
   // Address space taken from the arena; pages that were never touched are not resident.
   std::uint64_t reserved_bytes() const { return std::uint64_t{chunk_count_} * kChunkSize; }
 
  private:
+  static constexpr std::size_t kMapWords = kChunkPages / 64;
   struct Chunk {
     std::byte* memory = nullptr;
     std::uint32_t lkey = 0;
+    bool huge = false;
+    std::array<std::uint64_t, kMapWords> touched{};  // by page
   };
+  std::uint64_t& TouchedWord(std::uint32_t page) {
+    return chunks_[page / kChunkPages].touched[page / 64 % kMapWords];
+  }
   absl::Status EnsureSlow(std::uint32_t offset_cells, std::uint32_t length_cells);
   absl::Status AddChunk(std::size_t index);
 
   rdma::Device* device_;
   std::vector<Chunk> chunks_;  // by offset; without memory: not touched yet
   std::size_t chunk_count_ = 0;
+  std::uint32_t touched_count_ = 0;  // pages
 };
 
 }  // namespace ring::memgest

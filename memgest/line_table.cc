@@ -22,9 +22,10 @@ LineTable::LineTable(rdma::Device* device, std::uint32_t line_count_max)
 }
 
 LineTable::~LineTable() {
-  for (MetadataLine* chunk : chunks_) {
-    if (chunk == nullptr) continue;
-    device_->Discard(reinterpret_cast<std::byte*>(chunk), sizeof(MetadataLine) * kChunkLines);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i] == nullptr) continue;
+    device_->Free(reinterpret_cast<std::byte*>(chunks_[i]), sizeof(MetadataLine) * kChunkLines,
+                  KindOf(i));
   }
 }
 
@@ -36,7 +37,7 @@ absl::Status LineTable::EnsureMemory(std::uint32_t line) {
         "line=", line, ": the table has line_count_max=", granule_count_max_ * kLinesPerGranule));
   }
   absl::StatusOr<std::byte*> memory =
-      device_->Allocate(sizeof(MetadataLine) * kChunkLines, /*huge=*/true);
+      device_->Allocate(sizeof(MetadataLine) * kChunkLines, KindOf(index));
   if (!memory.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("metadata chunk=", index, ": ", memory.status().message(),
@@ -47,6 +48,11 @@ absl::Status LineTable::EnsureMemory(std::uint32_t line) {
   chunks_[index] = reinterpret_cast<MetadataLine*>(*memory);
   ++chunk_count_;
   return absl::OkStatus();
+}
+
+void LineTable::CountGranule() {
+  if (++used_count_ != kYoungGranules || chunks_[0] == nullptr) return;
+  device_->PreferHuge(reinterpret_cast<std::byte*>(chunks_[0]), sizeof(MetadataLine) * kChunkLines);
 }
 
 absl::StatusOr<std::uint32_t> LineTable::AddGranule(MemgestId memgest, std::uint8_t size_class,
@@ -70,7 +76,7 @@ absl::StatusOr<std::uint32_t> LineTable::AddGranule(MemgestId memgest, std::uint
   granule.size_class = size_class;
   granule.base_cells = base_cells;
   granule.used = true;
-  ++used_count_;
+  CountGranule();
   return number;
 }
 
@@ -78,7 +84,7 @@ void LineTable::ReassignGranule(std::uint32_t number, std::uint8_t size_class,
                                 std::uint32_t base_cells) {
   Granule& granule = granules_[number];
   RING_CHECK(granule.used && granule.taken == 0)
-      << "granule=" << number << " taken=" << int{granule.taken};
+      << "granule=" << number << " taken=" << granule.taken;
   granule.size_class = size_class;
   granule.base_cells = base_cells;
 }
@@ -105,7 +111,7 @@ absl::Status LineTable::EnsureLine(std::uint32_t line, MemgestId memgest, std::u
       return absl::InvalidArgumentError(absl::StrCat(
           "line=", line, " memgest=", memgest.value(), " size_class=", size_class, " base=", base,
           ": its granule has memgest=", granule.memgest, " size_class=", granule.size_class,
-          " base=", granule.base_cells, " taken=", int{granule.taken}));
+          " base=", granule.base_cells, " taken=", granule.taken));
     }
     granule.size_class = size_class;
     granule.base_cells = base;
@@ -117,21 +123,23 @@ absl::Status LineTable::EnsureLine(std::uint32_t line, MemgestId memgest, std::u
   granules_[number].size_class = size_class;
   granules_[number].base_cells = base;
   granules_[number].used = true;
-  ++used_count_;
+  CountGranule();
   return absl::OkStatus();
 }
 
 void LineTable::TakeLine(std::uint32_t line) {
   Granule& granule = granules_[line / kLinesPerGranule];
-  RING_CHECK(granule.used && granule.taken < kLinesPerGranule) << "line=" << line;
-  granule.taken = (granule.taken + 1) & 0x7f;
+  const std::uint64_t bit = std::uint64_t{1} << (line % kLinesPerGranule);
+  RING_CHECK(granule.used && (granule.taken & bit) == 0) << "line=" << line;
+  granule.taken |= bit;
 }
 
-std::uint32_t LineTable::DropLine(std::uint32_t line) {
+bool LineTable::DropLine(std::uint32_t line) {
   Granule& granule = granules_[line / kLinesPerGranule];
-  RING_CHECK(granule.taken > 0) << "line=" << line;
-  granule.taken = (granule.taken - 1) & 0x7f;
-  return granule.taken;
+  const std::uint64_t bit = std::uint64_t{1} << (line % kLinesPerGranule);
+  RING_CHECK((granule.taken & bit) != 0) << "line=" << line;
+  granule.taken &= ~bit;
+  return granule.taken != 0;
 }
 
 std::uint64_t LineTable::KeyHandle(const MetadataLine& line) const {

@@ -9,7 +9,8 @@
 //            only while none of its lines is taken (G2: within one log, so every member folds the
 //            collections of its old lines before a line of the new class).
 // Ownership: owns lines, keys, ranges; lines come from the device's arena, 2 MiB at a time, and
-//            only touched pages are resident; keys and ranges are process memory.
+//            only touched pages are resident: small ones until the table has kYoungGranules, huge
+//            ones from then on. Keys and ranges are process memory.
 // Threads:   one, the node's.
 // Errors:    kResourceExhausted when the arena or the line limit is spent.
 // Cost:      line(), granule(): two loads. No allocation for keys of up to 24 bytes.
@@ -38,11 +39,11 @@ struct Granule {
   std::uint16_t memgest = 0;
   // 0: lines without slots (tombstones, empty and large values). kNoSizeClass: none at present.
   std::uint8_t size_class = 0;
-  std::uint8_t taken : 7 = 0;  // lines that TakeLine took
-  bool used : 1 = false;       // belongs to a memgest
+  bool used = false;  // belongs to a memgest
   std::uint32_t base_cells = 0;
+  std::uint64_t taken = 0;  // bit i: TakeLine took line i
 };
-static_assert(sizeof(Granule) == 8 && kLinesPerGranule < 128);
+static_assert(sizeof(Granule) == 16 && kLinesPerGranule == 64);
 
 class LineTable {
  public:
@@ -73,8 +74,8 @@ class LineTable {
   // Counts the line as taken, or not: by the allocator at the coordinator, by fold and collection
   // at a member.
   void TakeLine(std::uint32_t line);
-  // Gives how many lines of its granule are still taken.
-  std::uint32_t DropLine(std::uint32_t line);
+  // Gives whether lines of its granule are still taken.
+  bool DropLine(std::uint32_t line);
 
   MetadataLine& line(std::uint32_t number) {
     return chunks_[number >> kChunkShift][number & kChunkMask];
@@ -105,11 +106,17 @@ class LineTable {
   std::uint64_t resident_bytes() const;
 
  private:
+  // Granules of a table whose memory comes in small pages: 256 KiB of lines.
+  static constexpr std::uint32_t kYoungGranules = 64;
   static constexpr int kChunkShift = 15;  // 2 MiB of lines
   static constexpr std::uint32_t kChunkLines = 1u << kChunkShift;
   static constexpr std::uint32_t kChunkMask = kChunkLines - 1;
 
   std::uint64_t KeyHandle(const MetadataLine& line) const;
+  void CountGranule();
+  static rdma::MemoryKind KindOf(std::size_t chunk) {
+    return chunk == 0 ? rdma::MemoryKind::kPrivate : rdma::MemoryKind::kPrivateHuge;
+  }
 
   rdma::Device* device_;
   std::uint32_t granule_count_max_;

@@ -83,7 +83,7 @@ absl::Status CheckHeader(const EntryHeader& header) {
   const auto type = static_cast<unsigned>(header.type);
   if (header.reserved != 0) return Refuse(header, "reserved=%d is not 0", header.reserved);
   if (type < static_cast<unsigned>(EntryType::kPut) ||
-      type > static_cast<unsigned>(EntryType::kPad)) {
+      type > static_cast<unsigned>(EntryType::kRelease)) {
     return Refuse(header, "type=%d is unknown", type);
   }
   if ((header.flags & ~kKnownFlags) != 0) {

@@ -53,8 +53,9 @@ enum class EntryType : std::uint8_t {
   kCollect = 5,  // nothing but a collect list
   kRecord = 6,   // a completion record alone
   kExpireRecord = 7,
-  kBase = 8,  // bytes of a block for a parity that is rebuilt
-  kPad = 9,   // fills the ring's end
+  kBase = 8,      // bytes of a block for a parity that is rebuilt
+  kPad = 9,       // fills the ring's end
+  kRelease = 10,  // nobody's bytes: the range reads as zero from here on, and takes no memory
 };
 
 inline constexpr std::uint16_t kEntryMagic = 0x4752;        // "RG"
@@ -125,8 +126,8 @@ struct EntryHeader {
   std::uint8_t result_code = 0;  // of the completion record
   std::uint8_t collect_count = 0;
   std::uint32_t line = kNoLine;    // metadata line of the version
-  std::uint32_t offset_cells = 0;  // heap offset of the value (PUT), of the bytes (PART, BASE)
-  std::uint32_t value_length = 0;  // of the whole value
+  std::uint32_t offset_cells = 0;  // heap offset of the value (PUT), of the bytes (others)
+  std::uint32_t value_length = 0;  // of the whole value; of the range (RELEASE)
   std::uint32_t value_crc = 0;
   std::uint32_t payload_length = 0;
   std::uint16_t extension_cells = 0;

@@ -103,6 +103,10 @@ absl::Status MemberShard::Prepare(const EntryView& entry, MemgestState& state) {
     return Contradiction(header, status.message());
   }
   if (state.removed) return absl::OkStatus();
+  if (header.type == EntryType::kRelease &&
+      (header.payload_length != 0) != (state.parity != nullptr)) {
+    return Contradiction(header, "a release has a payload for parities, and for them alone");
+  }
   absl::Status status;
   if (UsesLine(header.type)) status = lines_.EnsureMemory(header.line);
   if (status.ok() && state.replica != nullptr) {
@@ -218,16 +222,24 @@ absl::Status MemberShard::EnsureFree(const EntryHeader& header) {
 
 void MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
   const EntryHeader& header = entry.header;
+  const bool release = header.type == EntryType::kRelease;
+  if (release && state.replica != nullptr) {
+    state.replica->Release(header.offset_cells, header.value_length);
+    return;
+  }
   if (header.payload_length == 0) return;
   if (state.replica != nullptr) {
     fence_ |= state.replica->Write(header.offset_cells, entry.payload, header.payload_length);
     return;
   }
-  const absl::Status status = ForEachBlock(
-      header.offset_cells, header.payload_length, state.parity->block_size(),
-      [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
-        return state.parity->Apply(shard_, offset, entry.payload + first, size, header.index);
-      });
+  const absl::Status status =
+      ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
+                   [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
+                     RING_RETURN_IF_ERROR(state.parity->Apply(shard_, offset, entry.payload + first,
+                                                              size, header.index));
+                     if (release) state.parity->ReleaseZeros(shard_, offset, size);
+                     return absl::OkStatus();
+                   });
   RING_CHECK(status.ok()) << status.message();  // Prepare ensured it
 }
 

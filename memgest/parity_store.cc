@@ -1,6 +1,7 @@
 #include "memgest/parity_store.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "ec_offload/kernels.h"
@@ -49,7 +50,10 @@ absl::Status ParityStore::Ensure(ShardId shard, std::uint32_t offset_cells, std:
                                                    ": its parity offset=", parity_offset,
                                                    " is past 2^32 cells"));
   }
-  return heap_.Ensure(static_cast<std::uint32_t>(parity_offset / kCellSize), CellCount(length));
+  const auto cell = static_cast<std::uint32_t>(parity_offset / kCellSize);
+  RING_RETURN_IF_ERROR(heap_.Ensure(cell, CellCount(length)));
+  heap_.Touch(cell, CellCount(length));
+  return absl::OkStatus();
 }
 
 absl::Status ParityStore::Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
@@ -65,6 +69,21 @@ absl::Status ParityStore::Apply(ShardId shard, std::uint32_t offset_cells, const
   last_touch[block] = index;
   extent_count_ = std::max(extent_count_, static_cast<std::uint32_t>(position.extent + 1));
   return absl::OkStatus();
+}
+
+void ParityStore::ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) {
+  constexpr std::uint32_t kPageSize = HeapSpace::kPageCells * kCellSize;
+  const srs::Position position =
+      layout_.Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
+  const auto first = static_cast<std::uint32_t>(position.parity_offset / kCellSize);
+  const auto zero = [this](std::uint32_t cell) {
+    const std::byte* const page = heap_.At(cell);
+    return page[0] == std::byte{0} && std::memcmp(page, page + 1, kPageSize - 1) == 0;
+  };
+  for (std::uint32_t done = 0; done < length; done += kPageSize) {
+    const std::uint32_t cell = first + done / kCellSize;
+    if (zero(cell)) heap_.Release(cell, HeapSpace::kPageCells);
+  }
 }
 
 void ParityStore::Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) const {

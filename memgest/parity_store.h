@@ -44,6 +44,9 @@ class ParityStore {
   // into the parity.
   absl::Status Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
                      std::uint32_t length, std::uint64_t index);
+  // RELEASE: pages of the range (whole ones, within a block) that are zero now, because no shard
+  // has a byte in them, take no memory any more.
+  void ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::uint32_t length);
   // The parity lines of the range, with intent to write. Nothing if they have no memory yet.
   void Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length = 64) const;
 
@@ -60,6 +63,7 @@ class ParityStore {
   std::uint32_t block_size() const { return static_cast<std::uint32_t>(layout_.block_size()); }
   const srs::Layout& layout() const { return layout_; }
   std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
+  const HeapSpace& heap() const { return heap_; }
 
  private:
   srs::Layout layout_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "memgest/size_class.h"
+#include "ring/base/status.h"
 
 #ifdef __AVX__
 #include <immintrin.h>
@@ -30,7 +31,9 @@ void StreamCopy(std::byte* to, const std::byte* from, std::size_t size) {
 }  // namespace
 
 absl::Status ReplicaStore::Ensure(std::uint32_t offset_cells, std::uint32_t length) {
-  return heap_.Ensure(offset_cells, CellCount(length));
+  RING_RETURN_IF_ERROR(heap_.Ensure(offset_cells, CellCount(length)));
+  heap_.Touch(offset_cells, CellCount(length));
+  return absl::OkStatus();
 }
 
 bool ReplicaStore::Write(std::uint32_t offset_cells, const std::byte* bytes, std::uint32_t length) {

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "memgest/heap_space.h"
+#include "memgest/size_class.h"
 
 namespace ring::memgest {
 
@@ -30,6 +31,10 @@ class ReplicaStore {
   // REQUIRES: Ensure. Gives whether the stores were weakly ordered: a FenceStores must follow
   // before another thread is told of the bytes.
   bool Write(std::uint32_t offset_cells, const std::byte* bytes, std::uint32_t length);
+  // RELEASE: whole pages that hold nothing.
+  void Release(std::uint32_t offset_cells, std::uint32_t length) {
+    heap_.Release(offset_cells, CellCount(length));
+  }
   // For payloads that are stored through the caches.
   void Prefetch(std::uint32_t offset_cells, std::uint32_t length) const;
 

@@ -49,7 +49,7 @@ bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
   return false;
 }
 
-Slot SlotAllocator::GiveOut(std::uint32_t line, std::uint8_t size_class) {
+Slot SlotAllocator::GiveOut(std::uint32_t line, std::uint8_t size_class, std::uint32_t length) {
   const Granule& granule = lines_->granule(line);
   const std::uint32_t cells = CellsOf(size_class);
   const Slot slot{line, granule.base_cells + line % kLinesPerGranule * cells, size_class};
@@ -57,6 +57,7 @@ Slot SlotAllocator::GiveOut(std::uint32_t line, std::uint8_t size_class) {
     const std::uint32_t number = slot.offset_cells >> block_shift_;
     if (blocks_[number].used++ == 0) idle_.Erase(number);
     used_cells_ += cells;
+    heap_->Touch(slot.offset_cells, CellCount(length));
   } else if (granule.taken == 0 && !granules_reserve_.contains(line / kLinesPerGranule)) {
     --granules_plain_idle_;
   }
@@ -75,7 +76,7 @@ absl::StatusOr<Slot> SlotAllocator::Allocate(std::uint32_t length) {
     RING_RETURN_IF_ERROR(Refill(size_class));
     RING_CHECK(PopValid(size_class, &line)) << "size_class=" << int{size_class};
   }
-  return GiveOut(line, size_class);
+  return GiveOut(line, size_class, length);
 }
 
 absl::StatusOr<Slot> SlotAllocator::AllocateTombstone() {
@@ -90,7 +91,7 @@ absl::StatusOr<Slot> SlotAllocator::AllocateTombstone() {
     }
     line = granule * kLinesPerGranule;
   }
-  return GiveOut(line, 0);
+  return GiveOut(line, 0, 0);
 }
 
 Slot SlotAllocator::Peek(std::uint32_t length, std::uint32_t ahead) const {
@@ -117,12 +118,13 @@ void SlotAllocator::TakeBack(std::uint32_t line, std::uint8_t size_class,
   RING_CHECK(size_class == 0 ||
              offset_cells == granule.base_cells + line % kLinesPerGranule * cells)
       << "line=" << line << " offset_cells=" << offset_cells;
-  const std::uint32_t left = lines_->DropLine(line);
+  const bool left = lines_->DropLine(line);
   if (size_class != 0) {
     const std::uint32_t number = offset_cells >> block_shift_;
     if (--blocks_[number].used == 0) idle_.Insert(number);
     used_cells_ -= cells;
-  } else if (left == 0 && !granules_reserve_.contains(line / kLinesPerGranule)) {
+    freed_cells_ += cells;
+  } else if (!left && !granules_reserve_.contains(line / kLinesPerGranule)) {
     ++granules_plain_idle_;
   }
   for (const Range& range : ranges) {
@@ -134,6 +136,7 @@ void SlotAllocator::TakeBack(std::uint32_t line, std::uint8_t size_class,
       pooled_.Insert(number);
     }
     used_cells_ -= range.length_cells;
+    freed_cells_ += range.length_cells;
   }
 }
 

@@ -4,7 +4,8 @@
 // What:      Blocks of the heap are cut into slots of one size class; a FIFO of free lines per
 //            class, so that the next slots are known early (prefetch) and reuse is late (G2).
 //            Values over a block take whole blocks. A block whose slots are all free serves other
-//            classes and large values once they need it. Frozen blocks are skipped (S2).
+//            classes and large values once they need it. Pages that freed slots and blocks left
+//            behind can be given back meanwhile, slots stay slots. Frozen blocks are skipped (S2).
 // Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's
 //            extents, so the highest block ever used is the high-water mark (S4). A block gets its
 //            granules (64 slots) as they are needed.
@@ -20,6 +21,7 @@
 #define RING_MEMGEST_SLOT_ALLOCATOR_H_
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -65,6 +67,17 @@ class SlotAllocator {
   void Free(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
             absl::Span<const Range> ranges);
 
+  // Enough was freed since the last walk that one over what NextRelease gives is worth while: an
+  // eighth of what is in use, so that slots which are freed and taken again keep their pages.
+  bool release_due() const {
+    return walking_ || (freed_cells_ >= kReleaseCellsMin && freed_cells_ >= used_cells_ / 8);
+  }
+  // The next run of touched pages, at most length_max_cells long, of which no slot, large value or
+  // frozen block has a byte. The caller releases it, by an entry of the log where there are
+  // members, before it allocates again. Length 0: the walk is over, or goes on with the next call
+  // (*again).
+  Range NextRelease(std::uint32_t length_max_cells, bool* again);
+
   // Where the next slot of this length will be, or the one `ahead` places behind it, for prefetch.
   // A hint: no line if it is not known.
   Slot Peek(std::uint32_t length, std::uint32_t ahead = 0) const;
@@ -99,6 +112,7 @@ class SlotAllocator {
     BlockUse use = BlockUse::kNone;
     std::vector<std::uint32_t> granules;  // kSlots: granule j holds slots 64 j .. 64 j + 63
   };
+  static constexpr std::uint64_t kReleaseCellsMin = 256 * 1024 / kCellSize;
   // The FIFO of lines without slots that came out of the reserve.
   static constexpr std::size_t kReserveFifo = kSizeClassCount;
 
@@ -112,12 +126,14 @@ class SlotAllocator {
   absl::StatusOr<std::uint32_t> TakeBlock();
   absl::StatusOr<std::uint32_t> GrowBlock();
   std::uint32_t FindFree(const BlockSet& set) const;
-  Slot GiveOut(std::uint32_t line, std::uint8_t size_class);
+  Slot GiveOut(std::uint32_t line, std::uint8_t size_class, std::uint32_t length);
   void TakeBack(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
                 absl::Span<const Range> ranges);
   std::uint32_t PlanRuns(std::uint32_t count, std::uint32_t run_min,
                          std::vector<std::uint32_t>* plan) const;
   void UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges);
+  using PageMap = std::bitset<kSlotCellsMax / HeapSpace::kPageCells>;
+  PageMap FreePages(std::uint32_t block) const;
 
   MemgestId memgest_;
   std::uint32_t block_size_;
@@ -134,6 +150,10 @@ class SlotAllocator {
   BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
   absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
+  std::uint64_t freed_cells_ = 0;  // since the last walk began
+  bool walking_ = false;           // over pages to give back
+  std::uint32_t walk_block_ = 0;
+  std::uint32_t walk_page_ = 0;  // in it
 
   // Entries of granules that left the class meanwhile are stale and skipped when popped. A granule
   // comes to a class only when the class's FIFO is empty, so an entry of its earlier stay cannot be

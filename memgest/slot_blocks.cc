@@ -217,6 +217,12 @@ absl::StatusOr<Slot> SlotAllocator::AllocateLarge(std::uint64_t length,
     plan.push_back(*block);
   }
   UseForLarge(plan, ranges);
+  std::uint32_t left = CellCount(length);
+  for (const Range& range : *ranges) {
+    const std::uint32_t cells = std::min(left, range.length_cells);
+    heap_->Touch(range.offset_cells, cells);
+    left -= cells;
+  }
   return line;
 }
 

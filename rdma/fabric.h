@@ -220,6 +220,13 @@ struct ConnectionEvent {
 
 inline constexpr std::size_t kPrivateDataSizeMax = 256;
 
+// What Device::Allocate gives.
+enum class MemoryKind : std::uint8_t {
+  kShared = 0,       // peers on this host can map it
+  kPrivate = 1,      // may be registered with kLocalOnly alone
+  kPrivateHuge = 2,  // the same in huge pages, where the system allows
+};
+
 class Device {
  public:
   struct Caps {
@@ -232,10 +239,14 @@ class Device {
   virtual ~Device() = default;
   virtual const Caps& caps() const = 0;
 
-  // Zeroed, 2-MiB-aligned memory. Lives until the device is closed; pages are resident only once
-  // touched. Without huge, peers on this host can map it. huge: backed by huge pages where the
-  // system allows, and perhaps private to this process: it may be registered with kLocalOnly alone.
-  virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) = 0;
+  // Zeroed, 2-MiB-aligned memory. Lives until it is freed or the device is closed; pages are
+  // resident only once touched (shared ones: once read).
+  virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) = 0;
+  // Takes back what one Allocate gave: its pages go to the system, its addresses to later calls.
+  // Nothing may refer to it any more.
+  virtual void Free(std::byte* address, std::size_t size, MemoryKind kind) = 0;
+  // A hint: this kPrivate memory is full enough for huge pages. May copy it.
+  virtual void PreferHuge(std::byte* address, std::size_t size) = 0;
   // An lkey that is good for all memory that one Allocate gave.
   virtual std::uint32_t LocalKey(const std::byte* address) const = 0;
   // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.

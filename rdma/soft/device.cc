@@ -109,23 +109,48 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, bool huge) {
+absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
-  const std::uint64_t room = arena_size() - allocated_ - private_.allocated;
+  std::vector<std::byte*>& freed = freed_[static_cast<std::size_t>(kind)];
+  if (rounded == kArenaAlignment && !freed.empty()) {
+    std::byte* const address = freed.back();
+    freed.pop_back();
+    return address;
+  }
+  const std::uint64_t taken = allocated_ + private_.huge_allocated + private_.small_allocated;
+  const std::uint64_t room = arena_size() - taken;
   if (size == 0 || rounded < size || rounded > room) {
     return absl::ResourceExhaustedError(
         absl::StrCat("device ", options_.name, ": cannot allocate size=", size,
                      ", arena has room=", room, " of arena_size_max=", arena_size()));
   }
-  if (huge) {
-    std::byte* const address = private_.memory + private_.allocated;
-    private_.allocated += rounded;
+  if (kind == MemoryKind::kPrivateHuge) {
+    std::byte* const address = private_.memory + private_.huge_allocated;
+    private_.huge_allocated += rounded;
     madvise(address, rounded, MADV_HUGEPAGE);  // a hint: fails harmlessly where not supported
     return address;
+  }
+  if (kind == MemoryKind::kPrivate) {
+    private_.small_allocated += rounded;
+    return private_.memory + arena_size() - private_.small_allocated;
   }
   std::byte* const address = mapping_->arena() + allocated_;
   allocated_ += rounded;
   return address;
+}
+
+void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
+  const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  Discard(address, rounded);
+  for (std::uint64_t done = 0; done < rounded; done += kArenaAlignment) {
+    freed_[static_cast<std::size_t>(kind)].push_back(address + done);
+  }
+}
+
+void SoftDevice::PreferHuge(std::byte* address, std::size_t size) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; older C libraries do not name it
+  madvise(address, size, MADV_HUGEPAGE);
+  madvise(address, size, kCollapse);
 }
 
 void SoftDevice::Discard(std::byte* address, std::size_t size) {

@@ -12,6 +12,7 @@
 #ifndef RING_RDMA_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_DEVICE_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -38,7 +39,9 @@ class SoftDevice final : public Device {
   ~SoftDevice() override;
 
   const Caps& caps() const override { return caps_; }
-  absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) override;
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
+  void Free(std::byte* address, std::size_t size, MemoryKind kind) override;
+  void PreferHuge(std::byte* address, std::size_t size) override;
   std::uint32_t LocalKey(const std::byte* address) const override {
     return IsPrivate(address, 0) ? private_.region->lkey() : arena_region_->lkey();
   }
@@ -113,7 +116,8 @@ class SoftDevice final : public Device {
   struct Private {
     std::byte* reservation = nullptr;
     std::byte* memory = nullptr;
-    std::uint64_t allocated = 0;
+    std::uint64_t huge_allocated = 0;   // from the start
+    std::uint64_t small_allocated = 0;  // from the end: neighbours are of one kind
     std::unique_ptr<MemoryRegion> region;
   };
   absl::Status ReserveMemory();
@@ -125,7 +129,8 @@ class SoftDevice final : public Device {
   std::uint64_t arena_size() const { return mapping_->layout().arena_size; }
   Private private_;
   std::unique_ptr<MemoryRegion> arena_region_;
-  std::uint64_t allocated_ = 0;
+  std::uint64_t allocated_ = 0;                   // of the arena, ever
+  std::array<std::vector<std::byte*>, 3> freed_;  // by MemoryKind: pieces of kArenaAlignment
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;

@@ -68,10 +68,11 @@ void ShardCoordinator::FreeLine(std::uint32_t line) {
     const std::vector<memgest::Range> copy(ranges.begin(), ranges.end());
     lines_.Clear(line);
     memgest.allocator().Free(line, size_class, offset, copy);
-    return;
+  } else {
+    lines_.Clear(line);
+    memgest.allocator().Free(line, size_class, offset, {});
   }
-  lines_.Clear(line);
-  memgest.allocator().Free(line, size_class, offset, {});
+  release_due_ |= memgest.allocator().release_due();
 }
 
 void ShardCoordinator::Unpin(std::uint32_t line) {

@@ -56,9 +56,10 @@ absl::Status KeyTable::StartGrowth() {
   std::uint64_t count = current_.count == 0 ? kBucketCountMin : current_.count;
   while (size_ * 10 >= count * kPairs * 4) count *= 2;
   const bool huge = count * sizeof(Bucket) >= (std::uint64_t{2} << 20);
+  const auto kind = huge ? rdma::MemoryKind::kPrivateHuge : rdma::MemoryKind::kPrivate;
   std::byte* memory = reinterpret_cast<std::byte*>(spare_.first);
   if (spare_.count != count) {
-    RING_ASSIGN_OR_RETURN(memory, device_->Allocate(count * sizeof(Bucket), huge));
+    RING_ASSIGN_OR_RETURN(memory, device_->Allocate(count * sizeof(Bucket), kind));
   }
   spare_ = Buckets{};
   previous_ = current_;

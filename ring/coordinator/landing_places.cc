@@ -10,7 +10,7 @@ namespace ring::coordinator {
 absl::StatusOr<LandingPlace> LandingPlaces::Take() {
   if (free_.empty()) {
     RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                          device_->Allocate(memgest::kPayloadSizeMax, false));
+                          device_->Allocate(memgest::kPayloadSizeMax, rdma::MemoryKind::kShared));
     RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
                           device_->Register(memory, memgest::kPayloadSizeMax, rdma::kLocalOnly));
     free_.push_back({memory, region->lkey()});

@@ -105,12 +105,13 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
     }
   }
   DrainCollections(now_ns);
+  if (release_due_ && !busy) ReleaseMemory();
   log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();
 }
 
 bool ShardCoordinator::HasWork() const {
-  if (!ready_.empty() || log_.dirty()) return true;
+  if (!ready_.empty() || log_.dirty() || release_due_) return true;
   return std::any_of(large_writes_.begin(), large_writes_.end(),
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
 }
@@ -125,7 +126,7 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
 
 bool ShardCoordinator::Busy() const {
   return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
-         !lingering_.empty() || !retired_.empty();
+         !lingering_.empty() || !retired_.empty() || release_due_;
 }
 
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {

@@ -224,6 +224,10 @@ class ShardCoordinator {
   bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
   void DrainCollections(std::uint64_t now_ns);
 
+  // release.cc
+  void ReleaseMemory();
+  bool ReleaseRun(memgest::Memgest& memgest);
+
   // drain.cc
   std::uint64_t MoveRecords(MemgestId from, memgest::Memgest* to);
   void DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper);
@@ -265,6 +269,7 @@ class ShardCoordinator {
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;
+  bool release_due_ = false;  // memory of some memgest
   std::uint32_t deferred_count_ = 0;
   std::uint64_t collection_count_ = 0;  // queued or in flight
   struct Retired {

@@ -20,7 +20,8 @@ absl::StatusOr<BufferPool::Buffer> BufferPool::Take(std::uint32_t access) {
   bool used_before = true;
   if (free_.empty()) {
     const std::size_t chunk = std::max(kChunkSize, size_);
-    RING_ASSIGN_OR_RETURN(std::byte* const memory, device_->Allocate(chunk, false));
+    RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                          device_->Allocate(chunk, rdma::MemoryKind::kShared));
     for (std::size_t at = (chunk / size_) * size_; at >= size_; at -= size_)
       free_.push_back(memory + at - size_);
     used_before = false;

@@ -168,7 +168,8 @@ absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
     Kept& next = kept_[1 - kept_last_];
     const std::size_t size = std::bit_ceil(std::max(kKeptSizeMin, bytes.size()));
     if (next.region == nullptr || next.region->length() < size) {
-      RING_ASSIGN_OR_RETURN(std::byte* const memory, options_.device->Allocate(size, false));
+      RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                            options_.device->Allocate(size, rdma::MemoryKind::kShared));
       RING_ASSIGN_OR_RETURN(next.region, options_.device->Register(memory, size, rdma::kLocalOnly));
       next.memory = memory;
     }

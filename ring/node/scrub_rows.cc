@@ -102,7 +102,8 @@ absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
   const std::uint32_t block_size = store.block_size();
   const std::size_t size = std::size_t{k} * block_size;
   if (landing_->size < size) {
-    RING_ASSIGN_OR_RETURN(landing_->memory, node_->device().Allocate(size, false));
+    RING_ASSIGN_OR_RETURN(landing_->memory,
+                          node_->device().Allocate(size, rdma::MemoryKind::kShared));
     landing_->size = size;
   }
   attempt_ = std::make_shared<Attempt>();

@@ -1,8 +1,5 @@
 #include "ring/node/stats.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,55 +9,7 @@
 namespace ring::node {
 namespace {
 
-using memgest::HeapSpace;
-
-constexpr std::size_t kProbeMax = 256;
 constexpr std::uint32_t kTransportsMax = 4096;
-
-struct Place {
-  const std::byte* address = nullptr;
-  std::size_t size = 0;
-};
-
-std::uint64_t ResidentBytes(const Place& place) {
-  static const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> pages((place.size + page_size - 1) / page_size);
-  if (mincore(const_cast<std::byte*>(place.address), place.size, pages.data()) != 0)
-    return place.size;
-  const auto count =
-      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
-  return static_cast<std::uint64_t>(count) * page_size;
-}
-
-std::uint64_t ResidentBytes(const std::vector<Place>& places) {
-  const std::size_t step = places.size() / kProbeMax + 1;
-  std::uint64_t bytes = 0;
-  std::size_t probed = 0;
-  for (std::size_t i = 0; i < places.size(); i += step, ++probed) bytes += ResidentBytes(places[i]);
-  return probed == 0 ? 0 : bytes * places.size() / probed;
-}
-
-std::uint64_t ResidentBytes(const HeapSpace& heap) {
-  std::vector<Place> places;
-  const std::size_t count = heap.reserved_bytes() / HeapSpace::kChunkSize;
-  constexpr std::uint32_t kChunkEnd = 1u << (32 - HeapSpace::kChunkCellShift);
-  for (std::uint32_t chunk = 0; places.size() < count && chunk < kChunkEnd; ++chunk) {
-    const std::uint32_t cell = chunk << HeapSpace::kChunkCellShift;
-    if (heap.Has(cell, 1)) places.push_back({heap.At(cell), HeapSpace::kChunkSize});
-  }
-  return ResidentBytes(places);
-}
-
-std::uint64_t ResidentBytes(const memgest::ParityStore& parity) {
-  std::vector<Place> places;
-  for (std::uint32_t extent = 0; extent < parity.extent_count(); ++extent) {
-    for (std::uint32_t row = 0; row < parity.layout().row_count(); ++row) {
-      const std::byte* const bytes = parity.ReadRow(extent, row).bytes;
-      if (bytes != nullptr) places.push_back({bytes, parity.block_size()});
-    }
-  }
-  return ResidentBytes(places);
-}
 
 void AddCoordinator(coordinator::ShardCoordinator& shard, MemgestStats* stats) {
   memgest::Memgest* const memgest = shard.FindMemgest(stats->id);
@@ -69,7 +18,7 @@ void AddCoordinator(coordinator::ShardCoordinator& shard, MemgestStats* stats) {
   stats->versions += memgest->version_count;
   stats->logical_bytes += memgest->logical_bytes;
   stats->heap_bytes += memgest->allocator().used_bytes();
-  stats->resident_bytes += ResidentBytes(memgest->heap());
+  stats->resident_bytes += memgest->heap().resident_bytes();
 }
 
 MemgestStats MemgestPart(Node& node, MemgestId id) {
@@ -79,13 +28,13 @@ MemgestStats MemgestPart(Node& node, MemgestId id) {
     if (shard->serving()) AddCoordinator(*shard->coordinator(), &stats);
   }
   for (const MemberPort::Membership& membership : node.members().memberships()) {
-    const HeapSpace* const heap = membership.store->replica_heap(id);
-    if (heap != nullptr) stats.resident_bytes += ResidentBytes(*heap);
+    const memgest::HeapSpace* const heap = membership.store->replica_heap(id);
+    if (heap != nullptr) stats.resident_bytes += heap->resident_bytes();
   }
   for (int g = 0; g < node.view()->group_count(); ++g) {
     const memgest::ParityStore* const parity =
         node.members().FindParity(GroupId(static_cast<std::uint16_t>(g)), id);
-    if (parity != nullptr) stats.resident_bytes += ResidentBytes(*parity);
+    if (parity != nullptr) stats.resident_bytes += parity->heap().resident_bytes();
   }
   return stats;
 }

@@ -34,9 +34,9 @@ class Responder {
   explicit Responder(const std::string& address) {
     device_ = *rdma::OpenSoftDevice({});
     cq_ = *device_->CreateCompletionQueue(4096);
-    ring_ = *device_->Allocate(protocol::kRequestRingSize, false);
+    ring_ = *device_->Allocate(protocol::kRequestRingSize, rdma::MemoryKind::kShared);
     ring_region_ = *device_->Register(ring_, protocol::kRequestRingSize, rdma::kRemoteWrite);
-    replies_ = *device_->Allocate(kStaging, false);
+    replies_ = *device_->Allocate(kStaging, rdma::MemoryKind::kShared);
     reply_region_ = *device_->Register(replies_, kStaging, rdma::kLocalOnly);
     RING_CHECK(device_->Listen(address).ok());
     protocol::MemgestDescriptor memgest;

@@ -59,7 +59,7 @@ void TwinNode::Run(std::atomic<int>* started) {
   device_ = *std::move(device);
   cq_ = *device_->CreateCompletionQueue(4096);
   recv_cq_ = *device_->CreateCompletionQueue(4096);
-  staging_ = *device_->Allocate(kStagingSize, false);
+  staging_ = *device_->Allocate(kStagingSize, rdma::MemoryKind::kShared);
   staging_region_ = *device_->Register(staging_, kStagingSize, rdma::kLocalOnly);
   auto address = device_->Listen(address_);
   RING_CHECK(address.ok()) << address.status();
@@ -123,7 +123,7 @@ void TwinNode::OnEvent(const rdma::ConnectionEvent& event) {
   if (!hello.ok()) return device_->Reject(event.request, hello.status().ToString());
   auto peer = std::make_unique<Peer>();
   peer->hello = *hello;
-  peer->ring = *device_->Allocate(protocol::kRequestRingSize, false);
+  peer->ring = *device_->Allocate(protocol::kRequestRingSize, rdma::MemoryKind::kShared);
   peer->region = *device_->Register(peer->ring, protocol::kRequestRingSize, rdma::kRemoteWrite);
   protocol::ClientAccept accept;
   const rdma::RemoteBuffer remote = peer->region->remote();

@@ -57,7 +57,7 @@ void Side::Open(const SoftDeviceOptions& options) {
   device = std::move(*opened);
   send_cq = *device->CreateCompletionQueue(1024);
   recv_cq = *device->CreateCompletionQueue(1024);
-  memory = *device->Allocate(kMemorySize, false);
+  memory = *device->Allocate(kMemorySize, rdma::MemoryKind::kShared);
   region = *device->Register(memory, kMemorySize, kRemoteRead | kRemoteWrite | kRemoteAtomic);
 }
 

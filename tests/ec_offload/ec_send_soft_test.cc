@@ -90,7 +90,7 @@ class Cluster {
   explicit Cluster(std::size_t parities) : self_(OpenDevice("coordinator")) {
     cq_ = Queue(self_.get());
     calc_cq_ = Queue(self_.get());
-    auto memory = self_->Allocate(std::size_t{2} << 20, false);
+    auto memory = self_->Allocate(std::size_t{2} << 20, rdma::MemoryKind::kShared);
     EXPECT_TRUE(memory.ok());
     memory_ = *memory;
     region_ = *self_->Register(memory_, std::size_t{2} << 20, rdma::kLocalOnly);
@@ -99,7 +99,7 @@ class Cluster {
       Parity parity;
       parity.device = OpenDevice(absl::StrCat("parity", j));
       parity.cq = Queue(parity.device.get());
-      parity.log = *parity.device->Allocate(std::size_t{2} << 20, false);
+      parity.log = *parity.device->Allocate(std::size_t{2} << 20, rdma::MemoryKind::kShared);
       parity.region =
           *parity.device->Register(parity.log, std::size_t{2} << 20, rdma::kRemoteWrite);
       parity.connection = Connect(self_.get(), cq_.get(), parity.device.get(), parity.cq.get(),

@@ -164,7 +164,9 @@ class FakeDevice final : public rdma::Device {
   }
   const Caps& caps() const override { return caps_; }
   std::uint32_t LocalKey(const std::byte*) const override { return 1; }
-  absl::StatusOr<std::byte*> Allocate(std::size_t, bool) override { return None(); }
+  absl::StatusOr<std::byte*> Allocate(std::size_t, rdma::MemoryKind) override { return None(); }
+  void Free(std::byte*, std::size_t, rdma::MemoryKind) override {}
+  void PreferHuge(std::byte*, std::size_t) override {}
   void Discard(std::byte*, std::size_t) override {}
   absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte*, std::size_t,
                                                                std::uint32_t) override {

@@ -23,16 +23,68 @@ TEST(HeapSpace, ChunksAppearWhenTouchedAndAreZero) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(bytes[i], std::byte{0});  // S3
 }
 
-TEST(HeapSpace, OnlyLaterChunksAskForHugePages) {
+TEST(HeapSpace, OnlyLaterChunksOfAWellUsedHeapAskForHugePages) {
+  constexpr std::uint32_t kYoung = HeapSpace::kSmallPageChunks * HeapSpace::kChunkCells;
+  for (const bool dense : {false, true}) {
+    TwinDevice device;
+    HeapSpace heap(&device);
+    ASSERT_OK(heap.Ensure(0, 1));
+    EXPECT_EQ(device.huge_count, 0u);
+    ASSERT_OK(heap.Ensure(0, kYoung));
+    EXPECT_EQ(device.huge_count, 0u);
+    heap.Touch(0, dense ? kYoung / 4 * 3 : kYoung / 4 * 3 - 64);
+    ASSERT_OK(heap.Ensure(0, kYoung + 1));
+    EXPECT_EQ(device.huge_count, dense ? 1u : 0u);
+    EXPECT_EQ(heap.huge(kYoung), dense);
+    EXPECT_FALSE(heap.huge(0));
+  }
+}
+
+TEST(HeapSpace, CountsTouchedPagesOnce) {
   TwinDevice device;
   HeapSpace heap(&device);
-  ASSERT_OK(heap.Ensure(0, 1));
-  EXPECT_EQ(device.huge_count, 0u);
+  ASSERT_OK(heap.Ensure(0, 2 * HeapSpace::kChunkCells));
+  heap.Touch(63, 2);
+  heap.Touch(64, 1);
+  heap.Touch(70, 0);
+  EXPECT_EQ(heap.touched_bytes(), 2u * 4096);
+  heap.Touch(HeapSpace::kChunkCells - 1, 2);
+  EXPECT_EQ(heap.touched_bytes(), 4u * 4096);
+  EXPECT_TRUE(heap.Touched(1));
+  EXPECT_FALSE(heap.Touched(2));
+  EXPECT_FALSE(heap.Touched(1u << 20)) << "past what is there";
+}
+
+TEST(HeapSpace, OfHugePagesAllIsResident) {
+  TwinDevice device;
+  HeapSpace heap(&device);
   constexpr std::uint32_t kYoung = HeapSpace::kSmallPageChunks * HeapSpace::kChunkCells;
   ASSERT_OK(heap.Ensure(0, kYoung));
-  EXPECT_EQ(device.huge_count, 0u);
-  ASSERT_OK(heap.Ensure(0, kYoung + 1));
-  EXPECT_EQ(device.huge_count, 1u);
+  heap.Touch(0, kYoung);
+  EXPECT_EQ(heap.resident_bytes(), std::uint64_t{kYoung} * 64);
+  ASSERT_OK(heap.Ensure(kYoung, 1));
+  EXPECT_EQ(heap.resident_bytes(), std::uint64_t{kYoung} * 64);
+  heap.Touch(kYoung, 1);
+  EXPECT_EQ(heap.resident_bytes(), std::uint64_t{kYoung} * 64 + HeapSpace::kChunkSize);
+}
+
+TEST(HeapSpace, S3WhatItReleasesReadsAsZero) {
+  TwinDevice device;
+  HeapSpace heap(&device);
+  constexpr std::uint32_t kBorder = HeapSpace::kChunkCells;
+  ASSERT_OK(heap.Ensure(0, 2 * kBorder));
+  heap.Touch(kBorder - 128, 256);
+  for (std::uint32_t cell = kBorder - 128; cell < kBorder + 128; ++cell) {
+    heap.At(cell)[5] = std::byte{7};
+  }
+  heap.Release(kBorder - 64, 128);
+  EXPECT_EQ(heap.At(kBorder - 65)[5], std::byte{7});
+  EXPECT_EQ(heap.At(kBorder - 64)[5], std::byte{0});
+  EXPECT_EQ(heap.At(kBorder + 63)[5], std::byte{0});
+  EXPECT_EQ(heap.At(kBorder + 64)[5], std::byte{7});
+  EXPECT_EQ(heap.touched_bytes(), 2u * 4096);
+  EXPECT_EQ(device.discarded, 2u * 4096);
+  heap.Release(5 * kBorder, 64);  // what is not there is zero anyway
 }
 
 TEST(HeapSpace, RefusesWhatIsPastTwoToThe32Cells) {
@@ -56,13 +108,13 @@ TEST(HeapSpace, AFailedAllocationLeavesWhatWasThere) {
   }
 }
 
-TEST(HeapSpace, GivesItsPagesBack) {
+TEST(HeapSpace, GivesItsMemoryBack) {
   TwinDevice device;
   {
     HeapSpace heap(&device);
     ASSERT_OK(heap.Ensure(0, 2 * HeapSpace::kChunkCells));
   }
-  EXPECT_EQ(device.discarded, 2 * HeapSpace::kChunkSize);
+  EXPECT_EQ(device.freed, 2 * HeapSpace::kChunkSize);
 }
 
 }  // namespace

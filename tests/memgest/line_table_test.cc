@@ -61,7 +61,7 @@ TEST(LineTable, G2AGranuleIsReassignedOnlyWithoutTakenLines) {
   ASSERT_OK(lines.EnsureLine(1, MemgestId(1), 2, 2));
   lines.TakeLine(1);
   EXPECT_THAT(lines.EnsureLine(3, MemgestId(1), 4, 100), StatusIs(kInvalid));
-  EXPECT_EQ(lines.DropLine(1), 0u);
+  EXPECT_FALSE(lines.DropLine(1));
   EXPECT_OK(lines.EnsureLine(3, MemgestId(1), 4, 100));
   EXPECT_EQ(lines.granule(3).base_cells, 100u - 12);
   EXPECT_THAT(lines.EnsureLine(3, MemgestId(2), 4, 100), StatusIs(kInvalid));

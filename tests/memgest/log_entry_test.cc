@@ -220,7 +220,7 @@ TEST(LogEntry, RefusesWhatItDoesNotKnow) {
   const Case cases[] = {
       {"reserved", [](Image& i) { i.header()->reserved = 1; }},
       {"type", [](Image& i) { i.header()->type = EntryType{0}; }},
-      {"type", [](Image& i) { i.header()->type = EntryType{10}; }},
+      {"type", [](Image& i) { i.header()->type = EntryType{11}; }},
       {"flags", [](Image& i) { i.header()->flags |= 8; }},
       {"collect_count", [](Image& i) { i.header()->collect_count = 17; }},
       {"key_length", [](Image& i) { i.header()->key_length = 0; }},

@@ -36,7 +36,7 @@ struct End {
     options.arena_size_max = 16 << 20;
     device = rdma::OpenSoftDevice(options).value();
     cq = device->CreateCompletionQueue(1024).value();
-    memory = device->Allocate(size, false).value();
+    memory = device->Allocate(size, rdma::MemoryKind::kShared).value();
     region = device->Register(memory, size, rdma::kRemoteWrite).value();
   }
   rdma::QueuePairOptions options() const { return {.send_cq = cq.get(), .recv_cq = cq.get()}; }
@@ -117,7 +117,7 @@ TEST(LogOverSoftDevice, E5E9EveryEntryIsFoldedOnceAndInOrder) {
   // The coordinator: the peer needs its credit word; staging and payloads are its own.
   constexpr std::size_t kStaging = 64 * 1024;
   End end(64);
-  std::byte* own = end.device->Allocate(kStaging + 26 * 1024, false).value();
+  std::byte* own = end.device->Allocate(kStaging + 26 * 1024, rdma::MemoryKind::kShared).value();
   const auto own_region = end.device->Register(own, kStaging + 26 * 1024, rdma::kLocalOnly).value();
   for (std::uint64_t i = 0; i < 26; ++i) {
     std::memset(own + kStaging + i * 1024, ByteOf(i), kPayloadSize);

@@ -94,6 +94,8 @@ class Cluster {
         Fold(shard, static_cast<int>(random_.Below(6)));
       } else if (random_.Below(25) == 0) {
         PutLarge(i);
+      } else if (random_.Below(25) == 0) {
+        Release(i);
       } else {
         PutSmall(i, 1 + random_.Below(random_.Below(4) == 0 ? kBlock : 700));
       }
@@ -106,16 +108,38 @@ class Cluster {
     for (auto& shard : shards_) EXPECT_TRUE(shard->changes.empty());
   }
 
+  void RunRelease() {
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      for (int n = 0; n < 40; ++n) PutSmall(i, kBlock);
+      Fold(*shards_[i], 1 << 20);
+    }
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      EXPECT_GE(store_->heap().touched_bytes(), 20u * kBlock)
+          << "while shard " << i << " had bytes there";
+      Shard& shard = *shards_[i];
+      for (const Shard::Version& old : shard.live) {
+        shard.allocator.Free(old.slot.line, old.slot.size_class, old.slot.offset_cells, {});
+      }
+      shard.live.clear();
+      Release(i);
+      EXPECT_EQ(shard.heap.touched_bytes(), 0u);
+      Fold(shard, 1 << 20);
+    }
+    EXPECT_EQ(store_->heap().touched_bytes(), 0u);
+    Check();
+  }
+
  private:
   // Writes new bytes into the coordinator's slot and gives the encoded delta (S3: against the bytes
   // that are there, freed versions' ones included).
-  std::vector<std::byte> Write(std::size_t i, std::uint32_t offset_cells, std::size_t length) {
+  std::vector<std::byte> Write(std::size_t i, std::uint32_t offset_cells, std::size_t length,
+                               bool zeros = false) {
     Shard& shard = *shards_[i];
     std::vector<std::byte> delta(length);
     std::vector<std::byte> bytes(length);
     std::byte* slot = shard.heap.At(offset_cells);
     for (std::size_t n = 0; n < length; ++n) {
-      bytes[n] = static_cast<std::byte>(random_.Next64());
+      bytes[n] = zeros ? std::byte{0} : static_cast<std::byte>(random_.Next64());
       delta[n] = slot[n] ^ bytes[n];
       slot[n] = bytes[n];
     }
@@ -204,6 +228,24 @@ class Cluster {
     shard.live.push_back({slot, ranges, fields.version.bits()});
   }
 
+  // S3: pages that nobody has a byte in become zero by a delta, here and at the parity.
+  void Release(std::size_t i) {
+    Shard& shard = *shards_[i];
+    for (bool again = true; again;) {
+      const Range range = shard.allocator.NextRelease(16 * kBlock / 64, &again);
+      if (range.length_cells == 0) continue;
+      EntryFields fields = Next(shard, EntryType::kRelease);
+      fields.version = Version();
+      fields.key = {};
+      fields.offset_cells = range.offset_cells;
+      fields.value_length = range.length_cells * 64;
+      const std::vector<std::byte> delta =
+          Write(i, range.offset_cells, fields.value_length, /*zeros=*/true);
+      shard.ring.Append(fields, delta.data(), delta.size());
+      shard.heap.Release(range.offset_cells, range.length_cells);
+    }
+  }
+
   void Fold(Shard& shard, int budget) {
     shard.ring.Commit();
     ASSERT_OK_AND_ASSIGN(const int folded, shard.member.Fold(budget));
@@ -253,6 +295,10 @@ TEST(MemberParity, S1ParityIsTheEncodeOfTheFoldedPrefixes) {
   Cluster(seed, 2, 1, 3, 0).Run(1200);
   Cluster(seed + 1, 3, 2, 3, 1).Run(1200);
   Cluster(seed + 2, 2, 2, 5, 1).Run(1200);
+}
+
+TEST(MemberParity, S3WhatEveryShardReleasedTakesNoMemory) {
+  Cluster(ring::testing::SeedFor("release"), 3, 2, 3, 1).RunRelease();
 }
 
 TEST(MemberParity, S3TheDeltaOfAReusedSlotCoversItsStaleBytes) {

@@ -163,7 +163,56 @@ TEST_F(MemberShardTest, G2AnEntryCollectsSixteenVersionsOfItsLog) {
   Append(fields, "y");
   ASSERT_THAT(CommitAndFold(), IsOkAndHolds(17));
   for (std::uint32_t i = 0; i < 16; ++i) EXPECT_EQ(member_.lines().line(i).version, 0u);
-  EXPECT_EQ(member_.lines().granule(0).taken, 1);
+  EXPECT_EQ(member_.lines().granule(0).taken, std::uint64_t{1} << 16);
+}
+
+TEST_F(MemberShardTest, AReleaseGivesAReplicasPagesBack) {
+  const std::string page(4096, 'p');
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EntryFields fields = Put(i + 1, 64 * i);
+    fields.size_class = ClassOf(4096);
+    fields.offset_cells = 64 * i;
+    Append(fields, page);
+  }
+  EntryFields release;
+  release.type = EntryType::kRelease;
+  release.memgest = kRep;
+  release.index = 4;
+  release.offset_cells = 64;
+  release.value_length = 4096;
+  Append(release);
+  ASSERT_THAT(CommitAndFold(), IsOkAndHolds(4));
+  EXPECT_EQ(Bytes(0, 4096), page);
+  EXPECT_EQ(Bytes(64, 4096), std::string(4096, '\0'));
+  EXPECT_EQ(Bytes(128, 4096), page);
+  EXPECT_EQ(device_.discarded, 4096u);
+  EXPECT_EQ(member_.applied(kRep), 4u);
+}
+
+TEST_F(MemberShardTest, AReleaseOfPartsOfPagesOrWithAPayloadIsDataLoss) {
+  struct Case {
+    std::uint32_t offset_cells, value_length;
+    std::string payload;
+  };
+  const std::vector<Case> wrong = {{0, 0, ""},     {0, 64, ""},
+                                   {32, 4096, ""}, {0xffffffc0, 8192, ""},
+                                   {0, 4096, "1"}, {0, 4096, std::string(4096, '1')}};
+  for (const Case& one : wrong) {
+    EntryRing ring;
+    MemberShard member(&device_, GroupId(1), ShardId(0), 1u << 16);
+    member.AddReplica(Replicated(kRep));
+    member.Attach(ring.MakeReader());
+    EntryFields release;
+    release.type = EntryType::kRelease;
+    release.memgest = kRep;
+    release.index = 1;
+    release.offset_cells = one.offset_cells;
+    release.value_length = one.value_length;
+    ring.Append(release, one.payload.data(), one.payload.size());
+    ring.Commit();
+    EXPECT_THAT(member.Fold(1), StatusIs(kDataLoss)) << one.offset_cells << " " << one.value_length;
+    EXPECT_EQ(member.applied(kRep), 0u);
+  }
 }
 
 TEST_F(MemberShardTest, ACollectionOfAnotherVersionIsDataLossAndHasNoEffect) {

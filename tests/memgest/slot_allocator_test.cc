@@ -61,6 +61,94 @@ class Model {
   std::set<std::uint32_t> cells_;
 };
 
+// All runs that a walk gives; their pages are released.
+std::vector<Range> Walk(Fixture& f, std::uint32_t length_max_cells = 1u << 15) {
+  std::vector<Range> ranges;
+  for (bool again = true; again;) {
+    const Range range = f.allocator.NextRelease(length_max_cells, &again);
+    if (range.length_cells == 0) continue;
+    ranges.push_back(range);
+    f.heap.Release(range.offset_cells, range.length_cells);
+  }
+  return ranges;
+}
+
+TEST(SlotAllocator, GivesBackThePagesOfFreedSlotsOnly) {
+  Fixture f(1u << 16, 65536);
+  std::vector<Slot> slots;
+  for (int i = 0; i < 16; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(4096));
+    slots.push_back(slot);
+  }
+  for (const int i : {2, 3, 9}) f.Free(slots[static_cast<std::size_t>(i)]);
+  const std::vector<Range> ranges = Walk(f);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].offset_cells, slots[2].offset_cells);
+  EXPECT_EQ(ranges[0].length_cells, 128u);
+  EXPECT_EQ(ranges[1].offset_cells, slots[9].offset_cells);
+  EXPECT_EQ(ranges[1].length_cells, 64u);
+  EXPECT_EQ(f.heap.touched_bytes(), 13u * 4096);
+  EXPECT_TRUE(Walk(f).empty()) << "given back already";
+  // The slots are still slots (S14).
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(4096));
+    EXPECT_LT(slot.offset_cells, 1024u);
+  }
+  EXPECT_EQ(f.heap.touched_bytes(), 16u * 4096);
+}
+
+TEST(SlotAllocator, APageWithOneTakenSlotStays) {
+  Fixture f(1u << 16, 65536);
+  std::vector<Slot> slots;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(1024));
+    slots.push_back(slot);
+  }
+  for (const int i : {0, 1, 2, 4, 5, 6, 7}) f.Free(slots[static_cast<std::size_t>(i)]);
+  const std::vector<Range> ranges = Walk(f);
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].offset_cells, slots[4].offset_cells);
+  EXPECT_EQ(ranges[0].length_cells, 64u);
+}
+
+TEST(SlotAllocator, S2AFrozenBlockIsNotGivenBack) {
+  Fixture f;
+  ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(kBlock));
+  f.Free(slot);
+  f.allocator.Freeze(slot.offset_cells / kBlockCells);
+  EXPECT_TRUE(Walk(f).empty());
+  f.allocator.Thaw(slot.offset_cells / kBlockCells);
+  EXPECT_EQ(Walk(f).size(), 1u);
+}
+
+TEST(SlotAllocator, S10BlocksOfALargeValueStayUntilItIsFreed) {
+  Fixture f;
+  std::vector<Range> ranges;
+  ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.AllocateLarge(5 * kBlock, &ranges));
+  EXPECT_EQ(f.heap.touched_bytes(), 5u * kBlock);
+  EXPECT_TRUE(Walk(f).empty());
+  f.Free(slot, ranges);
+  EXPECT_EQ(Walk(f, kBlockCells).size(), 5u);
+  EXPECT_EQ(f.heap.touched_bytes(), 0u);
+}
+
+TEST(SlotAllocator, AWalkIsDueWhenAnEighthWasFreed) {
+  Fixture f(1u << 16, 65536);
+  std::vector<Slot> slots;
+  for (int i = 0; i < 160; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(65536));
+    slots.push_back(slot);
+  }
+  std::size_t freed = 0;
+  while (!f.allocator.release_due()) {
+    ASSERT_LT(freed, slots.size());
+    f.Free(slots[freed++]);
+  }
+  EXPECT_EQ(freed, 18u);  // of 142 that are left
+  Walk(f);
+  EXPECT_FALSE(f.allocator.release_due());
+}
+
 TEST(SlotAllocator, G2ReuseIsFirstInFirstOut) {
   Fixture f;
   std::vector<Slot> slots;

@@ -34,7 +34,8 @@ class TwinDevice final : public rdma::Device {
   const Caps& caps() const override { return caps_; }
 
   std::uint32_t LocalKey(const std::byte*) const override { return 1; }
-  absl::StatusOr<std::byte*> Allocate(std::size_t size, bool huge) override {
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, rdma::MemoryKind kind) override {
+    const bool huge = kind == rdma::MemoryKind::kPrivateHuge;
     if (fail_from <= ++calls) return absl::ResourceExhaustedError("twin: this call fails");
     if (reserved + size > limit) return absl::ResourceExhaustedError("twin: arena limit");
     reserved += size;
@@ -52,6 +53,11 @@ class TwinDevice final : public rdma::Device {
     madvise(address, size, MADV_DONTNEED);
     discarded += size;
   }
+  void Free(std::byte* address, std::size_t size, rdma::MemoryKind) override {
+    madvise(address, size, MADV_DONTNEED);
+    freed += size;
+  }
+  void PreferHuge(std::byte*, std::size_t) override { ++collapse_count; }
   absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte* address,
                                                                std::size_t length,
                                                                std::uint32_t access) override {
@@ -89,6 +95,8 @@ class TwinDevice final : public rdma::Device {
   std::size_t calls = 0;  // of Allocate and Register
   std::size_t reserved = 0;
   std::size_t discarded = 0;
+  std::size_t freed = 0;
+  std::size_t collapse_count = 0;
   std::size_t huge_count = 0;
   std::uint32_t regions = 0;
 

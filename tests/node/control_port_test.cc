@@ -115,7 +115,7 @@ class DeafPeer {
     RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(options));
     RING_ASSIGN_OR_RETURN(cq_, device_->CreateCompletionQueue(1024));
     constexpr std::size_t kSize = (kReceives + 1) * kControlBufferSize;
-    RING_ASSIGN_OR_RETURN(memory_, device_->Allocate(kSize, false));
+    RING_ASSIGN_OR_RETURN(memory_, device_->Allocate(kSize, rdma::MemoryKind::kShared));
     RING_ASSIGN_OR_RETURN(region_, device_->Register(memory_, kSize, rdma::kLocalOnly));
     protocol::ControlHello hello;
     hello.cluster = cluster;

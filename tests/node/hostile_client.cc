@@ -94,9 +94,9 @@ HostileClient::HostileClient(const std::string& name) {
   device_ = Must(rdma::OpenSoftDevice(options));
   send_cq_ = Must(device_->CreateCompletionQueue(8192));
   recv_cq_ = Must(device_->CreateCompletionQueue(1024));
-  replies_ = Must(device_->Allocate(kRepliesSize, false));
-  staging_ = Must(device_->Allocate(kStagingSize, false));
-  large_ = Must(device_->Allocate(kLargeSize, false));
+  replies_ = Must(device_->Allocate(kRepliesSize, rdma::MemoryKind::kShared));
+  staging_ = Must(device_->Allocate(kStagingSize, rdma::MemoryKind::kShared));
+  large_ = Must(device_->Allocate(kLargeSize, rdma::MemoryKind::kShared));
   replies_region_ = Must(device_->Register(replies_, kRepliesSize, rdma::kRemoteWrite));
   staging_region_ = Must(device_->Register(staging_, kStagingSize, rdma::kLocalOnly));
   large_region_ =

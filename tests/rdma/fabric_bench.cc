@@ -39,7 +39,7 @@ struct End {
     options.arena_size_max = 64 << 20;
     device = *OpenSoftDevice(options);
     cq = *device->CreateCompletionQueue(4096);
-    memory = *device->Allocate(16 << 20, false);
+    memory = *device->Allocate(16 << 20, rdma::MemoryKind::kShared);
     region = *device->Register(memory, 16 << 20, kRemoteRead | kRemoteWrite | kRemoteAtomic);
     std::memset(memory, 0, 16 << 20);
   }

@@ -207,14 +207,31 @@ TEST(ShmHandshake, ALeftOverPathIsTakenOver) {
 
 TEST(SoftDeviceArena, AllocatesUpToItsSize) {
   Side side(Options(false), false);  // 40 of 64 MiB are in use
-  auto more = side.device->Allocate(1, true);
+  auto more = side.device->Allocate(1, rdma::MemoryKind::kPrivateHuge);
   ASSERT_TRUE(more.ok());
   EXPECT_EQ(reinterpret_cast<std::uint64_t>(*more) % (2 << 20), 0u);
   EXPECT_EQ((*more)[0], std::byte{0});
-  EXPECT_EQ(side.device->Allocate(32 << 20, false).status().code(),
+  EXPECT_EQ(side.device->Allocate(32 << 20, rdma::MemoryKind::kShared).status().code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(side.device->Allocate(~std::size_t{0}, false).status().code(),
+  EXPECT_EQ(side.device->Allocate(~std::size_t{0}, rdma::MemoryKind::kShared).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SoftDeviceArena, WhatIsFreedIsZeroAndServesAgain) {
+  Side side(Options(false), false);
+  constexpr std::size_t kSize = 2 << 20;
+  for (const MemoryKind kind :
+       {MemoryKind::kShared, MemoryKind::kPrivate, MemoryKind::kPrivateHuge}) {
+    for (int i = 0; i < 100; ++i) {  // more than the arena holds
+      auto memory = side.device->Allocate(kSize, kind);
+      ASSERT_TRUE(memory.ok()) << memory.status();
+      EXPECT_EQ((*memory)[kSize - 1], std::byte{0});
+      (*memory)[kSize - 1] = std::byte{1};
+      if (kind == MemoryKind::kPrivate) side.device->PreferHuge(*memory, kSize);
+      EXPECT_EQ((*memory)[kSize - 1], std::byte{1});
+      side.device->Free(*memory, kSize, kind);
+    }
+  }
 }
 
 TEST(SoftDeviceRegions, ForeignMemoryIsLocalOnlyAndKeysAreBounded) {

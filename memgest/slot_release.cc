@@ -1,0 +1,71 @@
+// The walk of SlotAllocator over the pages that freed slots and blocks left behind.
+#include <algorithm>
+
+#include "memgest/slot_allocator.h"
+
+namespace ring::memgest {
+namespace {
+
+constexpr int kBlocksPerStep = 64;  // looked at in one call, so that serving goes on
+
+}  // namespace
+
+// Touched pages of the block of which nothing that was given out has a byte.
+SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
+  PageMap free;
+  const Block& block = blocks_[number];
+  const std::uint32_t first_cell = number << block_shift_;
+  const bool idle = block.use == BlockUse::kNone || block.used == 0;
+  // Giving back parts of huge pages would make small ones of them.
+  if (block.use == BlockUse::kLarge || frozen(number) || (heap_->huge(first_cell) && !idle)) {
+    return free;
+  }
+  const std::uint32_t first_page = first_cell / HeapSpace::kPageCells;
+  for (std::uint32_t page = 0; page < block_cells_ / HeapSpace::kPageCells; ++page) {
+    free[page] = heap_->Touched(first_page + page);
+  }
+  if (idle || free.none()) return free;
+  const std::uint32_t cells = CellsOf(block.size_class);
+  for (const std::uint32_t number_of_granule : block.granules) {
+    const Granule& granule = lines_->granule(number_of_granule * kLinesPerGranule);
+    for (std::uint64_t taken = granule.taken; taken != 0; taken &= taken - 1) {
+      const auto index = static_cast<std::uint32_t>(std::countr_zero(taken));
+      const std::uint32_t begin = granule.base_cells + index * cells - first_cell;
+      const std::uint32_t last = (begin + cells - 1) / HeapSpace::kPageCells;
+      for (std::uint32_t page = begin / HeapSpace::kPageCells; page <= last; ++page) {
+        free.reset(page);
+      }
+    }
+  }
+  return free;
+}
+
+Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {
+  if (!walking_) {
+    walking_ = true;
+    freed_cells_ = 0;
+    walk_block_ = walk_page_ = 0;
+  }
+  const std::uint32_t page_count = block_cells_ / HeapSpace::kPageCells;
+  const std::uint32_t run_max = length_max_cells / HeapSpace::kPageCells;
+  for (int looked = 0; walk_block_ < block_count_ && looked < kBlocksPerStep; ++looked) {
+    const PageMap free = FreePages(walk_block_);
+    while (walk_page_ < page_count && !free[walk_page_]) ++walk_page_;
+    const std::uint32_t first = walk_page_;
+    while (walk_page_ < page_count && free[walk_page_] && walk_page_ - first < run_max) {
+      ++walk_page_;
+    }
+    if (walk_page_ > first) {
+      *again = true;
+      return {(walk_block_ << block_shift_) + first * HeapSpace::kPageCells,
+              (walk_page_ - first) * HeapSpace::kPageCells};
+    }
+    ++walk_block_;
+    walk_page_ = 0;
+  }
+  walking_ = walk_block_ < block_count_;
+  *again = walking_;
+  return {};
+}
+
+}  // namespace ring::memgest

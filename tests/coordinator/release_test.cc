@@ -1,0 +1,109 @@
+// Memory that freed slots leave behind is given back: S3, G2.
+#include <string>
+
+#include "ring/base/random.h"
+#include "tests/coordinator/shard_harness.h"
+#include "tests/support/random_seed.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::Outcome;
+
+constexpr int kKeyCount = 60;
+
+std::string Key(int i) { return "key" + std::to_string(i); }
+
+void Load(ShardHarness& harness, MemgestId memgest, std::size_t size) {
+  for (int i = 0; i < kKeyCount; ++i) {
+    harness.Run(harness.Put(memgest, Key(i), Bytes(size, static_cast<std::uint64_t>(i))));
+  }
+  harness.Settle();
+}
+
+// Less than this is not worth a walk.
+constexpr std::uint64_t kLeftMax = 256 * 1024;
+
+TEST(Release, WhatDeletesLeaveBehindTakesNoMemoryAnywhere) {
+  for (std::uint16_t id = 0; id < kMemgestCount; ++id) {
+    SCOPED_TRACE(id);
+    ShardHarness harness;
+    Load(harness, MemgestId(id), 50'000);
+    memgest::HeapSpace& heap = harness.shard().FindMemgest(MemgestId(id))->heap();
+    EXPECT_GE(heap.touched_bytes(), 60u * 50'000);
+    for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+    harness.Settle();
+    harness.Scrub();
+    EXPECT_LT(heap.touched_bytes(), kLeftMax);
+    for (MemberTwin* member : harness.members()) {
+      if (const memgest::HeapSpace* copy = member->shard().replica_heap(MemgestId(id))) {
+        EXPECT_EQ(copy->touched_bytes(), heap.touched_bytes());
+      }
+      if (const memgest::ParityStore* parity = member->parity(MemgestId(id))) {
+        EXPECT_EQ(parity->heap().touched_bytes(), heap.touched_bytes());
+      }
+    }
+    Load(harness, MemgestId(id), 50'000);  // the slots serve again
+    harness.Scrub();
+  }
+}
+
+TEST(Release, S3MovesBetweenAllMemgestsLeaveEqualParities) {
+  SeededRandom random(ring::testing::SeedFor("release"));
+  ShardHarness harness;
+  Load(harness, kRep3, 30'000);
+  for (int step = 0; step < 600; ++step) {
+    const std::string key = Key(static_cast<int>(random.Below(kKeyCount)));
+    const MemgestId to(static_cast<std::uint16_t>(random.Below(kMemgestCount)));
+    switch (random.Below(4)) {
+      case 0:
+        harness.Run(harness.Put(to, key, Bytes(1 + random.Below(60'000), random.Next64())));
+        break;
+      case 1:
+        harness.Run(harness.Delete(key));
+        break;
+      default:
+        harness.Run(harness.Move(key, to));
+    }
+    if (random.Below(100) == 0) {
+      harness.Settle();
+      harness.Scrub();
+    }
+  }
+  harness.Settle();
+  harness.Scrub();
+  EXPECT_GT(harness.device().discarded, 0u) << "nothing was ever given back";
+}
+
+// V6: the slot of an answer that is still being sent stays what it is.
+TEST(Release, V6APinnedSlotIsNotGivenBack) {
+  ShardHarness harness;
+  Load(harness, kRep3, 50'000);
+  harness.holds_sends = true;
+  const int get = harness.Get(Key(0));
+  harness.Turns(3);
+  for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+  harness.Turns(200);
+  memgest::HeapSpace& heap = harness.shard().FindMemgest(kRep3)->heap();
+  EXPECT_GE(heap.touched_bytes(), 50'000u);
+  EXPECT_LE(heap.touched_bytes(), 60'000u);
+  harness.FinishSends();
+  harness.holds_sends = false;
+  harness.Settle();
+  EXPECT_EQ(harness.answer(get).value, Bytes(50'000, 0));
+  harness.Scrub();
+}
+
+TEST(Release, OverwritingInTurnKeepsItsPages) {
+  ShardHarness harness;
+  Load(harness, kRep3, 50'000);
+  const std::size_t before = harness.device().discarded;
+  for (int i = 0; i < 5; ++i) {
+    harness.Run(harness.Put(kRep3, Key(i), Bytes(50'000, 7)));
+    harness.Settle();
+  }
+  EXPECT_EQ(harness.device().discarded, before) << "less than an eighth was freed";
+}
+
+}  // namespace
+}  // namespace ring::coordinator

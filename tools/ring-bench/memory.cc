@@ -1,7 +1,10 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <fstream>
 #include <memory>
-
-#include <unistd.h>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,6 +20,7 @@ struct MemoryOptions {
   std::vector<std::string> memgests = {"REP1", "REP2", "REP3", "SRS21", "SRS31", "SRS32"};
   std::size_t value_size = 1024;
   std::uint64_t key_count = 100'000;
+  int idle_seconds = 5;
 };
 
 std::uint64_t ProcessResidentBytes() {
@@ -24,6 +28,28 @@ std::uint64_t ProcessResidentBytes() {
   std::uint64_t total = 0, resident = 0;
   file >> total >> resident;
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+double ProcessorSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+// A cluster that nobody asks for anything, in this process.
+absl::StatusOr<Row> MeasureIdle(const MemoryOptions& options) {
+  RING_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target, Target::Start({}));
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // connections are made meanwhile
+  const double before = ProcessorSeconds();
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::seconds(options.idle_seconds));
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  Row row;
+  row["process"] = "embedded cluster, idle";
+  row["resident_bytes"] = ProcessResidentBytes();
+  row["core_percent"] = 100 * (ProcessorSeconds() - before) / passed.count();
+  return row;
 }
 
 absl::StatusOr<node::MemgestStats> StatsOf(node::AdminPort& admin, MemgestId id) {
@@ -69,6 +95,8 @@ absl::StatusOr<Row> MeasureMemgest(const std::string& name, std::uint16_t space,
 }
 
 absl::Status RunMemory(const MemoryOptions& options, Context* context) {
+  RING_ASSIGN_OR_RETURN(const Row idle, MeasureIdle(options));
+  context->report.AddSection("idle", {idle});
   std::vector<Row> rows;
   std::uint16_t space = 0;
   for (const std::string& name : options.memgests) {
@@ -96,6 +124,10 @@ void AddMemoryCommand(CLI::App& app, Context* context) {
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--idle-seconds", options->idle_seconds, "How long the idle cluster is watched")
+      ->check(CLI::Range(1, 600))
       ->capture_default_str();
   command->footer(
       "resident counts the heaps of coordinators, replicas and parities, as the cluster reports\n"

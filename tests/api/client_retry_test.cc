@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "api/client.h"
@@ -61,6 +62,24 @@ TEST(ClientRetry, X5AWriteWithoutAnAnswerIsUnknownAndAReadIsJustLate) {
   cluster.node().faults().silent = false;
   EXPECT_OK(client->Put("k", "x"));  // and the late answers disturb nothing
   EXPECT_EQ(client->Get("k")->value, "x");
+}
+
+// Executed, and the connection ends before the answer: nobody may say that it failed.
+TEST(ClientRetry, X5AWriteWhoseConnectionEndsIsUnknown) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "v"));
+  cluster.node().faults().drop_after_execute = 1;
+  absl::StatusOr<WriteResult> put;
+  client->PutAsync("k", "w", {.deadline = absl::Milliseconds(100)},
+                   [&put](absl::StatusOr<WriteResult> result) { put = std::move(result); });
+  client->Poll();
+  while (cluster.node().faults().drop_after_execute != 0) std::this_thread::yield();
+  cluster.node().faults().silent = true;  // before the client can come again
+  ASSERT_OK(client->Wait(absl::Seconds(20)));
+  EXPECT_TRUE(IsUnknownOutcome(put.status())) << put.status();
+  cluster.node().faults().silent = false;
+  EXPECT_EQ(client->Get("k")->value, "w");
 }
 
 TEST(ClientRetry, X5ARefusedWriteIsCertainlyNotApplied) {

@@ -277,6 +277,32 @@ TEST_P(HostileRequest, LiesAboutTheLargeBufferHurtOnlyTheLiar) {
   EXPECT_EQ(got.value, value);
 }
 
+// Nothing of ours sends immediate data to a node: it wakes it, and means nothing.
+TEST_P(HostileRequest, ImmediateDataMeansNothing) {
+  HostileClient client("immediate");
+  ASSERT_TRUE(client.Connect(Address())) << client.reason();
+  const std::string key = KeyOf(NodeId(0));
+  ASSERT_EQ(client.Ask(MakePut(key, "v", Memgest("REP3"), 1)), Outcome::kOk);
+  for (std::uint32_t i = 0; i < 200 && !client.disconnected(); ++i) {
+    rdma::WorkRequest request;
+    request.opcode = i % 2 == 0 ? rdma::Opcode::kWriteWithImm : rdma::Opcode::kSend;
+    request.has_imm = true;
+    request.imm = i * 0x01000193;
+    request.remote_address = client.accept().requests.address;
+    request.rkey = client.accept().requests.rkey;
+    client.qp()->PostSend(request).IgnoreError();
+    client.Progress();
+    if (i % 20 != 0) continue;
+    ASSERT_EQ(client.Ask(MakeGet(key)), Outcome::kOk) << i;
+    EXPECT_EQ(client.InlineValue(0), "v");
+  }
+  // More bells than the node has places for may end the connection, and nothing else.
+  if (client.disconnected()) {
+    ASSERT_TRUE(client.Connect(Address()));
+  }
+  EXPECT_EQ(client.Ask(MakeGet(key)), Outcome::kOk);
+}
+
 TEST_P(HostileRequest, RandomBytesInTheRingChangeNothing) {
   SeededRandom random(ring::testing::TestSeed());
   HostileClient client("noise");

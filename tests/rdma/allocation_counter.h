@@ -1,7 +1,7 @@
 // tests/rdma/allocation_counter.h — counts the calls of operator new by this thread.
 //
-// What:      AllocationCount. Linking the source file replaces operator new and delete of the whole
-//            test program.
+// What:      AllocationCount; AllocatedBytes, those that were given back included. Linking the
+//            source file replaces operator new and delete of the whole test program.
 // Threads:   each thread has its count.
 // Errors:    out of memory aborts.
 #ifndef RING_TESTS_RDMA_ALLOCATION_COUNTER_H_
@@ -12,6 +12,7 @@
 namespace ring {
 
 std::uint64_t AllocationCount();
+std::uint64_t AllocatedBytes();
 
 }  // namespace ring
 

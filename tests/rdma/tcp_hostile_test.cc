@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "rdma/soft/tcp_frame.h"
+#include "tests/rdma/allocation_counter.h"
 #include "tests/rdma/raw_peer.h"
 
 namespace ring::rdma {
@@ -180,6 +181,28 @@ TEST_F(TcpHostile, ConnectionsAreLimited) {
   }));
   peers.clear();
   for (int i = 0; i < 1000; ++i) side_->CollectEvents();
+  ExpectServing();
+}
+
+// Who has not said hello costs the listener 4 KiB at most, what it has said of it included.
+TEST_F(TcpHostile, AConnectionBeforeItsHelloIsSmall) {
+  constexpr std::size_t kCount = 100;
+  SoftDeviceOptions options;
+  options.hello_timeout_ms = 20'000;
+  Open(options);
+  for (int i = 0; i < 1000; ++i) side_->CollectEvents();  // what is allocated once
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(address_));
+    peers.back()->Say(Hello().substr(0, i % kTcpHeaderSize));
+  }
+  const std::uint64_t before = AllocatedBytes();
+  for (int i = 0; i < 2000; ++i) side_->CollectEvents();
+  const std::uint64_t used = AllocatedBytes() - before;
+  EXPECT_GT(used, kCount * 64) << "nobody was let in";
+  EXPECT_LE(used, kCount * 4096);
+  for (const std::unique_ptr<RawPeer>& peer : peers) EXPECT_FALSE(peer->Closed());
+  peers.clear();
   ExpectServing();
 }
 

@@ -34,8 +34,10 @@ class Bench(Programs):
 
     def test_move_memory_and_limits(self):
         self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1024,20000")
-        rows = self.bench("memory", "--key-count", 500, "--memgest", "REP1,SRS32")[0]["rows"]
-        self.assertEqual([row["keys"] for row in rows], [500, 500])
+        idle, stored = self.bench("memory", "--key-count", 500, "--memgest", "REP1,SRS32",
+                                  "--idle-seconds", 1)
+        self.assertGreater(idle["rows"][0]["resident_bytes"], 0)
+        self.assertEqual([row["keys"] for row in stored["rows"]], [500, 500])
         self.bench("limits", "--key-count", 2000, "--rounds", 1)
 
     def test_an_unknown_memgest_is_an_error(self):

@@ -21,8 +21,8 @@
 //            failure. One parity that cannot be posted to (its error is told) does not keep the
 //            others from being sent.
 // Cost:      no allocation, except for the text of an error. A put of 1 KiB to two parities on the
-//            software NIC, hot, entries copied into their logs included: host 109 ns, calc queue
-//            144 ns, of which 43 are the calculation and 49 the two posts.
+//            software NIC, hot, entries copied into their logs included: host 157 ns, calc queue
+//            193 ns, of which 56 are the calculation (tests/ec_offload/ec_send_bench.cc).
 // Source:    INEC (SC'20), inec_ec_send; rule S11.
 #ifndef RING_EC_OFFLOAD_EC_SEND_H_
 #define RING_EC_OFFLOAD_EC_SEND_H_

@@ -19,14 +19,20 @@
 
 namespace ring::node {
 
-inline constexpr std::size_t kCompletionDepth = 4096;
-// wr_id of answers: connection index, then a sequence; of READs: this bit and the handle.
+// Places of the completion queue, which all clients share: each has some of its own, so that those
+// who take nothing cannot take the others' turn; the rest is for whoever is quick.
+inline constexpr std::uint32_t kOwnPlaces = 8;
+inline constexpr std::uint32_t kSharedPlaces = 4096;
+// wr_id of answers: how many requests the completion stands for, connection index, then a sequence;
+// of READs: this bit and the handle.
 inline constexpr std::uint64_t kReadBit = std::uint64_t{1} << 63;
+inline constexpr int kCountShift = 56;
 inline constexpr int kIndexShift = 40;
+inline constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << (kCountShift - kIndexShift)) - 1;
 inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kIndexShift) - 1;
 
 struct ClientPort::Connection {
-  static constexpr std::uint32_t kSendDepth = 1024;
+  static constexpr std::uint32_t kSendDepth = 512;
   static constexpr std::uint32_t kDoorbellCount = 8;
   static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a client posts
 
@@ -56,7 +62,7 @@ struct ClientPort::Connection {
   bool broken = false;                                     // could not post: nothing more is said
   std::vector<memgest::CompletionTable::Client*> records;  // by shard of this node
 
-  std::vector<Write> bodies;  // captured since the last Send
+  std::vector<Write> bodies;  // captured and not posted; no word before all bodies
   std::vector<Write> words;
   std::vector<Pinned> staged_pins;
   Fifo<Pinned> pinned;       // values in the device's hands
@@ -64,8 +70,8 @@ struct ClientPort::Connection {
   std::uint64_t completed = 0;
   // Doorbells since the client was last seen awake: one that was stopped takes none.
   std::uint32_t bells = 0;
-  std::uint64_t signalled = 0;  // work requests whose completions are still to come
-  std::uint64_t finished = 0;   // completions that came, and as of the last sweep
+  std::uint32_t outstanding = 0;  // work requests whose completions are still to come
+  std::uint64_t finished = 0;     // completions that came, and as of the last sweep
   std::uint64_t finished_at_sweep = 0;
   std::uint64_t moving_ns = 0;  // when the device last had nothing to do for it, or got on
 };

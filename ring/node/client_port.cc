@@ -13,6 +13,7 @@ namespace {
 // A peer that lets one work request wait for so long is as good as gone: a READ is at most 64 KiB,
 // and an answer at most one value.
 constexpr std::uint64_t kStuckNs = 10'000'000'000;
+constexpr std::uint64_t kCrowdingNs = 1'000'000'000;  // when it stands in others' way
 constexpr std::uint64_t kSweepNs = 250'000'000;
 }  // namespace
 
@@ -22,11 +23,11 @@ using protocol::RequestWord;
 
 absl::StatusOr<std::unique_ptr<ClientPort>> ClientPort::Create(const ClientPortOptions& options) {
   std::unique_ptr<ClientPort> port(new ClientPort(options));
-  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(kCompletionDepth));
+  const std::size_t depth = kSharedPlaces + std::size_t{options.client_max} * kOwnPlaces;
+  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(depth));
   // Every client may ring all its bells before they are looked at.
   const std::size_t bells = std::size_t{options.client_max} * Connection::kDoorbellCount;
-  RING_ASSIGN_OR_RETURN(port->doorbells_,
-                        options.device->CreateCompletionQueue(std::max(kCompletionDepth, bells)));
+  RING_ASSIGN_OR_RETURN(port->doorbells_, options.device->CreateCompletionQueue(bells));
   return port;
 }
 
@@ -145,7 +146,7 @@ void ClientPort::Close(std::uint32_t index) {
   active_.erase(std::find(active_.begin(), active_.end(), index));
   const auto staged = std::find(staged_.begin(), staged_.end(), index);
   if (staged != staged_.end()) staged_.erase(staged);
-  signalled_ -= connection->signalled;
+  CountOutstanding(*connection, 0);
   --client_count_;
 }
 
@@ -216,7 +217,7 @@ bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t 
                                 const rdma::Sge& to, coordinator::ShardCoordinator& shard,
                                 std::uint64_t token) {
   Connection* const connection = Find(from);
-  if (connection == nullptr) return false;
+  if (connection == nullptr || Room(*connection) == 0) return false;
   if (free_read_ == 0) {
     reads_.emplace_back();
     free_read_ = static_cast<std::uint32_t>(reads_.size());
@@ -230,7 +231,7 @@ bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t 
   request.remote_address = from.buffer_address + offset;
   request.rkey = from.buffer_rkey;
   if (!connection->qp->PostSend(request).ok()) return false;
-  CountSignalled(*connection);
+  CountOutstanding(*connection, connection->outstanding + 1);
   Read& read = reads_[handle - 1];
   free_read_ = read.next_free;
   read = {&shard, token, from.connection, 0};
@@ -247,7 +248,7 @@ void ClientPort::FinishRead(std::uint64_t handle, bool ok) {
 }
 
 bool ClientPort::PollCompletions() {
-  if (signalled_ == 0) return false;
+  if (outstanding_ == 0) return false;
   std::array<rdma::WorkCompletion, 32> completions;
   bool any = false;
   for (;;) {
@@ -272,39 +273,49 @@ void ClientPort::EndStuck(std::uint64_t now_ns) {
   next_sweep_ns_ = now_ns + kSweepNs;
   for (std::size_t i = active_.size(); i-- > 0;) {
     Connection& connection = *connections_[active_[i]];
-    if (connection.signalled == 0 || connection.finished != connection.finished_at_sweep) {
+    const bool crowding = shared_used_ > kSharedPlaces / 2 && connection.outstanding > kOwnPlaces;
+    if (connection.outstanding == 0 || connection.finished != connection.finished_at_sweep) {
       connection.finished_at_sweep = connection.finished;
       connection.moving_ns = now_ns;
-    } else if (now_ns - connection.moving_ns >= kStuckNs) {
+    } else if (now_ns - connection.moving_ns >= (crowding ? kCrowdingNs : kStuckNs)) {
       Close(active_[i]);
     }
   }
 }
 
-void ClientPort::CountSignalled(Connection& connection) {
-  ++connection.signalled;
-  ++signalled_;
+std::uint32_t ClientPort::Room(const Connection& connection) const {
+  const std::uint32_t used = connection.outstanding;
+  const std::uint64_t own = used < kOwnPlaces ? kOwnPlaces - used : 0;
+  const std::uint64_t free = own + kSharedPlaces - shared_used_;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(free, Connection::kSendDepth - used));
+}
+
+void ClientPort::CountOutstanding(Connection& connection, std::uint32_t outstanding) {
+  const auto shared = [](std::uint32_t used) { return used > kOwnPlaces ? used - kOwnPlaces : 0u; };
+  shared_used_ += shared(outstanding);
+  shared_used_ -= shared(connection.outstanding);
+  outstanding_ += outstanding;
+  outstanding_ -= connection.outstanding;
+  connection.outstanding = outstanding;
 }
 
 void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
   const bool ok = completion.status == rdma::WcStatus::kSuccess;
   const bool is_read = (completion.wr_id & kReadBit) != 0;
   const std::uint64_t handle = completion.wr_id & ~kReadBit;
-  const auto index = is_read ? reads_[handle - 1].connection
-                             : static_cast<std::uint32_t>(completion.wr_id >> kIndexShift);
+  const auto index = static_cast<std::uint32_t>(
+      is_read ? reads_[handle - 1].connection : (completion.wr_id >> kIndexShift) & kIndexMask);
   if (index >= connections_.size() || connections_[index] == nullptr) return;
   Connection& connection = *connections_[index];
   ++connection.finished;
-  if (connection.signalled > 0) {
-    --connection.signalled;
-    --signalled_;
-  }
+  const auto count = is_read ? 1u : static_cast<std::uint32_t>(completion.wr_id >> kCountShift);
+  CountOutstanding(connection, connection.outstanding - std::min(count, connection.outstanding));
   if (is_read) {
     FinishRead(handle, ok);
   } else if (ok) {
     Complete(connection, completion.wr_id & kSequenceMask);
   }  // else the disconnect event closes the connection and unpins everything
-  if (connection.closing && connection.signalled == 0) Close(index);
+  if (connection.closing && connection.outstanding == 0 && connection.words.empty()) Close(index);
 }
 
 void ClientPort::Complete(Connection& connection, std::uint64_t sequence) {

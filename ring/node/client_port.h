@@ -9,6 +9,8 @@
 //            answer under way.
 // Ownership: owns connections, rings and reply headers. Values are sent from their slots, pinned
 //            until the completion (V6).
+//            Every client has some places of the completion queue for itself: answers to one that
+//            does not take them wait, with their pins, and it is ended after a while.
 // Threads:   one, the node's.
 // Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted
 //            ends the connection. Over client_max connections: refused with a reason.
@@ -126,11 +128,14 @@ class ClientPort final : public coordinator::ReplySink {
                   protocol::ReplyHeader* header);
   void StageHeader(Connection& connection, const coordinator::ReplyTo& to,
                    const protocol::ReplyHeader& header, const rdma::Sge* value);
-  void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool signal_last);
+  void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool are_words);
+  void RingBell(Connection& connection);
   absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
   void OnCompletion(const rdma::WorkCompletion& completion);
   void Complete(Connection& connection, std::uint64_t sequence);
-  void CountSignalled(Connection& connection);
+  // How many requests may be posted to it now.
+  std::uint32_t Room(const Connection& connection) const;
+  void CountOutstanding(Connection& connection, std::uint32_t outstanding);
   bool TakeRequest(Connection& connection, Incoming* incoming);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data,
                          std::uint32_t view_epoch);
@@ -151,8 +156,10 @@ class ClientPort final : public coordinator::ReplySink {
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
   std::uint64_t next_sweep_ns_ = 0;
-  std::uint64_t signalled_ = 0;  // work requests whose completions are still to come
+  std::uint64_t outstanding_ = 0;  // work requests whose completions are still to come
+  std::uint64_t shared_used_ = 0;  // of them, those in shared places
   std::vector<std::uint32_t> ending_;
+  std::vector<std::uint32_t> held_;
   std::array<rdma::WorkRequest, 64> chain_;
   // Copies kept for sending, used in turn.
   struct Kept {

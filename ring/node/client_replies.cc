@@ -181,14 +181,20 @@ absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
   return rdma::Sge{kept.memory, static_cast<std::uint32_t>(bytes.size()), kept.region->lkey()};
 }
 
+// As many as there is room for; the rest stays for another turn.
 void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writes,
-                      bool signal_last) {
-  for (std::size_t done = 0; done < writes->size();) {
-    const std::size_t count = std::min(chain_.size(), writes->size() - done);
+                      bool are_words) {
+  std::size_t done = 0;
+  while (done < writes->size()) {
+    // One place is kept for the bell.
+    const std::size_t room = std::max(Room(connection), 1u) - 1;
+    const std::size_t count = std::min({chain_.size(), writes->size() - done, room});
+    if (count == 0) break;
     for (std::size_t i = 0; i < count; ++i) {
       const ConnectionWrite& write = (*writes)[done + i];
       rdma::WorkRequest& request =
           chain_[i];  // a WRITE since construction; the rest is set each time
+      request.wr_id = std::uint64_t{connection.index} << kIndexShift;  // if it fails
       request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
       request.signaled = false;
       request.more = false;
@@ -200,16 +206,32 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     // Every chain ends signalled, so that the send queue empties; the pins go with the last word.
     rdma::WorkRequest& last = chain_[count - 1];
     last.signaled = true;
-    last.more = !signal_last;  // the words follow at once
-    last.wr_id = (std::uint64_t{connection.index} << kIndexShift) |
-                 (signal_last && done == writes->size() ? connection.posted : connection.completed);
+    last.more = !are_words && room > count + 1;  // a body or a word follows at once
+    last.wr_id = (std::uint64_t{count} << kCountShift) |
+                 (std::uint64_t{connection.index} << kIndexShift) |
+                 (are_words && done == writes->size() ? connection.posted : connection.completed);
     if (!connection.qp->PostSend(chain_[0]).ok()) {
       connection.broken = connection.closing = true;
       break;
     }
-    CountSignalled(connection);
+    CountOutstanding(connection, connection.outstanding + static_cast<std::uint32_t>(count));
   }
-  writes->clear();
+  writes->erase(writes->begin(), writes->begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+void ClientPort::RingBell(Connection& connection) {
+  if (!connection.qp->PeerSleeping()) {
+    connection.bells = 0;
+    return;
+  }
+  if (++connection.bells > Connection::kBellsPerSleep || Room(connection) == 0) return;
+  rdma::WorkRequest doorbell;
+  doorbell.opcode = rdma::Opcode::kSend;
+  doorbell.signaled = true;
+  doorbell.wr_id = (std::uint64_t{1} << kCountShift) |
+                   (std::uint64_t{connection.index} << kIndexShift) | connection.completed;
+  if (connection.qp->PostSend(doorbell).ok())
+    CountOutstanding(connection, connection.outstanding + 1);
 }
 
 void ClientPort::Send(absl::FunctionRef<bool()> fence) {
@@ -226,25 +248,26 @@ void ClientPort::Send(absl::FunctionRef<bool()> fence) {
   }
   const bool fenced_in = fence();  // ...then the role is checked...
   ending_.clear();
+  held_.clear();
   for (const std::uint32_t index : staged_) {
     Connection& connection = *connections_[index];
-    // No word without its body: the slot has the last answer's.
-    if (!fenced_in || connection.broken) connection.words.clear();
-    Post(connection, &connection.words, true);  // ...and only then anything is said
+    if (!fenced_in || connection.broken) {  // no word without its body: the slot has the last's
+      connection.bodies.clear();
+      connection.words.clear();
+    }
+    if (connection.bodies.empty()) Post(connection, &connection.words, true);  // ...and only then
     // The last answer goes out before the connection ends: its completion ends it.
-    if (connection.broken || (connection.closing && connection.signalled == 0)) {
+    if (connection.broken) {
       ending_.push_back(index);
-    } else if (!connection.qp->PeerSleeping()) {
-      connection.bells = 0;
-    } else if (++connection.bells <= Connection::kBellsPerSleep) {
-      rdma::WorkRequest doorbell;
-      doorbell.opcode = rdma::Opcode::kSend;
-      doorbell.signaled = true;
-      doorbell.wr_id = (std::uint64_t{index} << kIndexShift) | connection.completed;
-      if (connection.qp->PostSend(doorbell).ok()) CountSignalled(connection);
+    } else if (!connection.words.empty()) {
+      held_.push_back(index);
+    } else if (connection.closing && connection.outstanding == 0) {
+      ending_.push_back(index);
+    } else {
+      RingBell(connection);
     }
   }
-  staged_.clear();
+  staged_.swap(held_);
   for (const std::uint32_t index : ending_) Close(index);
 }
 

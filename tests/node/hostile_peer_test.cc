@@ -140,6 +140,39 @@ TEST_F(HostilePeer, V6ANodeThatStopsInTheMiddleGivesEveryPinBackFirst) {
   host_->Stop();
 }
 
+// Answers to them would fill the completion queue that all clients share.
+TEST_F(HostilePeer, ClientsThatNeverReadLeavePlacesToTheOthers) {
+  const std::string key = KeyOf(NodeId(0));
+  const std::string value(8000, 'v');
+  ASSERT_OK(healthy_->Put(key, value, {.memgest = "REP3"}).status());
+  const std::string large = KeyOf(NodeId(0), 1);
+  ASSERT_OK(healthy_->Put(large, std::string(kLarge, 'v'), {.memgest = "REP3"}).status());
+  std::vector<std::unique_ptr<HostileClient>> deaf;
+  for (int c = 0; c < 12; ++c) {
+    deaf.push_back(std::make_unique<HostileClient>(absl::StrCat("deaf", c)));
+    ASSERT_TRUE(deaf.back()->Connect(node().tcp_address)) << deaf.back()->reason();
+    for (int i = 0; i < 8; ++i) deaf.back()->Send(LargeGet(*deaf.back(), large));
+    HostileFrame get = MakeGet(key);
+    for (int i = 0; i < 450; ++i) {
+      get.header.reply_slot = static_cast<std::uint16_t>(i % HostileClient::kSlotCount);
+      deaf.back()->Send(get);
+    }
+    deaf.back()->device().Progress();  // the requests leave; what comes back is not looked at
+  }
+  ClientOptions options;
+  options.seeds = {host_->seeds()};
+  options.transport = ring::Transport::kTcp;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Client> other, Client::Connect(options));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_OK_AND_ASSIGN(const GetResult got, other->Get(key));
+    ASSERT_EQ(got.value, value);
+    ASSERT_OK(other->Put(absl::StrCat("other", i), value).status());
+  }
+  EXPECT_EQ(ClientsAt(0), 14u);  // nobody waited for their end, or was ended
+  other.reset();
+  EXPECT_TRUE(AwaitClients(0, 1));
+}
+
 // Offers values and does not answer the READs: all large writes of the shard would be its.
 TEST_F(HostilePeer, ClientThatOffersValuesAndDoesNotGiveThemIsEnded) {
   const cluster::Place shard = ShardOfNode0();

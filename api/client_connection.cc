@@ -169,7 +169,7 @@ void Connection::AddWrite(const std::byte* source, std::size_t size, std::uint64
 }
 
 bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
-  constexpr std::size_t kWritesMax = 4;
+  constexpr std::size_t kWritesMax = 5;
   if (chain_length_ + kWritesMax > kChainMax) Flush();
   if (chain_length_ + kWritesMax > kChainMax || broken_) return false;
   RequestRing::Place place;
@@ -190,10 +190,14 @@ bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
   if (header->seq != 0) {
     header->incomplete_delta = static_cast<std::uint32_t>(header->seq - first_incomplete);
   }
-  // All but the first word, with the zeroed word behind the request; then the word.
-  AddWrite(op->frame + sizeof(std::uint64_t), op->cells * protocol::kCell, place.cell,
-           sizeof(std::uint64_t));
-  AddWrite(op->frame, sizeof(std::uint64_t), place.cell, 0);
+  // What follows the header, with the zeroed word behind the request; then the header, its first
+  // word last. The node polls that word: were the rest of its cache line written earlier, the line
+  // would go to the node and come back in between.
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  AddWrite(op->frame + protocol::kCell, (op->cells - 1) * protocol::kCell + kWord, place.cell,
+           protocol::kCell);
+  AddWrite(op->frame + kWord, protocol::kCell - kWord, place.cell, kWord);
+  AddWrite(op->frame, kWord, place.cell, 0);
   op->stamp = place.stamp;
   op->ring_end = place.end;
   op->connection = this;

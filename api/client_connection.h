@@ -8,7 +8,7 @@
 // Threads:   the client's.
 // Errors:    a failed post or completion, or a refused handshake, makes broken() true; the owner
 //            then calls Reset and puts the operations elsewhere.
-// Cost:      Enqueue allocates nothing; two work requests per operation, four with a PAD.
+// Cost:      Enqueue allocates nothing; three work requests per operation, five with a PAD.
 #ifndef RING_API_CLIENT_CONNECTION_H_
 #define RING_API_CLIENT_CONNECTION_H_
 

@@ -7,6 +7,9 @@
 #include "ring/base/check.h"
 
 namespace ring::rdma::soft {
+namespace {
+constexpr std::size_t kUnsettledReserve = 64;
+}  // namespace
 
 SoftCompletionQueue::SoftCompletionQueue(SoftDevice* device, std::uint32_t cell_index,
                                          std::uint64_t serial, std::size_t depth)
@@ -14,7 +17,9 @@ SoftCompletionQueue::SoftCompletionQueue(SoftDevice* device, std::uint32_t cell_
       cell_(&device->mapping()->control()->cqs[cell_index]),
       cell_index_(cell_index),
       serial_(serial),
-      ring_(depth) {}
+      ring_(depth) {
+  unsettled_.reserve(kUnsettledReserve);
+}
 
 SoftCompletionQueue::~SoftCompletionQueue() {
   RING_CHECK(receivers_.empty()) << "completion queue destroyed before its queue pairs";
@@ -30,14 +35,25 @@ void SoftCompletionQueue::Push(const WorkCompletion& completion) {
   ++used_;
   ++total_;
   if (completion.status != WcStatus::kSuccess) ++failures_;
-  if (cell_->armed.load(std::memory_order_relaxed) != 0) SignalIfArmed();
+  if (armed()) SignalIfArmed();
 }
 
 void SoftCompletionQueue::SignalIfArmed() {
   if (cell_->armed.exchange(0, std::memory_order_seq_cst) != 0) device_->mapping()->Wake();
 }
 
+// By position: a queue pair that finds a failure pushes here, but adds nothing.
+void SoftCompletionQueue::SettleAll() {
+  for (std::size_t i = 0; i < unsettled_.size(); ++i) unsettled_[i]->SettleHeld();
+  unsettled_.clear();
+}
+
+void SoftCompletionQueue::RemoveUnsettled(SoftQueuePair* qp) {
+  unsettled_.erase(std::remove(unsettled_.begin(), unsettled_.end(), qp), unsettled_.end());
+}
+
 void SoftCompletionQueue::Harvest() {
+  if (!unsettled_.empty()) SettleAll();
   if (cell_->ready.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t ready = cell_->ready.exchange(0, std::memory_order_acquire);
   // By position: harvesting may fail a queue pair, which detaches nothing but may push to this
@@ -67,6 +83,7 @@ void SoftCompletionQueue::Arm() {
   // reverse).
   cell_->armed.exchange(1, std::memory_order_seq_cst);
   device_->NoteArmed();
+  if (!unsettled_.empty()) SettleAll();
 }
 
 void SoftCompletionQueue::DetachReceiver(SoftQueuePair* qp) {

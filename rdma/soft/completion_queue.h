@@ -38,8 +38,12 @@ class SoftCompletionQueue final : public CompletionQueue {
   //           reservation.
   void Push(const WorkCompletion& completion);
 
-  // Moves what mapped peers delivered into the queue.
+  // Moves what mapped peers delivered into the queue, and what queue pairs have yet to tell.
   void Harvest();
+  // A queue pair executed requests and has not looked yet whether they counted.
+  void AddUnsettled(SoftQueuePair* qp) { unsettled_.push_back(qp); }
+  void RemoveUnsettled(SoftQueuePair* qp);
+  bool armed() const { return cell_->armed.load(std::memory_order_relaxed) != 0; }
   void AttachReceiver(SoftQueuePair* qp) { receivers_.push_back(qp); }
   void DetachReceiver(SoftQueuePair* qp);
   void Drop(const QueuePair* qp);
@@ -55,6 +59,7 @@ class SoftCompletionQueue final : public CompletionQueue {
 
  private:
   void SignalIfArmed();
+  void SettleAll();
 
   SoftDevice* device_;
   CqCell* cell_;
@@ -69,6 +74,7 @@ class SoftCompletionQueue final : public CompletionQueue {
   std::uint64_t failures_ = 0;
   std::uint64_t failures_polled_ = 0;
   std::vector<SoftQueuePair*> receivers_;
+  std::vector<SoftQueuePair*> unsettled_;
 };
 
 }  // namespace ring::rdma::soft

@@ -27,6 +27,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenSoftDevice(const SoftDeviceOptions& 
 namespace soft {
 namespace {
 
+// Asking for descriptors is a system call: without tcp, nothing that a request waits for is there.
+constexpr std::uint32_t kTurnsPerDescriptors = 1024;
+
 class BootClock final : public Clock {
  public:
   std::uint64_t NowNs() const override {
@@ -202,15 +205,12 @@ void SoftDevice::BindThread() {
   }
 }
 
+// An idle call is on the path of every request of its thread: each test here is one load.
 bool SoftDevice::Progress() {
   BindThread();
   bool worked = false;
-  if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) {
-    mapping_->control()->attention.exchange(0, std::memory_order_seq_cst);
-    worked |= local_->Progress();
-    worked |= CheckPeers();
-  }
-  if (polled_connections_ > 0 || check_descriptors_ || (++turn_ & 63) == 0) {
+  if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) worked = ProgressPeers();
+  if (polled_connections_ > 0 || check_descriptors_ || ++turn_ % kTurnsPerDescriptors == 0) {
     check_descriptors_ = false;
     // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
     if (tcp_ != nullptr) worked |= tcp_->Progress();
@@ -219,6 +219,12 @@ bool SoftDevice::Progress() {
   }
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;
+}
+
+bool SoftDevice::ProgressPeers() {
+  mapping_->control()->attention.exchange(0, std::memory_order_seq_cst);
+  const bool worked = local_->Progress();
+  return CheckPeers() || worked;
 }
 
 bool SoftDevice::RunDeferred() {

@@ -8,7 +8,7 @@
 // Threads:   one.
 // Errors:    see fabric.h.
 // Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or
-//            every 64th turn, and each turn while a tcp connection is open.
+//            every 1,024th turn, and each turn while a tcp connection is open.
 #ifndef RING_RDMA_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_DEVICE_H_
 
@@ -103,6 +103,7 @@ class SoftDevice final : public Device {
   bool CheckPeers();
   bool PollDescriptors();
   void BindThread();
+  bool ProgressPeers();
 
   SoftDeviceOptions options_;
   Caps caps_;

@@ -48,6 +48,8 @@ class Link {
   // Ends a batch. Requests issued since the last commit count only if it succeeds (rule L5: fence,
   // then check).
   virtual CommitResult Commit() = 0;
+  // Whether Commit costs nothing: then there is no reason to put it off.
+  virtual bool CommitsForFree() const { return false; }
   // Whether a blocked SEND fails as kRnrRetryExceeded after the device's rnr timeout. False: the
   // peer counts.
   virtual bool BoundsRnrHere() const = 0;

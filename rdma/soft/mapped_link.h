@@ -49,6 +49,7 @@ class MappedLink final : public Link {
   absl::string_view transport() const override { return channel_->transport(); }
   IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence) override;
   CommitResult Commit() override;
+  bool CommitsForFree() const override { return SameThread(); }
   bool BoundsRnrHere() const override { return true; }
   bool PeerSleeping() const override;
   bool PeerClosed() const override;

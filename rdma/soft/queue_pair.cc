@@ -1,5 +1,8 @@
 #include "rdma/soft/queue_pair.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 #include "ring/base/check.h"
@@ -32,11 +35,13 @@ SoftQueuePair::~SoftQueuePair() {
 void SoftQueuePair::Establish(std::unique_ptr<Link> link) {
   link_ = std::move(link);
   state_ = QpState::kReadyToSend;
+  if (mapped_) held_.reserve(std::min<std::size_t>(options_.send_depth, kHeldReserve));
 }
 
 absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
   std::uint32_t count = 0;
   RING_RETURN_IF_ERROR(CheckChain(chain, options_.send_depth, &count));
+  if (held_.size() + count > options_.send_depth || !send_cq_->HasRoom(count)) Settle();
   if (count > options_.send_depth - (tail_ - head_) || !send_cq_->HasRoom(count)) {
     return absl::ResourceExhaustedError(absl::StrCat("qp=", number_, ": no room for count=", count,
                                                      " requests, outstanding=", tail_ - head_,
@@ -47,8 +52,7 @@ absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
       return absl::InvalidArgumentError(
           absl::StrCat("qp=", number_, " is not connected: post after kEstablished"));
     }
-    for (const WorkRequest* wr = &chain; wr != nullptr; wr = wr->next)
-      Complete(*wr, WcStatus::kFlushed);
+    FlushChain(&chain);
     return absl::OkStatus();
   }
   const WorkRequest* rest = mapped_ && head_ == tail_ ? ExecuteNow(chain) : &chain;
@@ -74,51 +78,75 @@ const WorkRequest* SoftQueuePair::ExecuteNow(const WorkRequest& chain) {
   for (; wr != nullptr; wr = wr->next, ++sequence) {
     if (wr->opcode == Opcode::kWait) {
       // What the WAIT watches may be in this very chain.
-      if (!FinishBatch(batch, wr, batch_sequence)) return nullptr;
+      Hold(batch, wr, batch_sequence);
+      if (!Settle()) {
+        FlushChain(wr);
+        return nullptr;
+      }
       batch = wr;
       batch_sequence = sequence;
     }
     const IssueResult result = IssueOne(*wr, sequence, nullptr);
     if (result.state == IssueState::kDone) continue;
-    if (result.state == IssueState::kBlocked) break;
-    FailChain(batch, batch_sequence, sequence, result.status);
-    return nullptr;
-  }
-  if (!FinishBatch(batch, wr, batch_sequence)) return nullptr;
-  head_ = issue_ = tail_ = sequence;
-  return wr;
-}
-
-// Commits [first, end) and completes it; on failure the chain is failed and flushed from there on.
-bool SoftQueuePair::FinishBatch(const WorkRequest* first, const WorkRequest* end,
-                                std::uint64_t first_sequence) {
-  const CommitResult result = link_->Commit();
-  if (result.status != WcStatus::kSuccess) {
-    FailChain(first, first_sequence, result.failed_sequence, result.status);
-    return false;
-  }
-  for (const WorkRequest* wr = first; wr != end; wr = wr->next) {
-    if (wr->signaled) Complete(*wr, WcStatus::kSuccess);
-  }
-  return true;
-}
-
-void SoftQueuePair::FailChain(const WorkRequest* first, std::uint64_t first_sequence,
-                              std::uint64_t failed_sequence, WcStatus status) {
-  // An earlier request of the batch may not count either; it is then the first failure.
-  if (const CommitResult result = link_->Commit(); result.status != WcStatus::kSuccess) {
-    failed_sequence = result.failed_sequence;
-    status = result.status;
-  }
-  std::uint64_t sequence = first_sequence;
-  for (const WorkRequest* wr = first; wr != nullptr; wr = wr->next, ++sequence) {
-    if (sequence < failed_sequence) {
-      if (wr->signaled) Complete(*wr, WcStatus::kSuccess);
-    } else {
-      Complete(*wr, sequence == failed_sequence ? status : WcStatus::kFlushed);
+    Hold(batch, wr, batch_sequence);
+    if (!Settle()) {
+      FlushChain(wr);
+      return nullptr;
     }
+    if (result.state == IssueState::kFailed) {
+      Complete(*wr, result.status);
+      EnterError();
+      FlushChain(wr->next);
+      return nullptr;
+    }
+    head_ = issue_ = tail_ = sequence;
+    return wr;
   }
-  EnterError();
+  Hold(batch, nullptr, batch_sequence);
+  head_ = issue_ = tail_ = sequence;
+  // Who armed the queue waits for a signal and polls nothing.
+  if (link_->CommitsForFree() || send_cq_->armed()) Settle();
+  return nullptr;
+}
+
+// [first, end) was executed: it is told of when the link was asked whether it counted.
+void SoftQueuePair::Hold(const WorkRequest* first, const WorkRequest* end,
+                         std::uint64_t first_sequence) {
+  if (held_.empty() && first != end) send_cq_->AddUnsettled(this);
+  std::uint64_t sequence = first_sequence;
+  for (const WorkRequest* wr = first; wr != end; wr = wr->next, ++sequence) {
+    send_cq_->Reserve(1);
+    held_.push_back({CompletionOf(*wr, WcStatus::kSuccess), sequence, wr->signaled});
+  }
+}
+
+// False: not all of them counted; they were failed and flushed, and the queue pair is in error.
+bool SoftQueuePair::Settle() {
+  if (held_.empty()) return state_ == QpState::kReadyToSend;
+  send_cq_->RemoveUnsettled(this);
+  SettleHeld();
+  return state_ == QpState::kReadyToSend;
+}
+
+void SoftQueuePair::SettleHeld() {
+  const CommitResult result = link_->Commit();
+  const bool counted = result.status == WcStatus::kSuccess;
+  WcStatus status = result.status;
+  send_cq_->Release(held_.size());
+  for (Held& held : held_) {
+    if (!counted && held.sequence >= result.failed_sequence) {
+      held.completion.status = std::exchange(status, WcStatus::kFlushed);
+      held.signaled = true;
+    }
+    if (held.signaled) send_cq_->Push(held.completion);
+  }
+  held_.clear();
+  if (!counted) EnterError();
+}
+
+void SoftQueuePair::FlushChain(const WorkRequest* first) {
+  for (const WorkRequest* wr = first; wr != nullptr; wr = wr->next)
+    Complete(*wr, WcStatus::kFlushed);
 }
 
 IssueResult SoftQueuePair::IssueOne(const WorkRequest& wr, std::uint64_t sequence,
@@ -186,13 +214,17 @@ WaitPlan SoftQueuePair::PlanWait(const WorkRequest& wr) {
 }
 
 void SoftQueuePair::Complete(const WorkRequest& wr, WcStatus status) {
+  send_cq_->Push(CompletionOf(wr, status));
+}
+
+WorkCompletion SoftQueuePair::CompletionOf(const WorkRequest& wr, WcStatus status) {
   WorkCompletion completion;
   completion.wr_id = wr.wr_id;
   completion.qp = this;
   completion.status = status;
   completion.opcode = wr.opcode;
   if (wr.opcode == Opcode::kRead) completion.byte_len = GatherLength(wr);
-  send_cq_->Push(completion);
+  return completion;
 }
 
 bool SoftQueuePair::ShouldReportPeerClosed() const {
@@ -212,6 +244,8 @@ void SoftQueuePair::OnPeerClosed() {
 
 void SoftQueuePair::EnterError() {
   if (state_ == QpState::kError || state_ == QpState::kReset) return;
+  Settle();  // what counts, counts
+  if (state_ == QpState::kError) return;
   state_ = QpState::kError;
   receives_.CloseMailbox();
   if (link_ != nullptr) link_->Close();

@@ -9,7 +9,9 @@
 // Threads:   its device's.
 // Errors:    a failed request completes with its status, the rest is flushed, the link is closed.
 // Cost:      no allocation, lock or system call per request on mapped links (slots are allocated
-//            once, with the first request that has to wait).
+//            once, with the first request that has to wait). The fence and the look that make
+//            executed requests count (L5) are put off until the completion queue is polled: by
+//            then the stores have drained, and one look serves all chains since the last.
 //
 // WAIT counts the completions of wait_cq that were not yet taken by Poll when the WAIT was posted,
 // less those that an earlier WAIT of this queue pair counted, and those that come. It fails, and
@@ -71,6 +73,10 @@ class SoftQueuePair final : public QueuePair {
     return sequence >= head_ && sequence < issue_;
   }
 
+  // Looks whether the requests held since the last look counted, and pushes their completions.
+  // The completion queue's call: it takes this queue pair off its list.
+  void SettleHeld();
+
   ReceiveQueue& receives() { return receives_; }
   const MailboxName& mailbox_name() const { return mailbox_; }
   std::uint32_t mailbox_index() const { return mailbox_.index; }
@@ -85,9 +91,9 @@ class SoftQueuePair final : public QueuePair {
  private:
   SendSlot& SlotOf(std::uint64_t sequence) { return slots_[sequence % slots_.size()]; }
   const WorkRequest* ExecuteNow(const WorkRequest& chain);
-  bool FinishBatch(const WorkRequest* first, const WorkRequest* end, std::uint64_t first_sequence);
-  void FailChain(const WorkRequest* first, std::uint64_t first_sequence,
-                 std::uint64_t failed_sequence, WcStatus status);
+  void Hold(const WorkRequest* first, const WorkRequest* end, std::uint64_t first_sequence);
+  bool Settle();
+  void FlushChain(const WorkRequest* first);
   IssueResult IssueOne(const WorkRequest& wr, std::uint64_t sequence, const WaitPlan* plan);
   IssueResult RunCalc(const CalcArguments& calc);
   WaitPlan PlanWait(const WorkRequest& wr);
@@ -99,6 +105,15 @@ class SoftQueuePair final : public QueuePair {
   void FlushSlots();
   void FlushReceives();
   void Complete(const WorkRequest& wr, WcStatus status);
+  WorkCompletion CompletionOf(const WorkRequest& wr, WcStatus status);
+
+  static constexpr std::size_t kHeldReserve = 64;
+  // A request that was executed, and about which nobody was told yet.
+  struct Held {
+    WorkCompletion completion;
+    std::uint64_t sequence = 0;
+    bool signaled = false;
+  };
 
   SoftDevice* device_;
   QueuePairOptions options_;
@@ -117,6 +132,7 @@ class SoftQueuePair final : public QueuePair {
   std::uint64_t issue_ = 0;
   std::uint64_t tail_ = 0;
   std::vector<SendSlot> slots_;
+  std::vector<Held> held_;  // not empty: send_cq_ has this queue pair on its list
   std::vector<std::pair<std::uint64_t, std::uint64_t>> wait_cursors_;  // by serial of the queue
   ReceiveQueue receives_;
 };

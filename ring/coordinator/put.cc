@@ -82,6 +82,8 @@ bool ShardCoordinator::PutSmall(const Request& request, memgest::Memgest& memges
     return true;
   }
   CommitToWrite(request, write, head);
+  last_put_ = &memgest;
+  last_put_length_ = length;
   return true;
 }
 

@@ -84,18 +84,22 @@ void ShardCoordinator::PrefetchLines(const Request& request) {
   }
   if (request.operation != Operation::kPut) return;
   memgest::Memgest* const memgest = FindMemgest(request.memgest);
-  if (memgest == nullptr || request.value_length > memgest->descriptor().block_size) return;
-  const memgest::Slot slot = memgest->allocator().Peek(request.value_length);
+  if (memgest != nullptr) PrefetchSlot(*memgest, request.value_length);
+}
+
+void ShardCoordinator::PrefetchSlot(memgest::Memgest& memgest, std::uint32_t length) {
+  const memgest::Slot slot = memgest.allocator().Peek(length);
   if (slot.line == memgest::kNoLine) return;
   __builtin_prefetch(&lines_.line(slot.line), 1);
   if (slot.size_class == 0) return;
-  const std::byte* const to = memgest->heap().At(slot.offset_cells);
-  const std::size_t line_count =
-      std::min<std::size_t>((request.value_length + 63) / 64, kPrefetchLines);
+  const std::byte* const to = memgest.heap().At(slot.offset_cells);
+  const std::size_t line_count = std::min<std::size_t>((length + 63) / 64, kPrefetchLines);
   for (std::size_t i = 0; i < line_count; ++i) __builtin_prefetch(to + i * 64, 1);
 }
 
 void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
+  // The answers are out: time to fetch what the next put like the last one will write.
+  if (last_put_ != nullptr) PrefetchSlot(*std::exchange(last_put_, nullptr), last_put_length_);
   for (std::size_t i = 0; i < large_writes_.size();) {
     large_writes_[i]->Step();
     if (large_writes_[i]->finished()) {

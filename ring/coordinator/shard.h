@@ -162,6 +162,7 @@ class ShardCoordinator {
 
   bool Put(const Request& request);  // put.cc
   bool PutSmall(const Request& request, memgest::Memgest& memgest, std::uint32_t* head);
+  void PrefetchSlot(memgest::Memgest& memgest, std::uint32_t length);
   bool Get(const Request& request);     // get.cc
   bool Remove(const Request& request);  // remove.cc
   bool Move(const Request& request);    // move.cc
@@ -281,7 +282,9 @@ class ShardCoordinator {
   std::uint64_t drop_order_ = 0;   // of the last drop
   std::uint64_t drop_seq_ = 0;
   std::uint64_t drop_first_seq_ = 1;
-  std::uint32_t drop_granule_ = 0;  // next to look at
+  std::uint32_t drop_granule_ = 0;        // next to look at
+  memgest::Memgest* last_put_ = nullptr;  // of this turn
+  std::uint32_t last_put_length_ = 0;
   ShardCounters counters_;
 };
 

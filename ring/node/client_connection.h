@@ -3,7 +3,8 @@
 //
 // What:      ClientPort::Connection: the request ring's reading place, the captured answers, the
 //            pins of values under way.
-// Shape:     a body is the reply's header but its first word, and the value; a word publishes it.
+// Shape:     bodies are values; the words are the headers, each in two WRITEs, the first 8 bytes
+//            last: they publish it.
 // Ownership: owns queue pair and buffers.
 // Threads:   one, the node's.
 // Errors:    none of its own.

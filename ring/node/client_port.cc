@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kStuckNs = 10'000'000'000;
 constexpr std::uint64_t kCrowdingNs = 1'000'000'000;  // when it stands in others' way
 constexpr std::uint64_t kSweepNs = 250'000'000;
+constexpr std::uint32_t kPollsPutOff = 4;
 }  // namespace
 
 using protocol::Outcome;
@@ -247,7 +248,10 @@ void ClientPort::FinishRead(std::uint64_t handle, bool ok) {
   shard->OnRead(token, ok);
 }
 
-bool ClientPort::PollCompletions() {
+// While requests wait only once in some turns: looking waits for the stores of the last answers.
+bool ClientPort::PollCompletions(bool busy) {
+  if (busy && ++polls_put_off_ % kPollsPutOff != 0) return false;
+  if (!ringing_.empty()) RingBells();
   if (outstanding_ == 0) return false;
   std::array<rdma::WorkCompletion, 32> completions;
   bool any = false;

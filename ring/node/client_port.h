@@ -14,8 +14,8 @@
 // Threads:   one, the node's.
 // Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted
 //            ends the connection. Over client_max connections: refused with a reason.
-// Cost:      idle: one load per client. Per request no allocation, two work requests for the
-//            answer.
+// Cost:      idle: one load per client. Per request no allocation, and two work requests for the
+//            answer, one more for a value.
 // Source:    architecture "The path of a put"; protocol rules V6, V7, X3.
 #ifndef RING_NODE_CLIENT_PORT_H_
 #define RING_NODE_CLIENT_PORT_H_
@@ -86,8 +86,9 @@ class ClientPort final : public coordinator::ReplySink {
   // Posts all captured answers: bodies, then fence(), then the words. Not fenced in: nothing is
   // published (V7).
   void Send(absl::FunctionRef<bool()> fence);
-  // Polls completions: unpins, finishes READs. Gives whether there were any.
-  bool PollCompletions();
+  // Wakes who sleeps on an answer; polls completions: unpins, finishes READs. Gives whether there
+  // were any.
+  bool PollCompletions(bool busy);
   // Doorbells of clients only wake the node; their receives are posted again.
   void PollDoorbells();
   // Ends connections whose peer takes nothing and gives nothing: they hold pins and large writes.
@@ -114,8 +115,7 @@ class ClientPort final : public coordinator::ReplySink {
 
   // A WRITE of an answer, until it is posted.
   struct ConnectionWrite {
-    rdma::Sge sges[2];
-    std::uint32_t sge_count = 1;
+    rdma::Sge bytes;
     std::uint32_t rkey = 0;
     std::uint64_t remote_address = 0;
   };
@@ -131,6 +131,7 @@ class ClientPort final : public coordinator::ReplySink {
   void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool are_words);
   void RingBell(Connection& connection);
   absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
+  void RingBells();
   void OnCompletion(const rdma::WorkCompletion& completion);
   void Complete(Connection& connection, std::uint64_t sequence);
   // How many requests may be posted to it now.
@@ -147,15 +148,17 @@ class ClientPort final : public coordinator::ReplySink {
   BufferPool rings_;
   BufferPool headers_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<std::uint32_t> active_;  // indexes in use
-  std::vector<std::uint32_t> staged_;  // connections with captured answers
-  std::vector<Read> reads_;            // 1-based handles
+  std::vector<std::uint32_t> active_;   // indexes in use
+  std::vector<std::uint32_t> staged_;   // connections with captured answers
+  std::vector<std::uint32_t> ringing_;  // connections that may sleep on an answer
+  std::vector<Read> reads_;             // 1-based handles
   std::uint32_t free_read_ = 0;
   std::uint32_t next_generation_ = 1;
   std::size_t next_active_ = 0;
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
   std::uint64_t next_sweep_ns_ = 0;
+  std::uint32_t polls_put_off_ = 0;
   std::uint64_t outstanding_ = 0;  // work requests whose completions are still to come
   std::uint64_t shared_used_ = 0;  // of them, those in shared places
   std::vector<std::uint32_t> ending_;

@@ -88,15 +88,15 @@ void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& 
   for (const memgest::Range& range : ranges) {
     const std::uint32_t size = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{range.length_cells} * 64, reply.value_length - done));
-    Connection::Write& write = connection.bodies.emplace_back();
-    write.sges[0] = {heap.At(range.offset_cells), size, heap.lkey(range.offset_cells)};
-    write.remote_address = target + done;
-    write.rkey = rkey;
+    const rdma::Sge bytes = {heap.At(range.offset_cells), size, heap.lkey(range.offset_cells)};
+    connection.bodies.push_back({bytes, rkey, target + done});
     done += size;
   }
   StageHeader(connection, to, *header, nullptr);
 }
 
+// The client polls the first word: the rest of its cache line is written right before it, behind
+// the fence, and not with the value. Else the line would go to the client and back in between.
 void ClientPort::StageHeader(Connection& connection, const coordinator::ReplyTo& to,
                              const ReplyHeader& header, const rdma::Sge* value) {
   if (connection.words.empty()) staged_.push_back(connection.index);
@@ -106,17 +106,10 @@ void ClientPort::StageHeader(Connection& connection, const coordinator::ReplyTo&
   const std::uint64_t slot =
       connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
   constexpr std::uint32_t kWord = sizeof(protocol::ReplyWord);
-
-  Connection::Write& body = connection.bodies.emplace_back();
-  body.sges[0] = {cell + kWord, protocol::kCell - kWord, lkey};
-  if (value != nullptr) body.sges[body.sge_count++] = *value;
-  body.remote_address = slot + kWord;
-  body.rkey = connection.replies.rkey;
-
-  Connection::Write& word = connection.words.emplace_back();
-  word.sges[0] = {cell, kWord, lkey};
-  word.remote_address = slot;
-  word.rkey = connection.replies.rkey;
+  const std::uint32_t rkey = connection.replies.rkey;
+  if (value != nullptr) connection.bodies.push_back({*value, rkey, slot + protocol::kCell});
+  connection.words.push_back({{cell + kWord, protocol::kCell - kWord, lkey}, rkey, slot + kWord});
+  connection.words.push_back({{cell, kWord, lkey}, rkey, slot});
 }
 
 void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, NodeId owner,
@@ -154,10 +147,7 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     return;
   }
   header.word.flags = protocol::kValueInBuffer;
-  Connection::Write& write = connection->bodies.emplace_back();
-  write.sges[0] = *sge;
-  write.remote_address = to.buffer_address;
-  write.rkey = to.buffer_rkey;
+  connection->bodies.push_back({*sge, to.buffer_rkey, to.buffer_address});
   StageHeader(*connection, to, header, nullptr);
 }
 
@@ -198,7 +188,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
       request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
       request.signaled = false;
       request.more = false;
-      request.sges = absl::MakeConstSpan(write.sges, write.sge_count);
+      request.sges = absl::MakeConstSpan(&write.bytes, 1);
       request.remote_address = write.remote_address;
       request.rkey = write.rkey;
     }
@@ -264,11 +254,21 @@ void ClientPort::Send(absl::FunctionRef<bool()> fence) {
     } else if (connection.closing && connection.outstanding == 0) {
       ending_.push_back(index);
     } else {
-      RingBell(connection);
+      ringing_.push_back(index);
     }
   }
   staged_.swap(held_);
   for (const std::uint32_t index : ending_) Close(index);
+}
+
+// Whether a client sleeps is asked a turn after its answers were written: asking waits for the
+// stores, and by then they have drained. A node that answered does not sleep before.
+void ClientPort::RingBells() {
+  for (const std::uint32_t index : ringing_) {
+    Connection* const connection = connections_[index].get();
+    if (connection != nullptr && !connection->broken) RingBell(*connection);
+  }
+  ringing_.clear();
 }
 
 }  // namespace ring::node

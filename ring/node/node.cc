@@ -1,5 +1,6 @@
 #include "ring/node/node.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -174,7 +175,7 @@ std::string Node::Missing() const {
   return missing;
 }
 
-bool Node::Progress(std::uint64_t now_ns) {
+bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   // What no request waits for is looked at when the device says that something happened, and once
   // in a while: an idle turn of all nodes of a reactor is the floor under every latency.
@@ -191,7 +192,7 @@ bool Node::Progress(std::uint64_t now_ns) {
     controlled = control_->Progress(now_ns);
     controlled |= services_->Progress(now_ns);
   }
-  return clients_->PollCompletions() || moved || controlled;
+  return clients_->PollCompletions(busy) || moved || controlled;
 }
 
 void Node::HandleEvents(std::uint64_t now_ns) {
@@ -250,15 +251,20 @@ bool Node::PollLog() {
 bool Node::FencedIn() const { return view_ != nullptr; }
 
 bool Node::Finish(std::uint64_t now_ns, bool busy) {
-  bool any_active = false;
+  const bool any_active =
+      std::any_of(shards_.begin(), shards_.end(),
+                  [](const std::unique_ptr<CoordinatedShard>& shard) { return shard->active; });
+  if (!any_active) {
+    clients_->Send([this] { return FencedIn(); });
+    return false;
+  }
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->active) continue;
-    any_active = true;
     const absl::Status flushed = shard->coordinator()->Flush();
     if (!flushed.ok()) RING_LOG(WARNING) << "log flush: " << flushed.ToString();
   }
   // A shard with entries under way is active, so without one no completion can come.
-  const bool acked = any_active && PollLog();
+  const bool acked = PollLog();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (shard->active) shard->coordinator()->Commit();
   }

@@ -68,8 +68,8 @@ class Node {
   bool ready() const;
   std::string Missing() const;
 
-  // The stages of a turn. Each gives how much it did.
-  bool Progress(std::uint64_t now_ns);
+  // The stages of a turn. Each gives how much it did. busy: requests keep coming.
+  bool Progress(std::uint64_t now_ns, bool busy);
   std::size_t Gather(absl::Span<BatchItem> items);
   void Route(BatchItem* item);
   void Prefetch(const BatchItem& item) const;

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -14,7 +15,8 @@ namespace {
 // A sleeping reactor looks around by itself this often: connection retries, commits that were told
 // without a doorbell.
 constexpr int kSleepMsMax = 20;
-// Reading the clock costs as much as an idle turn: once in so many.
+// Reading the clock costs a good part of an idle turn: once in so many. What looks at it counts
+// milliseconds.
 constexpr std::uint32_t kTurnsPerClock = 16;
 }  // namespace
 
@@ -78,14 +80,15 @@ void Reactor::Run() {
 
 bool Reactor::Turn() {
   RunPosted();
-  const std::uint64_t now_ns = options_.clock->NowNs();
+  if (turns_++ % kTurnsPerClock == 0) now_ns_ = options_.clock->NowNs();
   bool did = false;
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns);
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns_, busy_);
   const std::size_t count = GatherBatch();
   ExecuteBatch(count);
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns, count > 0);
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns_, count > 0);
   const bool folded = FoldTurn(count > 0);
-  if (background_ != nullptr) did |= background_(now_ns);
+  busy_ = count > 0;
+  if (background_ != nullptr) did |= background_(now_ns_);
   return did || folded || count > 0;
 }
 
@@ -106,23 +109,29 @@ void Reactor::ExecuteBatch(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Route(&batch_[i]);
   // Hints only: the operations look everything up again, so what a batch does to its own keys is
   // right (V5).
-  if (count > 1) {
-    for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Prefetch(batch_[i]);
-  }
+  for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Prefetch(batch_[i]);
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Execute(batch_[i]);
 }
 
 bool Reactor::FoldTurn(bool busy) {
   int folded = 0;
-  for (const std::unique_ptr<Node>& node : nodes_)
-    folded += node->Fold(busy ? kRingsBusy : kRingsIdle, busy);
+  for (const std::unique_ptr<Node>& node : nodes_) folded += node->Fold(kRingsPerTurn, busy);
   if (folded > 0 || busy) {
     credit_due_ = true;
+    idle_rings_ = 0;
   } else if (credit_due_) {
+    idle_rings_ += kRingsPerTurn;
+    if (!LookedAtAllRings()) return false;
     credit_due_ = false;
     for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
   }
   return folded > 0;
+}
+
+bool Reactor::LookedAtAllRings() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [this](const std::unique_ptr<Node>& node) {
+    return static_cast<std::size_t>(idle_rings_) >= node->members().memberships().size();
+  });
 }
 
 bool Reactor::HasWork() const {
@@ -140,7 +149,8 @@ void Reactor::Sleep() {
   }
   // What came before the flag was up rang no bell: look once more.
   bool work = HasWork();
-  for (const std::unique_ptr<Node>& node : nodes_) work |= node->Progress(options_.clock->NowNs());
+  for (const std::unique_ptr<Node>& node : nodes_)
+    work |= node->Progress(options_.clock->NowNs(), false);
   if (!work && !HasWork()) {
     poll_fds_.clear();
     poll_fds_.push_back({wake_fd_, POLLIN, 0});
@@ -150,6 +160,7 @@ void Reactor::Sleep() {
     wakeups_.fetch_add(1, std::memory_order_relaxed);
   }
   for (const std::unique_ptr<Node>& node : nodes_) node->SetSleeping(false);
+  turns_ = 0;  // the clock went on meanwhile
 }
 
 }  // namespace ring::node

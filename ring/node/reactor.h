@@ -60,12 +60,13 @@ class Reactor {
 
  private:
   static constexpr std::size_t kBatchMax = 16;
-  static constexpr int kRingsBusy = 2;  // of each node, looked at in a turn while requests wait
-  static constexpr int kRingsIdle = 1 << 16;
+  // Rings of each node that a turn looks at: few, since a request that comes meanwhile waits.
+  static constexpr int kRingsPerTurn = 2;
 
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
   bool FoldTurn(bool busy);
+  bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;
   void Sleep();
@@ -75,7 +76,11 @@ class Reactor {
   std::array<BatchItem, kBatchMax> batch_;
   std::array<Node*, kBatchMax> batch_nodes_;
   std::size_t first_node_ = 0;
-  bool credit_due_ = false;  // something was folded since the members last told
+  bool busy_ = false;  // the last turn had requests
+  std::uint32_t turns_ = 0;
+  std::uint64_t now_ns_ = 0;  // read once in some turns
+  bool credit_due_ = false;   // something was folded since the members last told
+  int idle_rings_ = 0;        // of each node, looked at since something was folded
   absl::AnyInvocable<bool(std::uint64_t)> background_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_posted_{false};

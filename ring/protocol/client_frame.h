@@ -3,7 +3,7 @@
 //
 // What:      A request is a header cell, the cells of a long key, an extension cell (large values),
 //            and the inline value; a reply is a header cell and the inline value. Both are
-//            published by their first 8 bytes: the body is WRITTEN first, the 8-byte word with the
+//            published by their first 8 bytes: all else is WRITTEN first, the 8-byte word with the
 //            stamp after it, in one chain.
 // Shape:     The ring is kRequestRingSize bytes, cells of 64. A request never wraps; a PAD word
 //            sends the reader back to cell 0, and the last cell of the ring is never a request's.

@@ -47,7 +47,7 @@ class ClientPortTest : public ::testing::Test {
       if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest)
         port_->OnConnectRequest(event.request, event.private_data, 1);
     }
-    port_->PollCompletions();
+    port_->PollCompletions(false);
     port_->PollDoorbells();
   }
   void PumpBoth() {
@@ -57,7 +57,7 @@ class ClientPortTest : public ::testing::Test {
     }
   }
   // Sends a request into this slot, takes it at the door and captures an answer.
-  std::uint32_t AskAndAnswer(std::uint16_t slot, Outcome outcome) {
+  std::uint32_t AskAndAnswer(std::uint16_t slot, Outcome outcome, absl::string_view value = "") {
     HostileFrame frame = MakeGet("key");
     frame.header.reply_slot = slot;
     const std::uint32_t stamp = client_.Send(frame);
@@ -68,7 +68,7 @@ class ClientPortTest : public ::testing::Test {
     }));
     coordinator::Request request;
     port_->Address(incoming, &request);
-    port_->AnswerBare(request.reply, outcome, NodeId(3));
+    port_->AnswerBare(request.reply, outcome, NodeId(3), value);
     return stamp;
   }
   std::uint32_t StampIn(std::uint16_t slot) const { return client_.Reply(slot).word.stamp; }
@@ -103,12 +103,12 @@ TEST_F(ClientPortTest, V7NothingIsSaidOfWhatWasCapturedBeforeTheRoleWasLost) {
 }
 
 TEST_F(ClientPortTest, V7TheRoleIsCheckedBehindTheCaptureAndBeforeTheReply) {
-  const std::uint32_t stamp = AskAndAnswer(0, Outcome::kNotFound);
+  const std::uint32_t stamp = AskAndAnswer(0, Outcome::kOk, "captured");
   int checks = 0;
   port_->Send([&] {
     ++checks;
     PumpBoth();
-    EXPECT_EQ(client_.Reply(0).owner, 3u) << "asked before the answer was captured";
+    EXPECT_EQ(client_.BytesBehindHeader(0, 8), "captured") << "asked before the value was captured";
     EXPECT_EQ(StampIn(0), kNothing) << "said before the role was checked";
     return true;
   });

@@ -271,8 +271,12 @@ protocol::ReplyHeader HostileClient::Reply(std::uint16_t slot) const {
 }
 
 std::string HostileClient::InlineValue(std::uint16_t slot) const {
+  return BytesBehindHeader(slot, Reply(slot).value_length);
+}
+
+std::string HostileClient::BytesBehindHeader(std::uint16_t slot, std::size_t size) const {
   const std::byte* const at = replies_ + slot * protocol::kReplySlotSize + protocol::kCell;
-  return std::string(reinterpret_cast<const char*>(at), Reply(slot).value_length);
+  return std::string(reinterpret_cast<const char*>(at), size);
 }
 
 void HostileClient::PoisonReplies() {

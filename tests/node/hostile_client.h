@@ -89,6 +89,8 @@ class HostileClient {
 
   protocol::ReplyHeader Reply(std::uint16_t slot) const;
   std::string InlineValue(std::uint16_t slot) const;
+  // The bytes there, whether or not an answer says how many there are.
+  std::string BytesBehindHeader(std::uint16_t slot, std::size_t size) const;
   void PoisonReplies();
   // Offsets within reply memory whose byte changed though it is in none of the slots' first
   // sizes[slot] bytes.

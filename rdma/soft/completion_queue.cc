@@ -27,17 +27,6 @@ SoftCompletionQueue::~SoftCompletionQueue() {
   device_->ReleaseCqCell(cell_index_);
 }
 
-void SoftCompletionQueue::Push(const WorkCompletion& completion) {
-  RING_CHECK(used_ < ring_.size()) << "completion queue overflow depth=" << ring_.size();
-  std::size_t at = head_ + used_;
-  if (at >= ring_.size()) at -= ring_.size();
-  ring_[at] = completion;
-  ++used_;
-  ++total_;
-  if (completion.status != WcStatus::kSuccess) ++failures_;
-  if (armed()) SignalIfArmed();
-}
-
 void SoftCompletionQueue::SignalIfArmed() {
   if (cell_->armed.exchange(0, std::memory_order_seq_cst) != 0) device_->mapping()->Wake();
 }
@@ -68,7 +57,7 @@ std::size_t SoftCompletionQueue::Poll(absl::Span<WorkCompletion> completions) {
   if (device_->has_deferred()) device_->RunDeferred();
   const std::size_t count = std::min(completions.size(), used_);
   for (std::size_t i = 0; i < count; ++i) {
-    completions[i] = ring_[head_];
+    LoadWords(ring_[head_], &completions[i]);
     if (completions[i].status != WcStatus::kSuccess) ++failures_polled_;
     if (++head_ == ring_.size()) head_ = 0;
   }

@@ -11,11 +11,15 @@
 #ifndef RING_RDMA_SOFT_COMPLETION_QUEUE_H_
 #define RING_RDMA_SOFT_COMPLETION_QUEUE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "rdma/fabric.h"
 #include "rdma/soft/mapping.h"
+#include "ring/base/check.h"
 
 namespace ring::rdma::soft {
 
@@ -36,7 +40,16 @@ class SoftCompletionQueue final : public CompletionQueue {
   void Release(std::size_t count) { reserved_ -= count; }
   // REQUIRES: the caller reserved a place or made sure of HasRoom, and has released the
   //           reservation.
-  void Push(const WorkCompletion& completion);
+  void Push(const WorkCompletion& completion) {
+    RING_CHECK(used_ < ring_.size()) << "completion queue overflow depth=" << ring_.size();
+    std::size_t at = head_ + used_;
+    if (at >= ring_.size()) at -= ring_.size();
+    StoreWords(completion, &ring_[at]);
+    ++used_;
+    ++total_;
+    if (completion.status != WcStatus::kSuccess) ++failures_;
+    if (armed()) SignalIfArmed();
+  }
 
   // Moves what mapped peers delivered into the queue, and what queue pairs have yet to tell.
   void Harvest();
@@ -58,6 +71,11 @@ class SoftCompletionQueue final : public CompletionQueue {
   std::uint64_t serial() const { return serial_; }
 
  private:
+  // A completion is stored and loaded as words of 8 bytes. It is polled while the stores of the
+  // WRITEs before it are still on their way to the caches: a load that is wider than the stores it
+  // looks for would have to wait for all of them.
+  static void StoreWords(const WorkCompletion& from, WorkCompletion* to);
+  static void LoadWords(const WorkCompletion& from, WorkCompletion* to);
   void SignalIfArmed();
   void SettleAll();
 
@@ -76,6 +94,32 @@ class SoftCompletionQueue final : public CompletionQueue {
   std::vector<SoftQueuePair*> receivers_;
   std::vector<SoftQueuePair*> unsettled_;
 };
+
+inline void SoftCompletionQueue::StoreWords(const WorkCompletion& from, WorkCompletion* to) {
+  static_assert(offsetof(WorkCompletion, qp) == 8 && offsetof(WorkCompletion, status) == 16 &&
+                offsetof(WorkCompletion, opcode) == 17 && offsetof(WorkCompletion, has_imm) == 18 &&
+                offsetof(WorkCompletion, imm) == 20 && offsetof(WorkCompletion, byte_len) == 24 &&
+                sizeof(WorkCompletion) == 32);
+  std::uint64_t words[] = {from.wr_id, reinterpret_cast<std::uint64_t>(from.qp),
+                           static_cast<std::uint64_t>(from.status) |
+                               static_cast<std::uint64_t>(from.opcode) << 8 |
+                               std::uint64_t{from.has_imm} << 16 | std::uint64_t{from.imm} << 32,
+                           from.byte_len};
+  auto* const target = reinterpret_cast<std::byte*>(to);
+  for (std::size_t i = 0; i < std::size(words); ++i) {
+    __asm__("" : "+r"(words[i]));  // the compiler would make one wide store of two
+    std::memcpy(target + i * sizeof(words[i]), &words[i], sizeof(words[i]));
+  }
+}
+
+inline void SoftCompletionQueue::LoadWords(const WorkCompletion& from, WorkCompletion* to) {
+  for (std::size_t i = 0; i < sizeof(WorkCompletion); i += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const std::byte*>(&from) + i, sizeof(word));
+    __asm__("" : "+r"(word));
+    std::memcpy(reinterpret_cast<std::byte*>(to) + i, &word, sizeof(word));
+  }
+}
 
 }  // namespace ring::rdma::soft
 

@@ -1,5 +1,6 @@
 #include "memgest/log_entry.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -34,6 +35,39 @@ void CopyOnce(T* to, const std::byte* from) {
   __asm__("" : "+m"(*to));
 }
 
+// A head is made, sealed and copied within a few instructions, so that each step reads what the one
+// before it stored while that is still on its way to the caches. A load that is wider than the
+// stores it looks for waits until they have arrived, and with them the value's bytes before them:
+// here everything goes by words of 8 bytes.
+using HeaderWords = std::array<std::uint64_t, kEntryHeaderSize / sizeof(std::uint64_t)>;
+constexpr std::size_t kEpochWord = 2;    // epoch, prev_crc
+constexpr std::size_t kCommitWord = 12;  // request_crc, commit_delta
+static_assert(
+    offsetof(EntryHeader, header_crc) == 4 && offsetof(EntryHeader, position) == 8 &&
+    offsetof(EntryHeader, epoch) == 8 * kEpochWord &&
+    offsetof(EntryHeader, prev_crc) == 8 * kEpochWord + 4 && offsetof(EntryHeader, version) == 24 &&
+    offsetof(EntryHeader, index) == 32 && offsetof(EntryHeader, memgest) == 40 &&
+    offsetof(EntryHeader, type) == 42 && offsetof(EntryHeader, flags) == 43 &&
+    offsetof(EntryHeader, key_length) == 44 && offsetof(EntryHeader, result_code) == 46 &&
+    offsetof(EntryHeader, collect_count) == 47 && offsetof(EntryHeader, line) == 48 &&
+    offsetof(EntryHeader, value_length) == 56 && offsetof(EntryHeader, payload_length) == 64 &&
+    offsetof(EntryHeader, extension_cells) == 68 && offsetof(EntryHeader, incomplete_delta) == 70 &&
+    offsetof(EntryHeader, client) == 72 && offsetof(EntryHeader, seq) == 88 &&
+    offsetof(EntryHeader, request_crc) == 8 * kCommitWord && offsetof(EntryHeader, key) == 104);
+
+constexpr std::uint64_t Pack(std::uint32_t low, std::uint32_t high) {
+  return low | std::uint64_t{high} << 32;
+}
+std::uint64_t LoadWord(const std::byte* from, std::size_t index) {
+  std::uint64_t word;
+  std::memcpy(&word, from + index * sizeof(word), sizeof(word));
+  __asm__("" : "+r"(word));  // the compiler would make one wide load of several
+  return word;
+}
+void StoreWord(std::byte* to, std::size_t index, std::uint64_t word) {
+  std::memcpy(to + index * sizeof(word), &word, sizeof(word));
+}
+
 bool NeedsKey(EntryType type) {
   return type == EntryType::kPut || type == EntryType::kFinal || type == EntryType::kTombstone;
 }
@@ -64,15 +98,23 @@ ExtensionShape ShapeOf(const EntryFields& fields) {
 }
 
 std::uint32_t HeadCrc(const EntryHeader& header, const std::byte* extension, std::size_t size) {
-  EntryHeader summed = header;
-  summed.header_crc = 0;
-  const std::uint32_t crc = Crc32cHeader(&summed, sizeof(summed));
-  return size == 0 ? crc : Crc32c(extension, size, crc);
+  // The word that header_crc stands in is summed apart, so that the header need not be copied.
+  constexpr std::size_t kCrcOffset = offsetof(EntryHeader, header_crc);
+  static_assert(kCrcOffset == 4);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&header);
+  std::uint64_t first = 0;
+  std::memcpy(&first, bytes, kCrcOffset);
+  std::uint32_t crc = Crc32cHeader(&first, sizeof(first));
+  crc = Crc32cHeader(bytes + sizeof(first), sizeof(header) - sizeof(first), crc);
+  if (size == 0) return crc;
+  return size <= kShortHead - sizeof(header) ? Crc32cHeader(extension, size, crc)
+                                             : Crc32c(extension, size, crc);
 }
 
 template <class... Args>
-absl::Status Refuse(const EntryHeader& header, const absl::FormatSpec<Args...>& format,
-                    const Args&... args) {
+[[gnu::cold, gnu::noinline]] absl::Status Refuse(const EntryHeader& header,
+                                                 const absl::FormatSpec<Args...>& format,
+                                                 const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(absl::StrFormat(format, args...),
                                                  " in log entry position=", header.position,
                                                  " index=", header.index));
@@ -166,25 +208,25 @@ absl::Status DecodeExtension(absl::Span<const std::byte> extension, const std::b
   return absl::OkStatus();
 }
 
-absl::Status CheckTrailer(const EntryView& view, const std::byte* trailer_bytes,
-                          bool check_payload) {
+absl::Status CheckTrailer(const std::byte* trailer_bytes, bool check_payload, EntryView* view) {
   EntryTrailer trailer;
   CopyOnce(&trailer, trailer_bytes);
+  constexpr std::size_t kReservedWords = sizeof(trailer.reserved) / sizeof(std::uint64_t);
+  std::array<std::uint64_t, kReservedWords> reserved;
+  static_assert(sizeof(reserved) == sizeof(trailer.reserved));
+  std::memcpy(reserved.data(), trailer.reserved, sizeof(reserved));
+  std::uint64_t any_reserved = 0;
+  for (const std::uint64_t word : reserved) any_reserved |= word;
   if (trailer.magic != kTrailerMagic) {
-    return Refuse(view.header, "trailer magic=%#x", trailer.magic);
+    return Refuse(view->header, "trailer magic=%#x", trailer.magic);
   }
-  if (trailer.position != view.header.position) {
-    return Refuse(view.header, "trailer position=%d", trailer.position);
+  if (trailer.position != view->header.position) {
+    return Refuse(view->header, "trailer position=%d", trailer.position);
   }
-  for (const std::uint8_t byte : trailer.reserved) {
-    if (byte != 0) return Refuse(view.header, "trailer reserved=%d is not 0", byte);
-  }
-  if (!check_payload) return absl::OkStatus();
-  const std::uint32_t crc = Crc32c(view.payload, view.header.payload_length);
-  if (crc != trailer.payload_crc) {
-    return Refuse(view.header, "payload_crc=%#x, the payload has %#x", trailer.payload_crc, crc);
-  }
-  return absl::OkStatus();
+  if (any_reserved != 0) return Refuse(view->header, "trailer reserved=%#x is not 0", any_reserved);
+  view->payload_crc = trailer.payload_crc;
+  return check_payload ? CheckPayload(*view, Crc32c(view->payload, view->header.payload_length))
+                       : absl::OkStatus();
 }
 
 void CheckFields(const EntryFields& fields) {
@@ -216,33 +258,28 @@ std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to
   CheckFields(fields);
   const ExtensionShape shape = ShapeOf(fields);
   const std::size_t extension_size = shape.size();
-  EntryHeader header;
-  header.size_class = fields.size_class;
-  header.epoch = epoch.value();
-  header.version = fields.version.bits();
-  header.index = fields.index;
-  header.memgest = fields.memgest.value();
-  header.type = fields.type;
-  header.flags =
-      static_cast<std::uint8_t>(fields.flags | (shape.expiry ? unsigned{kHasExpiry} : 0U) |
-                                (shape.range_count > 0 ? unsigned{kHasRanges} : 0U));
-  header.key_length = static_cast<std::uint16_t>(fields.key.size());
-  header.result_code = fields.result_code;
-  header.collect_count = static_cast<std::uint8_t>(fields.collect.size());
-  header.line = fields.line;
-  header.offset_cells = fields.offset_cells;
-  header.value_length = fields.value_length;
-  header.value_crc = fields.value_crc;
-  header.payload_length = fields.payload_length;
-  header.extension_cells = static_cast<std::uint16_t>(extension_size / kEntryAlignment);
-  header.incomplete_delta = fields.incomplete_delta;
-  header.client = fields.client;
-  header.seq = fields.seq;
-  header.request_crc = fields.request_crc;
+  const unsigned flags = fields.flags | (shape.expiry ? unsigned{kHasExpiry} : 0U) |
+                         (shape.range_count > 0 ? unsigned{kHasRanges} : 0U);
+  HeaderWords words{};
+  words[0] = kEntryMagic | std::uint64_t{fields.size_class} << 16;
+  words[kEpochWord] = epoch.value();
+  words[3] = fields.version.bits();
+  words[4] = fields.index;
+  words[5] = fields.memgest.value() | static_cast<std::uint64_t>(fields.type) << 16 |
+             std::uint64_t{flags} << 24 | std::uint64_t{fields.key.size()} << 32 |
+             std::uint64_t{fields.result_code} << 48 | std::uint64_t{fields.collect.size()} << 56;
+  words[6] = Pack(fields.line, fields.offset_cells);
+  words[7] = Pack(fields.value_length, fields.value_crc);
+  words[8] = fields.payload_length | std::uint64_t{extension_size / kEntryAlignment} << 32 |
+             std::uint64_t{fields.incomplete_delta} << 48;
+  words[9] = fields.client.high;
+  words[10] = fields.client.low;
+  words[11] = fields.seq;
+  words[kCommitWord] = fields.request_crc;
+  std::memcpy(to, words.data(), sizeof(words));
   if (!fields.key.empty() && fields.key.size() <= kInlineKeySizeMax) {
-    std::memcpy(header.key, fields.key.data(), fields.key.size());
+    std::memcpy(to + offsetof(EntryHeader, key), fields.key.data(), fields.key.size());
   }
-  std::memcpy(to, &header, sizeof(header));
   if (extension_size == 0) return kEntryHeaderSize;
 
   std::byte* extension = to + kEntryHeaderSize;
@@ -264,31 +301,52 @@ std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to
   return kEntryHeaderSize + extension_size;
 }
 
-std::uint32_t SealEntryHead(std::byte* head, std::size_t head_size, std::uint64_t position,
-                            std::uint32_t prev_crc, std::uint64_t commit_position) {
-  RING_CHECK(head_size >= kEntryHeaderSize) << "head_size=" << head_size;
+std::uint32_t SealEntryHead(const std::byte* head, std::size_t head_size, std::uint64_t position,
+                            std::uint32_t prev_crc, std::uint64_t commit_position, std::byte* to) {
+  RING_CHECK(head_size >= kEntryHeaderSize && IsAligned(head_size, kEntryAlignment))
+      << "head_size=" << head_size;
   RING_CHECK(commit_position <= position)
       << "commit_position=" << commit_position << " position=" << position;
-  EntryHeader* header = reinterpret_cast<EntryHeader*>(head);
-  header->position = position;
-  header->prev_crc = prev_crc;
-  header->commit_delta = static_cast<std::uint32_t>((position - commit_position) / kEntryAlignment);
-  header->header_crc = 0;
-  header->header_crc =
-      head_size <= kShortHead ? Crc32cHeader(head, head_size) : Crc32c(head, head_size);
-  return header->header_crc;
+  for (std::size_t i = 0; i < head_size / sizeof(std::uint64_t); ++i) {
+    StoreWord(to, i, LoadWord(head, i));
+  }
+  const auto commit_delta =
+      static_cast<std::uint32_t>((position - commit_position) / kEntryAlignment);
+  const std::uint64_t first = static_cast<std::uint32_t>(LoadWord(head, 0));
+  StoreWord(to, 0, first);
+  StoreWord(to, 1, position);
+  StoreWord(to, kEpochWord, Pack(static_cast<std::uint32_t>(LoadWord(head, kEpochWord)), prev_crc));
+  StoreWord(to, kCommitWord,
+            Pack(static_cast<std::uint32_t>(LoadWord(head, kCommitWord)), commit_delta));
+  const std::uint32_t crc =
+      head_size <= kShortHead ? Crc32cHeader(to, head_size) : Crc32c(to, head_size);
+  StoreWord(to, 0, first | std::uint64_t{crc} << 32);
+  return crc;
 }
 
 absl::StatusOr<EntryView> DecodeEntry(absl::Span<const std::byte> bytes, std::uint64_t position,
                                       Epoch epoch, std::uint32_t prev_crc, bool check_payload) {
+  EntryView view;
+  if (absl::Status status = DecodeEntryTo(bytes, position, epoch, prev_crc, check_payload, &view);
+      !status.ok()) {
+    return status;
+  }
+  return view;
+}
+
+absl::Status DecodeEntryTo(absl::Span<const std::byte> bytes, std::uint64_t position, Epoch epoch,
+                           std::uint32_t prev_crc, bool check_payload, EntryView* view) {
   RING_CHECK(IsAligned(reinterpret_cast<std::uintptr_t>(bytes.data()), kItemAlignment));
   if (bytes.size() < kEntryHeaderSize) {
     return absl::InvalidArgumentError(
         absl::StrFormat("log entry position=%d: size=%d holds no header", position, bytes.size()));
   }
-  EntryView view;
-  EntryHeader& header = view.header;
+  EntryHeader& header = view->header;
   CopyOnce(&header, bytes.data());
+  view->key = {};
+  view->expiry_ns = 0;
+  view->ranges = {};
+  view->collect = {};
   if (header.magic != kEntryMagic) return Refuse(header, "magic=%#x", header.magic);
   if (header.position != position) return Refuse(header, "expected position=%d", position);
   if (header.epoch != epoch.value()) {
@@ -303,27 +361,28 @@ absl::StatusOr<EntryView> DecodeEntry(absl::Span<const std::byte> bytes, std::ui
   const std::size_t extension_size = std::size_t{header.extension_cells} * kEntryAlignment;
   const std::size_t head_size = kEntryHeaderSize + extension_size;
   const std::size_t payload_size = AlignUp(header.payload_length, kEntryAlignment);
-  view.size = head_size + payload_size + (pad ? 0 : kEntryTrailerSize);
-  if (view.size > bytes.size()) {
-    return Refuse(header, "size=%d, but size=%d is there", view.size, bytes.size());
+  view->size = head_size + payload_size + (pad ? 0 : kEntryTrailerSize);
+  if (view->size > bytes.size()) {
+    return Refuse(header, "size=%d, but size=%d is there", view->size, bytes.size());
   }
   const std::byte* extension = bytes.data() + kEntryHeaderSize;
   const std::uint32_t crc = HeadCrc(header, extension, extension_size);
   if (crc != header.header_crc) {
     return Refuse(header, "header_crc=%#x, the header has %#x", header.header_crc, crc);
   }
-  view.payload = bytes.data() + head_size;
-  if (pad) return view;
+  view->payload = bytes.data() + head_size;
+  if (pad) return absl::OkStatus();
   if (absl::Status status =
-          DecodeExtension(absl::MakeConstSpan(extension, extension_size), bytes.data(), &view);
+          DecodeExtension(absl::MakeConstSpan(extension, extension_size), bytes.data(), view);
       !status.ok()) {
     return status;
   }
-  if (absl::Status status = CheckTrailer(view, view.payload + payload_size, check_payload);
-      !status.ok()) {
-    return status;
-  }
-  return view;
+  return CheckTrailer(view->payload + payload_size, check_payload, view);
+}
+
+absl::Status CheckPayload(const EntryView& view, std::uint32_t crc) {
+  if (crc == view.payload_crc) return absl::OkStatus();
+  return Refuse(view.header, "payload_crc=%#x, the payload has %#x", view.payload_crc, crc);
 }
 
 }  // namespace ring::memgest

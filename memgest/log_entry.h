@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -184,6 +185,7 @@ struct EntryView {
   absl::Span<const Range> ranges;         // into the ring
   absl::Span<const CollectItem> collect;  // into the ring
   const std::byte* payload = nullptr;     // header.payload_length bytes
+  std::uint32_t payload_crc = 0;          // what they must have, as the trailer says
   std::size_t size = 0;                   // whole entry
 };
 
@@ -197,15 +199,23 @@ std::size_t EntrySize(const EntryFields& fields);
 // nothing but memgest and payload_length.
 std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to);
 
-// Fills in what is this member's own and computes header_crc; gives it.
-std::uint32_t SealEntryHead(std::byte* head, std::size_t head_size, std::uint64_t position,
-                            std::uint32_t prev_crc, std::uint64_t commit_position);
+// Copies the head to `to`, with what is this member's own and header_crc filled in; gives the
+// latter. `to` may be `head`, and overlaps it in no other way; both are 8-aligned.
+std::uint32_t SealEntryHead(const std::byte* head, std::size_t head_size, std::uint64_t position,
+                            std::uint32_t prev_crc, std::uint64_t commit_position, std::byte* to);
 
 // Decodes the entry at the start of `bytes`, which must be the entry at `position` of a ring of
 // `epoch` behind an entry whose header_crc was prev_crc (E4). check_payload: verify payload_crc
 // also. Bounds are checked before use. REQUIRES: bytes.data() is 8-aligned.
 absl::StatusOr<EntryView> DecodeEntry(absl::Span<const std::byte> bytes, std::uint64_t position,
                                       Epoch epoch, std::uint32_t prev_crc, bool check_payload);
+// The same into a view of the caller's, which holds nothing of use after an error: readers that
+// look at many entries copy none.
+absl::Status DecodeEntryTo(absl::Span<const std::byte> bytes, std::uint64_t position, Epoch epoch,
+                           std::uint32_t prev_crc, bool check_payload, EntryView* view);
+// For an entry that was decoded without check_payload: whether its payload, whose CRC is crc, is
+// what was appended (E4).
+absl::Status CheckPayload(const EntryView& view, std::uint32_t crc);
 
 // Where the entry stands that follows one of `size` bytes which ends `left` bytes before the end of
 // the ring: behind it, or at the ring's start if no header fits there.

@@ -45,7 +45,7 @@ void LogReader::MoveBehind(const EntryView& entry) {
   prev_crc_ = entry.header.header_crc;
 }
 
-absl::StatusOr<bool> LogReader::Next(EntryView* entry) {
+absl::StatusOr<bool> LogReader::Next(EntryView* entry, bool check_payload) {
   const std::uint64_t commit = LoadControlWord();
   if (!IsRight(commit)) {
     return absl::DataLossError(absl::StrFormat(
@@ -56,27 +56,25 @@ absl::StatusOr<bool> LogReader::Next(EntryView* entry) {
   while (folded_position_ != commit) {
     const std::uint64_t left = ring_size_ - offset_;
     const std::size_t size = std::min(left, commit - folded_position_);
-    absl::StatusOr<EntryView> decoded =
-        DecodeEntry(absl::MakeConstSpan(options_.memory + kRingControlSize + offset_, size),
-                    folded_position_, options_.epoch, prev_crc_, true);
+    const absl::Status decoded =
+        DecodeEntryTo(absl::MakeConstSpan(options_.memory + kRingControlSize + offset_, size),
+                      folded_position_, options_.epoch, prev_crc_, check_payload, entry);
     if (!decoded.ok()) {
-      return absl::DataLossError(
-          absl::StrCat("committed entry is damaged: ", decoded.status().message()));
+      return absl::DataLossError(absl::StrCat("committed entry is damaged: ", decoded.message()));
     }
-    if (decoded->header.type != EntryType::kPad) {
+    if (entry->header.type != EntryType::kPad) {
       // The 64 bytes that no header fits in are part of the commit position, too.
-      if (NextEntryPosition(folded_position_, decoded->size, left - decoded->size) > commit) {
+      if (NextEntryPosition(folded_position_, entry->size, left - entry->size) > commit) {
         return absl::DataLossError(absl::StrFormat(
             "commit position=%d lies within an entry, folded=%d", commit, folded_position_));
       }
-      *entry = *decoded;
       return true;
     }
-    if (decoded->size != left) {
+    if (entry->size != left) {
       return absl::DataLossError(absl::StrFormat("PAD position=%d size=%d, but left=%d",
-                                                 folded_position_, decoded->size, left));
+                                                 folded_position_, entry->size, left));
     }
-    MoveBehind(*decoded);
+    MoveBehind(*entry);
   }
   return false;
 }

@@ -56,9 +56,11 @@ class LogReader {
 
   // Whether a committed entry waits (or the control word is wrong, which Next tells). One load.
   bool HasCommitted() const;
-  // Decodes the next committed entry into *entry, its payload's CRC checked (PADs are skipped).
-  // False: none. Gives the same entry again until Consume.
-  absl::StatusOr<bool> Next(EntryView* entry);
+  // Decodes the next committed entry into *entry (PADs are skipped). check_payload: its payload's
+  // CRC as well; else the caller does that before the entry has an effect (CheckPayload).
+  // False, or an error: none, and *entry holds nothing of use. Gives the same entry again until
+  // Consume.
+  absl::StatusOr<bool> Next(EntryView* entry, bool check_payload = true);
   // The entry that Next gave last is folded, or will be before ShareCredit.
   void Consume(const EntryView& entry);
   // WRITEs the folded position to the coordinator if 1/8 of the ring went by since the last time,

@@ -130,7 +130,8 @@ void LogWriter::StagePad(std::uint64_t order, std::uint64_t pad_size, std::byte*
   fields.type = EntryType::kPad;
   fields.payload_length = static_cast<std::uint32_t>(pad_size - kEntryHeaderSize);
   BuildEntryHead(fields, options_.epoch, staging);
-  prev_crc_ = SealEntryHead(staging, kEntryHeaderSize, position_, prev_crc_, commit_position_);
+  prev_crc_ =
+      SealEntryHead(staging, kEntryHeaderSize, position_, prev_crc_, commit_position_, staging);
   gathers_[staged_requests_].sges[0] = {staging, kEntryHeaderSize, options_.staging_lkey};
   StageWrite(order, 1);
   MoveTo(position_ + pad_size);
@@ -195,8 +196,7 @@ std::uint32_t* LogWriter::Append(std::uint64_t order, const std::byte* head, std
   std::byte* at = TakeStaging(pad_head_size + head_size + tail_size, &cost);
   if (place.pad_size > 0) StagePad(order, place.pad_size, at);
   at += pad_head_size;
-  std::memcpy(at, head, head_size);
-  prev_crc_ = SealEntryHead(at, head_size, position_, prev_crc_, commit_position_);
+  prev_crc_ = SealEntryHead(head, head_size, position_, prev_crc_, commit_position_, at);
   if (zeros > 0) std::memset(at + head_size, 0, kEntryAlignment);
   std::byte* trailer_at = at + head_size + (tail_size - kEntryTrailerSize);
   EntryTrailer* trailer = new (trailer_at) EntryTrailer;

@@ -7,6 +7,7 @@
 #include "memgest/entry_check.h"
 #include "memgest/size_class.h"
 #include "ring/base/check.h"
+#include "ring/base/crc32c.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
@@ -140,7 +141,7 @@ void MemberShard::Prefetch(const EntryView& entry, const MemgestState& state) co
 }
 
 absl::StatusOr<bool> MemberShard::Take(Taken* taken) {
-  RING_ASSIGN_OR_RETURN(const bool found, reader_->Next(&taken->view));
+  RING_ASSIGN_OR_RETURN(const bool found, reader_->Next(&taken->view, /*check_payload=*/false));
   if (!found) return false;
   const EntryHeader& header = taken->view.header;
   taken->state = FindState(MemgestId(header.memgest));
@@ -148,6 +149,11 @@ absl::StatusOr<bool> MemberShard::Take(Taken* taken) {
     return absl::FailedPreconditionError(absl::StrCat(
         "group=", group_.value(), " shard=", shard_.value(), " position=", header.position,
         ": memgest=", header.memgest, " is not known here yet"));
+  }
+  if (!SumsWhileWriting(header, *taken->state)) {
+    const absl::Status whole =
+        CheckPayload(taken->view, Crc32c(taken->view.payload, header.payload_length));
+    if (!whole.ok()) return Contradiction(header, whole.message());
   }
   RING_RETURN_IF_ERROR(Prepare(taken->view, *taken->state));
   Prefetch(taken->view, *taken->state);
@@ -220,18 +226,21 @@ absl::Status MemberShard::EnsureFree(const EntryHeader& header) {
   return Contradiction(header, absl::StrCat("line=", header.line, " still holds version=", held));
 }
 
-void MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
+absl::Status MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
   const EntryHeader& header = entry.header;
   const bool release = header.type == EntryType::kRelease;
   if (release && state.replica != nullptr) {
     state.replica->Release(header.offset_cells, header.value_length);
-    return;
+    return absl::OkStatus();
   }
-  if (header.payload_length == 0) return;
   if (state.replica != nullptr) {
-    fence_ |= state.replica->Write(header.offset_cells, entry.payload, header.payload_length);
-    return;
+    const ReplicaStore::Written written =
+        state.replica->Write(header.offset_cells, entry.payload, header.payload_length);
+    fence_ |= written.weak;
+    const absl::Status whole = CheckPayload(entry, written.crc);
+    return whole.ok() ? whole : Contradiction(header, whole.message());
   }
+  if (header.payload_length == 0) return absl::OkStatus();
   const absl::Status status =
       ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
                    [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
@@ -241,6 +250,7 @@ void MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
                      return absl::OkStatus();
                    });
   RING_CHECK(status.ok()) << status.message();  // Prepare ensured it
+  return absl::OkStatus();
 }
 
 void MemberShard::WriteLine(const EntryView& entry) {
@@ -289,7 +299,7 @@ absl::Status MemberShard::FoldEntry(const Taken& taken) {
     if (!state.removed) {
       RING_RETURN_IF_ERROR(CheckCollects(entry));
       if (UsesLine(header.type)) RING_RETURN_IF_ERROR(EnsureFree(header));
-      WriteBytes(entry, state);
+      RING_RETURN_IF_ERROR(WriteBytes(entry, state));
       if (UsesLine(header.type)) WriteLine(entry);
       for (const CollectItem& item : entry.collect) {
         lines_.Clear(item.line);

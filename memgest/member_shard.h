@@ -99,7 +99,13 @@ class MemberShard {
   absl::Status CheckIndex(const EntryHeader& header, const MemgestState& state) const;
   absl::Status CheckCollects(const EntryView& entry) const;
   absl::Status EnsureFree(const EntryHeader& header);
-  void WriteBytes(const EntryView& entry, MemgestState& state);
+  // A replica sums the payload while it copies it, so that here is where damage shows: in a slot
+  // that holds no version, as the line is written afterwards.
+  absl::Status WriteBytes(const EntryView& entry, MemgestState& state);
+  static bool SumsWhileWriting(const EntryHeader& header, const MemgestState& state) {
+    return state.replica != nullptr && header.index > state.applied &&
+           header.type != EntryType::kRelease;
+  }
   void WriteLine(const EntryView& entry);
   void FoldRecord(const EntryHeader& header);
 

@@ -5,9 +5,9 @@
 // Ownership: owns its heap space; borrows payloads for the call.
 // Threads:   one, the node's.
 // Errors:    Ensure: the heap's.
-// Cost:      one copy. Payloads of at least kStreamSizeMin bypass the caches: nobody reads a
-//            replica's heap soon, and the slot's old lines need not be fetched. With 1 KiB into
-//            cold slots that takes a fifth off a fold, against stores behind a prefetch.
+// Cost:      one pass that copies and sums. Payloads of at least kStreamSizeMin bypass the caches:
+//            nobody reads a replica's heap soon, and the slot's old lines need not be fetched. With
+//            1 KiB into cold slots that takes a fifth off a fold, against stores behind a prefetch.
 // Source:    Ring section 5.2; non-temporal stores as in the hot-path measurements.
 #ifndef RING_MEMGEST_REPLICA_STORE_H_
 #define RING_MEMGEST_REPLICA_STORE_H_
@@ -28,9 +28,14 @@ class ReplicaStore {
   explicit ReplicaStore(rdma::Device* device) : heap_(device) {}
 
   absl::Status Ensure(std::uint32_t offset_cells, std::uint32_t length);
-  // REQUIRES: Ensure. Gives whether the stores were weakly ordered: a FenceStores must follow
-  // before another thread is told of the bytes.
-  bool Write(std::uint32_t offset_cells, const std::byte* bytes, std::uint32_t length);
+  struct Written {
+    std::uint32_t crc = 0;  // CRC-32C of the bytes
+    // The stores were weakly ordered: a FenceStores must follow before another thread is told of
+    // the bytes.
+    bool weak = false;
+  };
+  // REQUIRES: Ensure.
+  Written Write(std::uint32_t offset_cells, const std::byte* bytes, std::uint32_t length);
   // RELEASE: whole pages that hold nothing.
   void Release(std::uint32_t offset_cells, std::uint32_t length) {
     heap_.Release(offset_cells, CellCount(length));

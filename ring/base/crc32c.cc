@@ -110,8 +110,11 @@ RING_TARGET_NARROW_INLINE __m128i TakeNarrow(std::uint8_t* destination,
                                              const std::uint8_t* source) {
   __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
   __asm__("" : "+x"(bytes));
-  if constexpr (store != Store::kNone) {
+  if constexpr (store == Store::kOrdinary) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), bytes);
+  }
+  if constexpr (store == Store::kStream) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(destination), bytes);
   }
   return bytes;
 }
@@ -174,6 +177,12 @@ std::uint32_t NarrowCopy(std::uint32_t state, std::uint8_t* to, const std::uint8
   return ExtendNarrow<Store::kOrdinary>(state, to, from, size);
 }
 
+std::uint32_t NarrowCopyStream(std::uint32_t state, std::uint8_t* to, const std::uint8_t* from,
+                               std::size_t size) {
+  if ((reinterpret_cast<std::uintptr_t>(to) & 63) != 0) return NarrowCopy(state, to, from, size);
+  return ExtendNarrow<Store::kStream>(state, to, from, size);
+}
+
 // ---- choice
 //
 
@@ -184,7 +193,7 @@ std::uint32_t PlainCopy(std::uint32_t state, std::uint8_t* to, const std::uint8_
 
 constexpr Crc32cEngine kEngines[] = {
     {"crc32", ExtendShort, PlainCopy, PlainCopy},
-    {"pclmul", NarrowExtend, NarrowCopy, NarrowCopy},
+    {"pclmul", NarrowExtend, NarrowCopy, NarrowCopyStream},
     {"vpclmul", WideExtend, WideCopy, WideCopyStream},
 };
 
@@ -226,8 +235,8 @@ std::uint32_t Crc32cCopyStream(void* destination, const void* source, std::size_
                                static_cast<const std::uint8_t*>(source), size);
 }
 
-std::uint32_t Crc32cHeader(const void* data, std::size_t size) {
-  return ~ExtendShort(0xffffffff, static_cast<const std::uint8_t*>(data), size);
+std::uint32_t Crc32cHeader(const void* data, std::size_t size, std::uint32_t seed) {
+  return ~ExtendShort(~seed, static_cast<const std::uint8_t*>(data), size);
 }
 
 }  // namespace ring

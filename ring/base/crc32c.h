@@ -31,13 +31,13 @@ std::uint32_t Crc32cCopy(void* destination, const void* source, std::size_t size
                          std::uint32_t seed = 0);
 
 // Crc32cCopy for destinations that nobody reads soon: non-temporal stores where destination is
-// 64-byte aligned and the processor has wide vectors, else the same as Crc32cCopy. The stores are
+// 64-byte aligned and the processor has PCLMULQDQ, else the same as Crc32cCopy. The stores are
 // weakly ordered: the caller fences (a locked instruction or sfence) before it publishes them.
 std::uint32_t Crc32cCopyStream(void* destination, const void* source, std::size_t size,
                                std::uint32_t seed = 0);
 
 // For short buffers: the crc32 instruction only. REQUIRES: size is a multiple of 4.
-std::uint32_t Crc32cHeader(const void* data, std::size_t size);
+std::uint32_t Crc32cHeader(const void* data, std::size_t size, std::uint32_t seed = 0);
 
 // One implementation; states are unfinalised (all ones at the start). For tests and benchmarks,
 // which compare all.

@@ -91,7 +91,10 @@ TEST(Crc32c, SeedContinuesASumAtAnyCut) {
 TEST(Crc32c, HeaderFormEqualsTheGeneralOne) {
   const std::vector<std::uint8_t> bytes = RandomBytes(256, 6);
   for (std::size_t size = 0; size <= bytes.size(); size += 4) {
-    ASSERT_EQ(Crc32cHeader(bytes.data(), size), Crc32c(bytes.data(), size));
+    const std::uint32_t sum = Crc32cHeader(bytes.data(), size);
+    ASSERT_EQ(sum, Crc32c(bytes.data(), size));
+    ASSERT_EQ(Crc32cHeader(bytes.data() + size, bytes.size() - size, sum),
+              Crc32c(bytes.data(), bytes.size()));
   }
 }
 

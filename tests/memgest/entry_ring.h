@@ -44,7 +44,7 @@ class EntryRing {
     RING_CHECK(position_ + size <= size_) << "the test's ring is full";
     std::byte* at = memory_.get() + kRingControlSize + position_;
     const std::size_t head = BuildEntryHead(fields, epoch_, at);
-    prev_crc_ = SealEntryHead(at, head, position_, prev_crc_, commit_);
+    prev_crc_ = SealEntryHead(at, head, position_, prev_crc_, commit_, at);
     if (payload_size > 0) std::memcpy(at + head, payload, payload_size);
     EntryTrailer trailer;
     trailer.position = position_;

@@ -89,7 +89,7 @@ void BM_BuildAndSealHead(benchmark::State& state) {
   std::uint32_t crc = 0;
   for (auto _ : state) {
     const std::size_t size = BuildEntryHead(fields, Epoch(5), head);
-    crc = SealEntryHead(head, size, 64, crc, 0);
+    crc = SealEntryHead(head, size, 64, crc, 0, head);
     benchmark::DoNotOptimize(crc);
   }
 }

@@ -28,7 +28,9 @@ struct Image {
   absl::Span<const std::byte> span() const { return absl::MakeConstSpan(bytes.get(), size); }
   EntryHeader* header() const { return reinterpret_cast<EntryHeader*>(bytes.get()); }
   std::byte* extension() const { return bytes.get() + kEntryHeaderSize; }
-  void Seal() const { SealEntryHead(bytes.get(), head_size, kPosition, kPrevCrc, kPosition - 640); }
+  void Seal() const {
+    SealEntryHead(bytes.get(), head_size, kPosition, kPrevCrc, kPosition - 640, bytes.get());
+  }
 };
 
 Image Build(EntryFields fields, absl::string_view payload) {
@@ -246,7 +248,7 @@ TEST(LogEntry, RefusesWhatItDoesNotKnow) {
     EXPECT_THAT(Decode(image), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.field)));
   }
   Image image = Build(FullFields("key", {}, {}), "payload");
-  SealEntryHead(image.bytes.get(), image.head_size, kPosition, kPrevCrc, 0);
+  SealEntryHead(image.bytes.get(), image.head_size, kPosition, kPrevCrc, 0, image.bytes.get());
   EXPECT_OK(Decode(image));
   image.header()->commit_delta += 1;  // before the ring's start
   image.header()->header_crc = 0;

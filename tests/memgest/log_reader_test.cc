@@ -138,7 +138,7 @@ TEST(LogReader, APadThatStopsBeforeTheRingsEndIsDataLoss) {
   fields.type = EntryType::kPad;
   fields.payload_length = 640;
   const std::size_t head_size = BuildEntryHead(fields, Epoch(5), link.ring());
-  SealEntryHead(link.ring(), head_size, 0, 0, 0);
+  SealEntryHead(link.ring(), head_size, 0, 0, 0, link.ring());
   link.SetControlWord(EntrySize(fields));
   EntryView entry;
   EXPECT_THAT(link.reader->Next(&entry), StatusIs(absl::StatusCode::kDataLoss));

@@ -58,8 +58,7 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
   return pending;
 }
 
-absl::Status ShardLog::Flush() {
-  if (!dirty_) return absl::OkStatus();
+absl::Status ShardLog::FlushStaged() {
   dirty_ = false;
   absl::Status result;
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
@@ -74,6 +73,10 @@ void ShardLog::MoveFront() {
 }
 
 void ShardLog::EndTurn(bool busy) {
+  // Most turns are other shards' turns.
+  const std::uint64_t news = News() + commit_front_;
+  if (news == turn_news_ && (!unshared_ || busy)) return;
+  turn_news_ = news;
   // Deltas are free once no device reads them, committed or not: puts of other shards need them,
   // too.
   for (; piece_front_ < next_order_; ++piece_front_) {
@@ -86,8 +89,11 @@ void ShardLog::EndTurn(bool busy) {
   unshared_ = false;
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
     writer->AdvanceCommit(commit_front_);
+    if (!writer->commit_unshared()) continue;
     writer->ShareCommit(busy);
-    unshared_ |= writer->commit_unshared();
+    const bool unshared = writer->commit_unshared();
+    told_ |= !unshared;
+    unshared_ |= unshared;
   }
 }
 

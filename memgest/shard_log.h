@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -68,12 +69,13 @@ class ShardLog {
   bool Stuck(const Memgest& memgest) const { return memgest.Broken() || (Full() && AnyBroken()); }
 
   // Posts what is staged, one chain a member.
-  absl::Status Flush();
+  absl::Status Flush() { return dirty_ ? FlushStaged() : absl::OkStatus(); }
   bool dirty() const { return dirty_; }
 
   // Calls on_commit(Pending&) for every entry that became committed, in order of each log.
   template <class OnCommit>
   void AdvanceCommit(OnCommit on_commit) {
+    commit_news_ = News();
     for (std::uint64_t order = commit_front_; order < next_order_; ++order) {
       Pending& pending = at(order);
       if (pending.committed || !pending.memgest->Satisfied(order)) continue;
@@ -83,9 +85,15 @@ class ShardLog {
     MoveFront();
   }
 
+  // Whether AdvanceCommit or DrainCollected can find anything: something was appended or
+  // acknowledged, or a member was lost, since the last AdvanceCommit.
+  bool HasNews() const { return News() != commit_news_; }
+
   // Tells members the commit position where E5 asks for it, and gives acknowledged bytes back. Once
-  // a turn.
+  // a turn. busy: further entries are likely soon.
   void EndTurn(bool busy = false);
+  // Whether a member was told a commit position since the last call.
+  bool TakeTold() { return std::exchange(told_, false); }
 
   // Visits collections that are committed and acknowledged by all members (G2), and drops them.
   template <class OnCollected>
@@ -111,6 +119,15 @@ class ShardLog {
   Pending* FindByLine(std::uint32_t line);
 
  private:
+  // Grows with every event that can move an entry on: all of its parts only grow.
+  std::uint64_t News() const {
+    std::uint64_t news = next_order_;
+    for (const std::unique_ptr<LogWriter>& writer : writers_) {
+      news += writer->acked_order() + (writer->broken() ? 1 : 0);
+    }
+    return news;
+  }
+  absl::Status FlushStaged();
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   void MoveFront();
@@ -132,6 +149,9 @@ class ShardLog {
   std::uint64_t release_front_ = 1;  // every order below has given its bytes back
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position
+  bool told_ = false;
+  std::uint64_t commit_news_ = 0;  // News at the last AdvanceCommit
+  std::uint64_t turn_news_ = 0;    // ... and at the last EndTurn, with its commit_front_
   alignas(64) std::array<std::byte, 4096 + 64 * 1024> head_;
 };
 

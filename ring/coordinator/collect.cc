@@ -14,6 +14,7 @@ constexpr std::uint64_t kCollectIdleNs =
 void ShardCoordinator::QueueCollection(std::uint32_t line, std::uint32_t upper) {
   lines_.line(line).flags |= memgest::kCollecting;
   ++collection_count_;
+  collections_queued_ = true;
   MemgestOf(line).to_collect().push_back({{lines_.line(line).version, line, 0}, upper});
 }
 
@@ -114,11 +115,7 @@ bool ShardCoordinator::AwaitSpace(const Request& request, memgest::Memgest& memg
 }
 
 void ShardCoordinator::DrainCollections(std::uint64_t now_ns) {
-  bool waiting = false;
-  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
-    waiting |= memgest != nullptr && !memgest->to_collect().empty();
-  }
-  if (!waiting) {
+  if (collection_count_ == 0) {
     collect_since_ns_ = 0;
     return;
   }

@@ -30,7 +30,13 @@ std::uint32_t ShardCoordinator::NewOperation(const Request& request, memgest::En
 }
 
 void ShardCoordinator::Commit() {
+  if (log_.HasNews() || collections_queued_) CommitNews();
+  if (!ready_.empty()) RunReady();
+}
+
+void ShardCoordinator::CommitNews() {
   log_.AdvanceCommit([this](memgest::Pending& pending) { OnCommit(pending); });
+  collections_queued_ = false;  // below all are looked at; what that queues is for the next turn
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr) continue;
     if (memgest->members().empty()) {
@@ -45,7 +51,6 @@ void ShardCoordinator::Commit() {
     log_.DrainCollected(*memgest,
                         [this](const memgest::Collection& collection) { OnCollected(collection); });
   }
-  RunReady();
 }
 
 void ShardCoordinator::OnCommit(memgest::Pending& pending) {

@@ -207,6 +207,7 @@ class ShardCoordinator {
   void RunReady();
 
   // commit.cc
+  void CommitNews();
   void OnCommit(memgest::Pending& pending);
   void AnswerOperation(const memgest::Pending& pending);
   std::uint32_t NewOperation(const Request& request, memgest::EntryType type);
@@ -273,6 +274,7 @@ class ShardCoordinator {
   bool release_due_ = false;  // memory of some memgest
   std::uint32_t deferred_count_ = 0;
   std::uint64_t collection_count_ = 0;  // queued or in flight
+  bool collections_queued_ = false;     // since the last CommitNews
   struct Retired {
     std::uint64_t order = 0;
     std::unique_ptr<memgest::Memgest> memgest;

@@ -179,6 +179,7 @@ void CoordinatedShard::ApplyView(const cluster::View& view) {
 }
 
 void CoordinatedShard::RingDoorbells() {
+  if (!coordinator_->log().TakeTold()) return;
   for (Link& link : links_) {
     if (link.writer->shared_position() == link.rung_position || link.writer->broken()) continue;
     link.rung_position = link.writer->shared_position();

@@ -12,7 +12,6 @@
 namespace ring::node {
 namespace {
 constexpr int kFoldPerRing = 8;  // keeps a fold turn in front of a request short (hot path)
-constexpr int kFoldPerTurn = 8;  // of one node, while requests wait
 constexpr std::uint64_t kFoldAtShare = 32;  // a ring below this part of itself waits for idle turns
 constexpr int kFoldPerFullRing = 32;        // a ring over an eighth full
 constexpr std::uint32_t kDoorbellCount = 4;
@@ -170,7 +169,8 @@ bool MemberPort::OnDisconnected(const rdma::QueuePair* qp) {
   return false;
 }
 
-int MemberPort::Fold(int ring_count, bool busy) {
+int MemberPort::Fold(int ring_count, int budget) {
+  const bool busy = budget != kNoBudget;
   int folded = 0;
   const std::size_t count = std::min(static_cast<std::size_t>(ring_count), memberships_.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -185,7 +185,7 @@ int MemberPort::Fold(int ring_count, bool busy) {
     if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
     folded +=
         FoldOne(membership, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
-    if (busy && folded >= kFoldPerTurn) break;
+    if (busy && folded >= budget) break;
   }
   folded_count_ += static_cast<std::uint64_t>(folded);
   return folded;

@@ -60,9 +60,10 @@ class MemberPort {
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   bool OnDisconnected(const rdma::QueuePair* qp);
 
-  // Looks at the next ring_count rings and folds committed entries; busy: requests wait, so only
-  // where there is much to fold, and not much at a time. Gives how many.
-  int Fold(int ring_count, bool busy);
+  // Looks at the next ring_count rings and folds committed entries; gives how many. budget:
+  // requests wait, so only where there is much to fold, and about so many entries.
+  static constexpr int kNoBudget = 0;
+  int Fold(int ring_count, int budget = kNoBudget);
   // Tells coordinators what is folded when nothing is left to fold (E5).
   void ShareCredits();
   void PollCompletions();

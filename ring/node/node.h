@@ -75,7 +75,7 @@ class Node {
   void Prefetch(const BatchItem& item) const;
   void Execute(BatchItem& item);
   bool Finish(std::uint64_t now_ns, bool busy);
-  int Fold(int ring_count, bool busy) { return members_->Fold(ring_count, busy); }
+  int Fold(int ring_count, int budget) { return members_->Fold(ring_count, budget); }
   void ShareCredits() { members_->ShareCredits(); }
 
   // Before sleeping: arms every queue, and tells peers.

@@ -85,11 +85,13 @@ bool Reactor::Turn() {
   for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns_, busy_);
   const std::size_t count = GatherBatch();
   ExecuteBatch(count);
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns_, count > 0);
-  const bool folded = FoldTurn(count > 0);
+  quiet_turns_ = count > 0 ? 0 : std::min(quiet_turns_ + 1, kQuietTurns);
+  const bool expecting = quiet_turns_ < kQuietTurns;
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns_, expecting);
+  const bool folded = FoldTurn(count);
   busy_ = count > 0;
   if (background_ != nullptr) did |= background_(now_ns_);
-  return did || folded || count > 0;
+  return did || folded || expecting;
 }
 
 std::size_t Reactor::GatherBatch() {
@@ -113,10 +115,22 @@ void Reactor::ExecuteBatch(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Execute(batch_[i]);
 }
 
-bool Reactor::FoldTurn(bool busy) {
+bool Reactor::FoldTurn(std::size_t request_count) {
   int folded = 0;
-  for (const std::unique_ptr<Node>& node : nodes_) folded += node->Fold(kRingsPerTurn, busy);
-  if (folded > 0 || busy) {
+  if (request_count > 0) {
+    const int budget = std::max(kFoldBudgetMin, kFoldPerRequest * static_cast<int>(request_count));
+    for (std::size_t i = 0; i < nodes_.size() && folded < budget; ++i) {
+      fold_node_ = (fold_node_ + 1) % nodes_.size();
+      folded += nodes_[fold_node_]->Fold(kRingsPerTurn, budget - folded);
+    }
+    credit_due_ = true;
+    idle_rings_ = 0;
+    return folded > 0;
+  }
+  if (quiet_turns_ < kQuietTurns) return false;
+  for (const std::unique_ptr<Node>& node : nodes_)
+    folded += node->Fold(kRingsPerTurn, MemberPort::kNoBudget);
+  if (folded > 0) {
     credit_due_ = true;
     idle_rings_ = 0;
   } else if (credit_due_) {

@@ -62,10 +62,16 @@ class Reactor {
   static constexpr std::size_t kBatchMax = 16;
   // Rings of each node that a turn looks at: few, since a request that comes meanwhile waits.
   static constexpr int kRingsPerTurn = 2;
+  // Entries folded in a turn with requests, over all nodes: what may stand before the next one.
+  static constexpr int kFoldBudgetMin = 8;
+  static constexpr int kFoldPerRequest = 3;  // faster than they come, with up to three members
+  // After a request the next one is expected for so many turns: control words and entries that wait
+  // would stand in front of it.
+  static constexpr int kQuietTurns = 32;
 
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
-  bool FoldTurn(bool busy);
+  bool FoldTurn(std::size_t request_count);
   bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;
@@ -76,7 +82,9 @@ class Reactor {
   std::array<BatchItem, kBatchMax> batch_;
   std::array<Node*, kBatchMax> batch_nodes_;
   std::size_t first_node_ = 0;
-  bool busy_ = false;  // the last turn had requests
+  bool busy_ = false;              // the last turn had requests
+  int quiet_turns_ = kQuietTurns;  // since the last request, at most kQuietTurns
+  std::size_t fold_node_ = 0;
   std::uint32_t turns_ = 0;
   std::uint64_t now_ns_ = 0;  // read once in some turns
   bool credit_due_ = false;   // something was folded since the members last told

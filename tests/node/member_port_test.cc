@@ -79,7 +79,7 @@ TEST_F(MemberPortTest, E5_AFailedRingIsNeverToldAsFolded) {
     Port(member).ShareCredits();
     EXPECT_TRUE(MembershipOf(member).credit_due) << "was told";
     EXPECT_FALSE(Port(member).HasCommitted());
-    EXPECT_EQ(Port(member).Fold(100, false), 0);
+    EXPECT_EQ(Port(member).Fold(100), 0);
     EXPECT_EQ(MembershipOf(member).store->reader()->folded_position(), position);
   });
 }
@@ -105,15 +105,15 @@ TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
     membership.retry_ns = ~std::uint64_t{0};
     const std::uint64_t waits = port.wait_count();
     EXPECT_FALSE(port.HasCommitted());
-    EXPECT_EQ(port.Fold(100, false), 0);
+    EXPECT_EQ(port.Fold(100), 0);
     EXPECT_EQ(port.wait_count(), waits);
     membership.retry_ns = 1;  // its time came
     EXPECT_TRUE(port.HasCommitted());
-    EXPECT_EQ(port.Fold(100, false), 0);
+    EXPECT_EQ(port.Fold(100), 0);
     EXPECT_EQ(port.wait_count(), waits + 1);
     cluster_.node(member.value()).ApplyView(std::make_shared<cluster::View>(next));
     EXPECT_TRUE(port.HasCommitted());  // what it waited for may be there
-    EXPECT_EQ(port.Fold(100, false), 1);
+    EXPECT_EQ(port.Fold(100), 1);
     EXPECT_FALSE(membership.failed);
   });
 }

@@ -114,6 +114,7 @@ void LogWriter::StageWrite(std::uint64_t order, std::size_t sge_count) {
   const Gather& gather = gathers_[staged_requests_];
   rdma::WorkRequest& request = StageRequest(order);
   request.opcode = rdma::Opcode::kWrite;
+  request.appends = true;
   request.sges = absl::MakeConstSpan(gather.sges, sge_count);
   request.remote_address = RingAddress();
   request.rkey = options_.ring.rkey;

@@ -120,6 +120,8 @@ struct WorkRequest {
   // packets may wait for it, and one that has to look whether a chain without a signalled request
   // counted may look once for both.
   bool more = false;
+  // Of a WRITE: the next one will go to the bytes behind it, so a device may make them ready.
+  bool appends = false;
   std::uint32_t imm = 0;
   absl::Span<const Sge>
       sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)

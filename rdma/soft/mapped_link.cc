@@ -130,7 +130,15 @@ IssueResult MappedLink::Write(const WorkRequest& wr, std::uint64_t sequence) {
     }
   }
   StoreFence();
+  if (wr.appends) PrefetchBehind(target, length);
   return kIssued;
+}
+
+// The lines that a WRITE of the same length will need next. Hints: they may lie behind the region.
+void MappedLink::PrefetchBehind(const std::byte* at, std::uint64_t length) {
+  constexpr std::uint64_t kSizeMax = 2048;  // beyond, the hardware streams
+  const std::uint64_t size = std::min(length, kSizeMax);
+  for (std::uint64_t i = 0; i < size; i += kCacheLine) __builtin_prefetch(at + i, 1);
 }
 
 IssueResult MappedLink::Read(const WorkRequest& wr, std::uint64_t sequence) {

@@ -63,6 +63,7 @@ class MappedLink final : public Link {
   static constexpr std::size_t kPendingMax = 32;
 
   IssueResult Write(const WorkRequest& wr, std::uint64_t sequence);
+  static void PrefetchBehind(const std::byte* at, std::uint64_t length);
   IssueResult WriteWithImm(const WorkRequest& wr, std::uint64_t sequence);
   IssueResult Read(const WorkRequest& wr, std::uint64_t sequence);
   IssueResult Atomic(const WorkRequest& wr, std::uint64_t sequence);

@@ -57,6 +57,7 @@ Slot SlotAllocator::GiveOut(std::uint32_t line, std::uint8_t size_class, std::ui
     const std::uint32_t number = slot.offset_cells >> block_shift_;
     if (blocks_[number].used++ == 0) idle_.Erase(number);
     used_cells_ += cells;
+    used_peak_ = std::max(used_peak_, used_cells_);
     heap_->Touch(slot.offset_cells, CellCount(length));
   } else if (granule.taken == 0 && !granules_reserve_.contains(line / kLinesPerGranule)) {
     --granules_plain_idle_;

@@ -67,11 +67,15 @@ class SlotAllocator {
   void Free(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
             absl::Span<const Range> ranges);
 
-  // Enough was freed since the last walk that one over what NextRelease gives is worth while: an
-  // eighth of what is in use, so that slots which are freed and taken again keep their pages.
+  // Enough was freed since the last walk, an eighth of what is in use, that one over what
+  // NextRelease gives may be worth while.
   bool release_due() const {
     return walking_ || (freed_cells_ >= kReleaseCellsMin && freed_cells_ >= used_cells_ / 8);
   }
+  // Ends a period, and gives whether a walk should begin: that much was free all the time, so slots
+  // which are freed and taken again soon keep their pages.
+  bool EndReleasePeriod();
+  bool walking() const { return walking_; }
   // The next run of touched pages, at most length_max_cells long, of which no slot, large value or
   // frozen block has a byte. The caller releases it, by an entry of the log where there are
   // members, before it allocates again. Length 0: the walk is over, or goes on with the next call
@@ -151,6 +155,7 @@ class SlotAllocator {
   absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
   std::uint64_t freed_cells_ = 0;  // since the last walk began
+  std::uint64_t used_peak_ = 0;    // cells, of this period
   bool walking_ = false;           // over pages to give back
   std::uint32_t walk_block_ = 0;
   std::uint32_t walk_page_ = 0;  // in it

@@ -186,6 +186,7 @@ void SlotAllocator::UseForLarge(absl::Span<const std::uint32_t> plan, std::vecto
     }
   }
   used_cells_ += plan.size() * block_cells_;
+  used_peak_ = std::max(used_peak_, used_cells_);
 }
 
 absl::StatusOr<Slot> SlotAllocator::AllocateLarge(std::uint64_t length,

@@ -1,5 +1,6 @@
 // The walk of SlotAllocator over the pages that freed slots and blocks left behind.
 #include <algorithm>
+#include <utility>
 
 #include "memgest/slot_allocator.h"
 
@@ -38,6 +39,14 @@ SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
     }
   }
   return free;
+}
+
+bool SlotAllocator::EndReleasePeriod() {
+  const std::uint64_t needed = std::exchange(used_peak_, used_cells_);
+  const std::uint64_t touched = heap_->touched_bytes() / kCellSize;
+  const std::uint64_t worth = std::max(kReleaseCellsMin, used_cells_ / 8);
+  if (touched < used_cells_ + worth) freed_cells_ = 0;  // taken again, or lies in parts of pages
+  return touched >= needed + worth;
 }
 
 Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {

@@ -13,6 +13,8 @@
 namespace ring::coordinator {
 namespace {
 
+// What was free that long is not needed soon.
+constexpr std::uint64_t kPeriodNs = 250'000'000;
 constexpr int kStepEntries = 8;       // of one memgest in one turn, so that serving goes on
 constexpr int kStepCodedEntries = 1;  // each with a payload of up to 64 KiB
 constexpr std::uint32_t kCodedCellsMax = memgest::kPayloadSizeMax / kCacheLine;
@@ -21,14 +23,23 @@ alignas(kCacheLine) constexpr std::array<std::byte, memgest::kPayloadSizeMax> kZ
 
 }  // namespace
 
-void ShardCoordinator::ReleaseMemory() {
-  release_due_ = false;
+void ShardCoordinator::ReleaseMemory(std::uint64_t now_ns) {
+  const bool period_over = now_ns >= release_period_end_ns_;
+  if (!releasing_ && !period_over) return;
+  // The first look for a long time only begins a period.
+  const bool begins = now_ns >= release_period_end_ns_ + kPeriodNs;
+  if (period_over) release_period_end_ns_ = now_ns + kPeriodNs;
+  release_due_ = releasing_ = false;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr || !memgest->allocator().release_due()) continue;
+    release_due_ = true;
+    bool walk = memgest->allocator().walking();
+    if (period_over) walk |= memgest->allocator().EndReleasePeriod() && !begins;
+    if (!walk) continue;
     const int steps = memgest->coded() ? kStepCodedEntries : kStepEntries;
     bool again = true;
     for (int i = 0; i < steps && again; ++i) again = ReleaseRun(*memgest);
-    release_due_ |= again;
+    releasing_ |= again;
   }
 }
 

@@ -109,13 +109,13 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
     }
   }
   DrainCollections(now_ns);
-  if (release_due_ && !busy) ReleaseMemory();
+  if (release_due_ && !busy) ReleaseMemory(now_ns);
   log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();
 }
 
 bool ShardCoordinator::HasWork() const {
-  if (!ready_.empty() || log_.dirty() || release_due_) return true;
+  if (!ready_.empty() || log_.dirty() || releasing_) return true;
   return std::any_of(large_writes_.begin(), large_writes_.end(),
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
 }

@@ -227,7 +227,7 @@ class ShardCoordinator {
   void DrainCollections(std::uint64_t now_ns);
 
   // release.cc
-  void ReleaseMemory();
+  void ReleaseMemory(std::uint64_t now_ns);
   bool ReleaseRun(memgest::Memgest& memgest);
 
   // drain.cc
@@ -272,6 +272,8 @@ class ShardCoordinator {
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;
   bool release_due_ = false;  // memory of some memgest
+  bool releasing_ = false;    // a walk is under way
+  std::uint64_t release_period_end_ns_ = 0;
   std::uint32_t deferred_count_ = 0;
   std::uint64_t collection_count_ = 0;  // queued or in flight
   bool collections_queued_ = false;     // since the last CommitNews

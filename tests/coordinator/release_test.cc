@@ -83,6 +83,8 @@ TEST(Release, V6APinnedSlotIsNotGivenBack) {
   const int get = harness.Get(Key(0));
   harness.Turns(3);
   for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+  harness.Turn(300'000'000);
+  harness.Turn(300'000'000);
   harness.Turns(200);
   memgest::HeapSpace& heap = harness.shard().FindMemgest(kRep3)->heap();
   EXPECT_GE(heap.touched_bytes(), 50'000u);
@@ -91,6 +93,24 @@ TEST(Release, V6APinnedSlotIsNotGivenBack) {
   harness.holds_sends = false;
   harness.Settle();
   EXPECT_EQ(harness.answer(get).value, Bytes(50'000, 0));
+  harness.Scrub();
+}
+
+// What moves away and comes back before a period ends needs its pages again.
+TEST(Release, WhatIsTakenAgainSoonKeepsItsPages) {
+  ShardHarness harness;
+  Load(harness, kRep3, 50'000);
+  harness.Turn(300'000'000);
+  const std::size_t before = harness.device().discarded;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Move(Key(i), kRep2));
+    harness.Turns(20);
+    for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Move(Key(i), kRep3));
+    harness.Turns(20);
+  }
+  EXPECT_EQ(harness.device().discarded, before);
+  harness.Settle();
+  EXPECT_GT(harness.device().discarded, before);
   harness.Scrub();
 }
 

@@ -145,6 +145,8 @@ TEST(SlotAllocator, AWalkIsDueWhenAnEighthWasFreed) {
     f.Free(slots[freed++]);
   }
   EXPECT_EQ(freed, 18u);  // of 142 that are left
+  EXPECT_FALSE(f.allocator.EndReleasePeriod()) << "it was in use in this period";
+  EXPECT_TRUE(f.allocator.EndReleasePeriod());
   Walk(f);
   EXPECT_FALSE(f.allocator.release_due());
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "api/admin/admin_client.h"
 #include "api/client.h"
 #include "ring/base/crc32c.h"
@@ -45,6 +46,7 @@ class Demo {
   absl::Status VerifyAll();
   absl::Status VerifyOne(std::size_t index);
   absl::Status Scrub();
+  absl::StatusOr<node::ClusterStats> SettledStats();
   absl::Status PrintTable();
   Place& PlaceOf(std::size_t index) { return places_[index % places_.size()]; }
 
@@ -176,8 +178,23 @@ std::string Latency(const Histogram& histogram) {
                       FormatNs(static_cast<double>(histogram.Percentile(99))));
 }
 
+// Memory that the moves left behind is given back a moment later, when nothing else is to be done.
+absl::StatusOr<node::ClusterStats> Demo::SettledStats() {
+  constexpr int kSamplesMax = 30;
+  constexpr int kSamplesMin = 8;  // two periods of ring/coordinator/release.cc
+  std::uint64_t before = 0;
+  for (int sample = 0;; ++sample) {
+    RING_ASSIGN_OR_RETURN(node::ClusterStats stats, admin_->GetStats());
+    std::uint64_t resident = 0;
+    for (const node::MemgestStats& memgest : stats.memgests) resident += memgest.resident_bytes;
+    if (sample >= kSamplesMax || (sample >= kSamplesMin && resident == before)) return stats;
+    before = resident;
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+}
+
 absl::Status Demo::PrintTable() {
-  RING_ASSIGN_OR_RETURN(const node::ClusterStats stats, admin_->GetStats());
+  RING_ASSIGN_OR_RETURN(const node::ClusterStats stats, SettledStats());
   Table table({"memgest", "keys", "logical", "resident", "overhead", "ideal", "put p50 / p99",
                "get p50 / p99", "move into p50 / p99"});
   for (std::size_t i = 0; i < kMemgests.size(); ++i) {

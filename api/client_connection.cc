@@ -21,6 +21,7 @@ Connection::Connection(const ConnectionContext* context, std::vector<std::string
     : context_(context), addresses_(std::move(addresses)) {
   for (std::size_t i = 0; i < kChainMax; ++i) {
     chain_[i].opcode = rdma::Opcode::kWrite;
+    chain_[i].unacknowledged = true;  // the answer tells
     chain_[i].sges = absl::MakeConstSpan(&sges_[i], 1);
     chain_[i].next = i + 1 < kChainMax ? &chain_[i + 1] : nullptr;
     sges_[i].lkey = context_->frame_lkey;

@@ -122,6 +122,9 @@ struct WorkRequest {
   bool more = false;
   // Of a WRITE: the next one will go to the bytes behind it, so a device may make them ready.
   bool appends = false;
+  // WRITE only: its completion need only tell that its buffers are the caller's again, not that the
+  // peer has it. A failure at the peer then shows as a disconnect. Spares tcp an acknowledgement.
+  bool unacknowledged = false;
   std::uint32_t imm = 0;
   absl::Span<const Sge>
       sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)
@@ -230,6 +233,14 @@ enum class MemoryKind : std::uint8_t {
   kPrivateHuge = 2,  // the same in huge pages, where the system allows
 };
 
+// What a device asked of the system since it was opened, to carry messages. Without tcp connections
+// only `waits` moves, and rarely.
+struct SystemCalls {
+  std::uint64_t sends = 0;
+  std::uint64_t receives = 0;
+  std::uint64_t waits = 0;  // looks at which descriptors are ready
+};
+
 class Device {
  public:
   struct Caps {
@@ -285,6 +296,7 @@ class Device {
   // QueuePair::PeerSleeping). Setting true contains a full fence: look for work once more before
   // sleeping.
   virtual void SetSleeping(bool sleeping) = 0;
+  virtual SystemCalls system_calls() const { return {}; }
 };
 
 }  // namespace ring::rdma

@@ -208,9 +208,10 @@ void SoftDevice::BindThread() {
 // An idle call is on the path of every request of its thread: each test here is one load.
 bool SoftDevice::Progress() {
   BindThread();
+  ++turn_;
   bool worked = false;
   if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) worked = ProgressPeers();
-  if (polled_connections_ > 0 || check_descriptors_ || ++turn_ % kTurnsPerDescriptors == 0) {
+  if (polled_connections_ > 0 || check_descriptors_ || turn_ % kTurnsPerDescriptors == 0) {
     check_descriptors_ = false;
     // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
     if (tcp_ != nullptr) worked |= tcp_->Progress();
@@ -258,6 +259,7 @@ void SoftDevice::SetSleeping(bool sleeping) {
 bool SoftDevice::PollDescriptors() {
   constexpr int kBatch = 64;
   epoll_event events[kBatch];
+  ++calls_.waits;
   const int count = epoll_wait(epoll_fd_, events, kBatch, 0);
   if (count <= 0) return false;
   ready_.clear();

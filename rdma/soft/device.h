@@ -62,6 +62,7 @@ class SoftDevice final : public Device {
   bool Progress() override;
   int event_fd() const override { return epoll_fd_; }
   void SetSleeping(bool sleeping) override;
+  SystemCalls system_calls() const override { return calls_; }
 
   // --- for queue pairs, queues and endpoints ---
   const SoftDeviceOptions& options() const { return options_; }
@@ -91,6 +92,8 @@ class SoftDevice final : public Device {
   void ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_events);
   // The handler is not called again, not even by the round of epoll events under way.
   void Unwatch(int fd, FdHandler* handler);
+  SystemCalls& calls() { return calls_; }
+  std::uint32_t turn() const { return turn_; }
   // Connections whose every turn needs a look at the descriptors.
   void AddPolledConnection(int delta) { polled_connections_ += delta; }
 
@@ -136,6 +139,7 @@ class SoftDevice final : public Device {
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;
+  SystemCalls calls_;
   int polled_connections_ = 0;
   bool check_descriptors_ = true;
   bool running_deferred_ = false;

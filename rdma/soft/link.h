@@ -45,6 +45,8 @@ class Link {
   // The sges of wr passed the lkey check. sequence: the queue pair's number of the request. For
   // kPending the request stays where it is until OnRemoteDone.
   virtual IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence) = 0;
+  // Links to memory that is not mapped: whether Issue would finish the request at once.
+  virtual bool FinishesNow(const WorkRequest&) const { return false; }
   // Ends a batch. Requests issued since the last commit count only if it succeeds (rule L5: fence,
   // then check).
   virtual CommitResult Commit() = 0;

@@ -40,7 +40,8 @@ void SoftQueuePair::Establish(std::unique_ptr<Link> link) {
 
 absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
   std::uint32_t count = 0;
-  RING_RETURN_IF_ERROR(CheckChain(chain, options_.send_depth, &count));
+  bool more = false;
+  RING_RETURN_IF_ERROR(CheckChain(chain, options_.send_depth, &count, &more));
   if (held_.size() + count > options_.send_depth || !send_cq_->HasRoom(count)) Settle();
   if (count > options_.send_depth - (tail_ - head_) || !send_cq_->HasRoom(count)) {
     return absl::ResourceExhaustedError(absl::StrCat("qp=", number_, ": no room for count=", count,
@@ -55,16 +56,12 @@ absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
     FlushChain(&chain);
     return absl::OkStatus();
   }
-  const WorkRequest* rest = mapped_ && head_ == tail_ ? ExecuteNow(chain) : &chain;
+  const WorkRequest* rest = head_ == tail_ ? ExecuteNow(chain) : &chain;
   if (rest != nullptr) {
-    bool more = false;
-    for (; rest != nullptr; rest = rest->next) {
-      more = rest->more;
-      Enqueue(*rest);
-    }
+    for (; rest != nullptr; rest = rest->next) Enqueue(*rest);
     Run();
-    if (link_ != nullptr && state_ == QpState::kReadyToSend && !more) link_->Kick();
   }
+  if (!mapped_ && state_ == QpState::kReadyToSend && !more) link_->Kick();
   if (device_->has_deferred()) device_->RunDeferred();
   return absl::OkStatus();
 }
@@ -76,7 +73,8 @@ const WorkRequest* SoftQueuePair::ExecuteNow(const WorkRequest& chain) {
   std::uint64_t sequence = tail_;
   const WorkRequest* wr = &chain;
   for (; wr != nullptr; wr = wr->next, ++sequence) {
-    if (wr->opcode == Opcode::kWait) {
+    const bool later = !mapped_ && !link_->FinishesNow(*wr);
+    if (wr->opcode == Opcode::kWait && !later) {
       // What the WAIT watches may be in this very chain.
       Hold(batch, wr, batch_sequence);
       if (!Settle()) {
@@ -86,7 +84,8 @@ const WorkRequest* SoftQueuePair::ExecuteNow(const WorkRequest& chain) {
       batch = wr;
       batch_sequence = sequence;
     }
-    const IssueResult result = IssueOne(*wr, sequence, nullptr);
+    const IssueResult result = later ? IssueResult{IssueState::kBlocked, WcStatus::kSuccess}
+                                     : IssueOne(*wr, sequence, nullptr);
     if (result.state == IssueState::kDone) continue;
     Hold(batch, wr, batch_sequence);
     if (!Settle()) {

@@ -74,9 +74,11 @@ std::uint32_t GatherLength(const WorkRequest& wr) {
   return static_cast<std::uint32_t>(length < kMessageSizeMax ? length : kMessageSizeMax + 1);
 }
 
-absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count) {
+absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count,
+                        bool* more) {
   *count = 0;
   for (const WorkRequest* wr = &chain; wr != nullptr; wr = wr->next) {
+    *more = wr->more;
     if (++*count > count_max) {
       return absl::ResourceExhaustedError(absl::StrCat("chain longer than send_depth=", count_max));
     }

@@ -49,9 +49,10 @@ struct SendSlot {
   std::vector<std::uint32_t*> crc_out_;
 };
 
-// Counts the chain's requests. A chain longer than count_max (or with a cycle) gives
-// kResourceExhausted.
-absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count);
+// Counts the chain's requests, and tells whether its last says `more`. A chain longer than
+// count_max (or with a cycle) gives kResourceExhausted.
+absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count,
+                        bool* more);
 
 std::uint32_t GatherLength(const WorkRequest& wr);
 

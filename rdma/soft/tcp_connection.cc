@@ -71,14 +71,15 @@ void SetSocketOptions(int fd) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(SoftDevice* device, int fd, State state)
-    : device_(device), fd_(fd), state_(state), buffer_(kHelloSize) {
+TcpConnection::TcpConnection(SoftDevice* device, TcpDueList* due, int fd, State state)
+    : device_(device), due_(due), fd_(fd), state_(state), buffer_(kHelloSize) {
   SetSocketOptions(fd);
   deadline_ns_ = device->NowNs() + device->options().hello_timeout_ms * kMillisecond;
 }
 
 absl::Status TcpConnection::Start() {
   want_write_ = state_ == State::kConnecting;
+  BecomeDue();
   return device_->Watch(fd_, this, EPOLLIN | EPOLLRDHUP | (want_write_ ? EPOLLOUT : 0u));
 }
 
@@ -88,8 +89,26 @@ void TcpConnection::WatchFor(bool readable, bool writable) {
   if (readable == want_read_ && writable == want_write_) return;
   want_read_ = readable;
   want_write_ = writable;
+  ApplyWatch();
+}
+
+// A linked socket is watched by edges: it is not asked again while it is quiet. Changing the watch
+// tells at once what is there already.
+void TcpConnection::ApplyWatch() {
   device_->ChangeWatch(fd_, this,
-                       (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u));
+                       (want_read_ ? EPOLLIN | EPOLLRDHUP : 0u) | (want_write_ ? EPOLLOUT : 0u) |
+                           (state_ == State::kLinked ? EPOLLET : 0u));
+}
+
+bool TcpConnection::IsDue() const {
+  return deadline_ns_ != 0 || ack_due_ || read_on_ || paused_ || state_ == State::kDead ||
+         (!transmit_.empty() && !want_write_);
+}
+
+void TcpConnection::BecomeDue() {
+  if (is_due_) return;
+  is_due_ = true;
+  due_->AddDue(this);
 }
 
 // --- handshake ---
@@ -143,7 +162,8 @@ void TcpConnection::BecomeLinked() {
   buffer_ = std::move(larger);
   counted_ = true;
   device_->AddPolledConnection(1);
-  WatchFor(true, want_write_);
+  want_read_ = true;
+  ApplyWatch();
 }
 
 void TcpConnection::OnHandshakeFrame(const TcpFrame& frame, std::string private_data) {
@@ -181,16 +201,18 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
   if ((epoll_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 || state_ == State::kDead)
     return;
   if (state_ == State::kLinked) {
+    end_near_ |= (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     ReadFrames();
   } else {
     ReadHandshake();
   }
+  if (IsDue()) BecomeDue();
 }
 
 bool TcpConnection::Progress() {
+  is_due_ = false;
   if (state_ == State::kDead) return false;
   bool worked = false;
-  flushed_in_turn_ = false;
   if (state_ == State::kLinked && paused_) {
     SoftQueuePair* own = qp();
     if (own != nullptr && (!own->receives().Empty() || device_->NowNs() > deadline_ns_)) {
@@ -205,11 +227,16 @@ bool TcpConnection::Progress() {
       OnHangUp();
     }
   }
+  if (state_ == State::kLinked && read_on_) {
+    worked = true;
+    ReadFrames();
+  }
   QueueAck();
   if (state_ != State::kDead && !transmit_.empty() && !want_write_) {
     worked = true;
     Flush();
   }
+  if (IsDue()) BecomeDue();
   return worked;
 }
 
@@ -225,14 +252,15 @@ void TcpConnection::QueueAck() {
 }
 
 void TcpConnection::Kick() {
-  if (transmit_.empty() || want_write_ || flushed_in_turn_) return;
+  if (transmit_.empty() || want_write_) return;
+  if (flushed_turn_ == device_->turn()) return BecomeDue();
   QueueAck();
-  flushed_in_turn_ = true;
+  flushed_turn_ = device_->turn();
   Flush();
 }
 
 void TcpConnection::Flush() {
-  const TcpTransmit::Result result = transmit_.Flush(fd_);
+  const TcpTransmit::Result result = transmit_.Flush(fd_, &device_->calls().sends);
   if (result == TcpTransmit::Result::kBroken) {
     // Found out while posting: the queue pair learns of it from Progress, like of any other
     // hang-up.
@@ -261,8 +289,11 @@ void TcpConnection::Drain() {
   counted_ = false;
   state_ = State::kDraining;
   paused_ = false;
+  read_on_ = false;
   deadline_ns_ = device_->NowNs() + 1000 * kMillisecond;
-  WatchFor(true, want_write_);
+  BecomeDue();
+  want_read_ = true;
+  ApplyWatch();
   shutdown(fd_, SHUT_WR);
 }
 
@@ -284,6 +315,7 @@ void TcpConnection::OnHangUp() {
 void TcpConnection::Die() {
   if (state_ == State::kDead) return;
   state_ = State::kDead;
+  BecomeDue();  // to be forgotten
   if (counted_) device_->AddPolledConnection(-1);
   counted_ = false;
   transmit_.Clear();
@@ -292,6 +324,11 @@ void TcpConnection::Die() {
 }
 
 // --- requests of our queue pair ---
+
+bool TcpConnection::FinishesNow(const WorkRequest& wr) const {
+  return wr.unacknowledged && wr.opcode == Opcode::kWrite && GatherLength(wr) <= kCopyMax &&
+         transmit_.bytes() <= kBacklogMax;
+}
 
 IssueResult TcpConnection::Issue(const WorkRequest& wr, std::uint64_t sequence) {
   if (state_ != State::kLinked) return {IssueState::kFailed, WcStatus::kRetryExceeded};
@@ -312,6 +349,12 @@ IssueResult TcpConnection::Issue(const WorkRequest& wr, std::uint64_t sequence) 
                        wr.opcode == Opcode::kWriteWithImm;
   if (wr.opcode == Opcode::kRead) frame.operand = length;
   frame.payload_length = carries ? length : 0;
+  if (FinishesNow(wr)) {
+    frame.unacknowledged = true;
+    transmit_.AddCopy(frame, wr.sges);
+    return {IssueState::kDone, WcStatus::kSuccess};
+  }
+  BecomeDue();
   transmit_.Add(frame, carries ? wr.sges : absl::Span<const Sge>());
   return {IssueState::kPending, WcStatus::kSuccess};
 }

@@ -13,8 +13,8 @@
 // Threads:   the device's.
 // Errors:    a protocol violation closes the connection; the queue pair's requests end with
 //            kRetryExceeded.
-// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv a turn
-//            while quiet.
+// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv for what
+//            came in a turn. A linked socket is watched by edges: none while nothing comes.
 #ifndef RING_RDMA_SOFT_TCP_CONNECTION_H_
 #define RING_RDMA_SOFT_TCP_CONNECTION_H_
 
@@ -36,6 +36,15 @@ namespace ring::rdma::soft {
 
 class SoftDevice;
 class SoftQueuePair;
+class TcpConnection;
+
+// The connections to look at in the next turn, though their sockets may be quiet. An endpoint with
+// thousands of connections must not touch them all each turn.
+class TcpDueList {
+ public:
+  virtual ~TcpDueList() = default;
+  virtual void AddDue(TcpConnection* connection) = 0;
+};
 
 class TcpConnection final : public FdHandler, public std::enable_shared_from_this<TcpConnection> {
  public:
@@ -49,15 +58,15 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
     kDead
   };
 
-  TcpConnection(SoftDevice* device, int fd, State state);
+  TcpConnection(SoftDevice* device, TcpDueList* due, int fd, State state);
   ~TcpConnection() override { Die(); }
 
   State state() const { return state_; }
   bool AwaitsHello() const { return state_ == State::kAwaitHello; }
   absl::Status Start();
   void OnReady(std::uint32_t epoll_events) override;
-  // Sends what waits; looks at deadlines and at a message that waits for a receive. Gives whether
-  // anything happened.
+  // Sends what waits; looks at deadlines and at a message that waits for a receive; goes on
+  // reading. Gives whether anything happened. Called in the turn after it became due.
   bool Progress();
 
   // --- handshake ---
@@ -67,6 +76,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
 
   // --- for the link ---
   IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence);
+  bool FinishesNow(const WorkRequest& wr) const;
   void Kick();
   void LetGo();
   bool hung_up() const { return hung_up_; }
@@ -76,6 +86,10 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   static constexpr std::size_t kHelloSize = kTcpHeaderSize + kPrivateDataSizeMax;
   static constexpr std::size_t kAnswersMax = 1 << 16;
   static constexpr std::uint32_t kWholeMax = 64;
+  // Unacknowledged WRITEs of up to kCopyMax bytes are copied, while no more than kBacklogMax bytes
+  // wait.
+  static constexpr std::uint32_t kCopyMax = 16 << 10;
+  static constexpr std::uint64_t kBacklogMax = 256 << 10;
 
   // Where the payload of the frame under way goes.
   struct Sink {
@@ -121,9 +135,13 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   void QueueAck();
   void Flush();
   void WatchFor(bool readable, bool writable);
+  void ApplyWatch();
+  void BecomeDue();
+  bool IsDue() const;
   void Drain();
 
   SoftDevice* device_;
+  TcpDueList* due_;
   int fd_;
   State state_;
   std::uint64_t deadline_ns_ =
@@ -131,7 +149,10 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool hung_up_ = false;
   bool paused_ = false;   // a SEND waits for a receive
   bool counted_ = false;  // among the device's polled connections
-  bool flushed_in_turn_ = false;
+  bool is_due_ = false;
+  bool read_on_ = false;            // what came is not read to its end
+  bool end_near_ = false;           // the socket told of an end of file: read until it comes
+  std::uint32_t flushed_turn_ = 0;  // the device's turn of the last flush at a post
   bool want_read_ = true;
   bool want_write_ = false;
   bool ack_due_ = false;
@@ -155,7 +176,9 @@ class TcpLink final : public Link {
   IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence) override {
     return connection_->Issue(wr, sequence);
   }
+  bool FinishesNow(const WorkRequest& wr) const override { return connection_->FinishesNow(wr); }
   CommitResult Commit() override { return {}; }
+  bool CommitsForFree() const override { return true; }
   bool BoundsRnrHere() const override { return false; }
   void Kick() override { connection_->Kick(); }
   bool PeerSleeping() const override { return false; }

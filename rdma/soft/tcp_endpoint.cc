@@ -70,7 +70,7 @@ std::string Format(const SocketAddress& address) {
   return absl::StrCat("tcp:", host, ":", ntohs(v4->sin_port));
 }
 
-class TcpEndpoint final : public Endpoint, public SocketListener::Sink {
+class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public TcpDueList {
  public:
   explicit TcpEndpoint(SoftDevice* device) : device_(device) {}
   ~TcpEndpoint() override {
@@ -108,7 +108,7 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink {
       return absl::OkStatus();
     }
     auto connection =
-        std::make_shared<TcpConnection>(device_, fd, TcpConnection::State::kConnecting);
+        std::make_shared<TcpConnection>(device_, this, fd, TcpConnection::State::kConnecting);
     connection->Propose(qp, private_data);
     connections_.push_back(connection);
     return connection->Start();
@@ -125,7 +125,7 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink {
       return;
     }
     connections_.push_back(
-        std::make_shared<TcpConnection>(device_, fd, TcpConnection::State::kAwaitHello));
+        std::make_shared<TcpConnection>(device_, this, fd, TcpConnection::State::kAwaitHello));
     if (!connections_.back()->Start().ok()) connections_.back()->Die();
   }
 
@@ -149,23 +149,33 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink {
   }
 
   bool Progress() override {
+    if (due_.empty()) return false;
     bool worked = false;
-    // By position: progress of one connection may add others.
-    for (std::size_t i = 0; i < connections_.size();) {
-      const std::shared_ptr<TcpConnection> connection = connections_[i];
+    // Those that become due meanwhile are for the next turn.
+    now_due_.swap(due_);
+    for (TcpConnection* const connection : now_due_) {
       worked |= connection->Progress();
-      if (connection->state() == TcpConnection::State::kDead) {
-        connections_[i] = std::move(connections_.back());
-        connections_.pop_back();
-      } else {
-        ++i;
-      }
+      if (connection->state() == TcpConnection::State::kDead) Forget(connection);
     }
+    now_due_.clear();
     return worked;
   }
 
+  void AddDue(TcpConnection* connection) override { due_.push_back(connection); }
+
  private:
+  void Forget(TcpConnection* connection) {
+    due_.erase(std::remove(due_.begin(), due_.end(), connection), due_.end());
+    const auto it = std::find_if(connections_.begin(), connections_.end(),
+                                 [&](const auto& one) { return one.get() == connection; });
+    if (it == connections_.end()) return;
+    *it = std::move(connections_.back());
+    connections_.pop_back();
+  }
+
   SoftDevice* device_;
+  std::vector<TcpConnection*> due_;
+  std::vector<TcpConnection*> now_due_;
   std::vector<std::shared_ptr<TcpConnection>> connections_;
   std::vector<std::unique_ptr<SocketListener>> listeners_;
 };

@@ -17,7 +17,7 @@ struct Wire {
   std::uint32_t magic;
   std::uint8_t version;
   std::uint8_t type;
-  std::uint8_t has_imm;
+  std::uint8_t flags;
   std::uint8_t status;
   std::uint32_t payload_length;
   std::uint32_t rkey;
@@ -30,6 +30,9 @@ struct Wire {
   std::uint32_t crc;
 };
 static_assert(sizeof(Wire) == kTcpHeaderSize);
+
+constexpr std::uint8_t kHasImm = 1;
+constexpr std::uint8_t kUnacknowledged = 2;
 
 std::uint64_t PayloadMax(TcpFrameType type) {
   switch (type) {
@@ -70,7 +73,8 @@ TcpDecodeResult DecodeTcpFrame(absl::Span<const std::byte> bytes) {
   TcpDecodeResult result;
   TcpFrame& frame = result.frame;
   frame.type = static_cast<TcpFrameType>(wire.type);
-  frame.has_imm = wire.has_imm != 0;
+  frame.has_imm = (wire.flags & kHasImm) != 0;
+  frame.unacknowledged = (wire.flags & kUnacknowledged) != 0;
   frame.status = wire.status;
   frame.payload_length = wire.payload_length;
   frame.rkey = wire.rkey;
@@ -79,6 +83,9 @@ TcpDecodeResult DecodeTcpFrame(absl::Span<const std::byte> bytes) {
   frame.sequence = wire.sequence;
   frame.operand = wire.operand;
   frame.swap = wire.swap;
+  const bool flags_agree = (wire.flags & ~(kHasImm | kUnacknowledged)) == 0 &&
+                           (!frame.unacknowledged || frame.type == TcpFrameType::kWrite);
+  if (!flags_agree) return Bad("refused: flags that its type does not have");
   if (frame.payload_length > PayloadMax(frame.type))
     return Bad("refused: frame too long for its type");
   if (frame.type == TcpFrameType::kRead && frame.operand > kMessageSizeMax)
@@ -96,7 +103,8 @@ void EncodeTcpFrame(const TcpFrame& frame, std::byte* header) {
   wire.magic = kTcpMagic;
   wire.version = kTcpVersion;
   wire.type = static_cast<std::uint8_t>(frame.type);
-  wire.has_imm = frame.has_imm ? 1 : 0;
+  wire.flags = static_cast<std::uint8_t>((frame.has_imm ? kHasImm : 0) |
+                                         (frame.unacknowledged ? kUnacknowledged : 0));
   wire.status = frame.status;
   wire.payload_length = frame.payload_length;
   wire.rkey = frame.rkey;

@@ -4,7 +4,8 @@
 //            DecodeTcpFrame checks a header and everything in it that can be checked without state.
 // Shape:     connector: kHello, then requests; acceptor: kAccept or kReject, then requests of its
 //            own. Each request is answered by kReadResponse or kAtomicResponse, by a kAck of its
-//            sequence or of a later one, or by a kNak.
+//            sequence or of a later one, or by a kNak; a WRITE that is unacknowledged by a kNak or
+//            not at all.
 // Units:     bytes; little-endian.
 // Threads:   pure.
 // Errors:    DecodeTcpFrame gives kBad with a reason that may be sent to the peer; it reads nothing
@@ -45,7 +46,8 @@ inline constexpr std::uint8_t kTcpFrameTypeMax = 13;
 struct TcpFrame {
   TcpFrameType type = TcpFrameType::kHello;
   bool has_imm = false;
-  std::uint8_t status = 0;  // kNak: a WcStatus
+  bool unacknowledged = false;  // kWrite: the sender wants no kAck
+  std::uint8_t status = 0;      // kNak: a WcStatus
   std::uint32_t payload_length = 0;
   std::uint32_t rkey = 0;
   std::uint32_t imm = 0;

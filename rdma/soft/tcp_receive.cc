@@ -68,7 +68,10 @@ void TcpConnection::ReadHandshake() {
   if (state_ == State::kLinked && buffer_begin_ != buffer_end_) ReadFrames();
 }
 
+// Reads until the socket is empty, which a read that is not filled tells too; else read_on_ is left
+// set, as nothing tells of these bytes again.
 void TcpConnection::ReadFrames() {
+  read_on_ = false;
   if (!ParseBuffer()) return;
   for (int i = 0; i < kReadsPerTurn && state_ == State::kLinked; ++i) {
     if (const std::uint64_t straight = StraightSize(); straight != 0) {
@@ -76,13 +79,16 @@ void TcpConnection::ReadFrames() {
       continue;
     }
     const std::size_t room = RoomToRead();
+    ++device_->calls().receives;
     const ssize_t size = recv(fd_, buffer_.data() + buffer_end_, room, MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size < 0 && errno == EAGAIN) return;
+    if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return OnHangUp();
     buffer_end_ += static_cast<std::size_t>(size);
     if (!ParseBuffer()) return;
-    if (static_cast<std::size_t>(size) < room) return;
+    if (static_cast<std::size_t>(size) < room && !end_near_) return;
   }
+  read_on_ = state_ == State::kLinked;
 }
 
 // Moves what is left in the buffer to its front; gives how much to read behind it.
@@ -121,6 +127,7 @@ std::uint64_t TcpConnection::MayLand(std::uint64_t size) const {
 std::uint64_t TcpConnection::StraightSize() const {
   if (!sink_.active || sink_.left < kStraightMin || buffer_begin_ != buffer_end_) return 0;
   int available = 0;
+  ++device_->calls().receives;
   if (ioctl(fd_, FIONREAD, &available) != 0 || available < 0) return 0;
   const auto size = static_cast<std::uint64_t>(available);
   return size < kStraightPieceMin ? 0 : MayLand(size);
@@ -138,8 +145,10 @@ bool TcpConnection::ReadStraight(std::uint64_t limit) {
     vector[used++] = {sink_.pieces[i].address, size};
     offered += size;
   }
+  ++device_->calls().receives;
   const ssize_t size = readv(fd_, vector, used);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (size < 0 && errno == EINTR) return true;
+  if (size < 0 && errno == EAGAIN) return false;
   if (size <= 0) {
     OnHangUp();
     return false;

@@ -175,6 +175,7 @@ bool TcpConnection::OnAnswer(const TcpFrame& frame) {
 }
 
 void TcpConnection::Executed(const TcpFrame& frame) {
+  if (frame.unacknowledged) return;
   ack_due_ = true;
   ack_sequence_ = frame.sequence;
 }

@@ -1,17 +1,15 @@
 // rdma/soft/tcp_transmit.h — frames that wait to be sent on one socket.
 //
-// What:      a queue of headers and of the places of their payloads; Flush sends as much as the
-//            socket takes with one sendmsg.
-// Ownership: payloads of requests are not copied: they stay where they are until their frame is
-//            sent (sent_sequence tells). Payloads of answers up to kShortMax bytes are: a word that
-//            a peer reads is not sent in two halves of different age. Longer ones are not.
+// What:      a queue of frames; Flush sends as much as the socket takes with one sendmsg.
+// Ownership: what is added with AddCopy is copied, header and payload, to one run of bytes: many
+//            small frames leave as one piece. Payloads of other requests stay where they are until
+//            their frame is sent (sent_sequence tells), and so do long answers.
 // Threads:   one.
-// Errors:    Flush gives false when the connection is broken.
+// Errors:    Flush gives kBroken when the connection is.
 // Cost:      no allocation once the queue has grown to its working size; one system call a flush.
 #ifndef RING_RDMA_SOFT_TCP_TRANSMIT_H_
 #define RING_RDMA_SOFT_TCP_TRANSMIT_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,13 +22,18 @@ namespace ring::rdma::soft {
 
 class TcpTransmit {
  public:
-  // The payload is the concatenation of pieces, which stay valid until it is sent.
+  // A request. The payload is the concatenation of pieces, which stay valid until it is sent.
   void Add(const TcpFrame& frame, absl::Span<const Sge> pieces);
+  // A request whose pieces are the caller's again at once.
+  void AddCopy(const TcpFrame& frame, absl::Span<const Sge> pieces);
+  // Answers up to this length are copied: a word that a peer reads is not sent in two halves of
+  // different age.
   static constexpr std::size_t kShortMax = 64;
   // An answer, with a payload of one piece.
   void AddOne(const TcpFrame& frame, const std::byte* payload);
 
   bool empty() const { return count_ == 0; }
+  // Frames, or runs of copied ones.
   std::size_t count() const { return count_; }
   std::uint64_t bytes() const { return bytes_; }
   // Whether the frame at the head is partly sent and takes its payload from a request of the user.
@@ -38,32 +41,42 @@ class TcpTransmit {
   // The highest sequence of a request that was sent whole.
   std::uint64_t sent_sequence() const { return sent_sequence_; }
   bool anything_sent() const { return anything_sent_; }
-  // Forgets requests that are not begun; answers stay.
+  // Forgets requests whose payload is the user's and that are not begun; what was copied stays, and
+  // so do answers.
   void DropRequests();
   void Clear();
 
   enum class Result { kSentAll, kSocketFull, kBroken };
-  Result Flush(int fd);
+  // Adds its system calls to *calls.
+  Result Flush(int fd, std::uint64_t* calls);
 
  private:
   struct Item {
-    std::array<std::byte, kTcpHeaderSize + kShortMax> header;  // and a short answer's payload
-    std::size_t header_size = kTcpHeaderSize;
-    absl::Span<const Sge> pieces;  // of a request; else `own`
+    std::size_t copied = 0;        // header and payload bytes that are in copies_
+    absl::Span<const Sge> pieces;  // of a request whose payload is the user's; else `own`
     Sge own;
-    std::uint64_t size = 0;  // header and payload
+    std::uint64_t size = 0;  // of it all
     std::uint64_t sequence = 0;
     bool request = false;
+    bool is_copy = false;  // frames that are copied whole: the next such frame may join them
   };
   static constexpr int kVectorMax = 256;
+  static constexpr std::uint64_t kRunMax = 32 << 10;
 
   Item& Push();
   const Item& At(std::size_t i) const { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  Item& At(std::size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  // Room for so many bytes at the end of copies_.
+  std::byte* Grow(std::size_t size);
+  Item& CopyFrame(const TcpFrame& frame, std::size_t payload_size, std::byte** payload);
   void Consume(std::uint64_t sent);
 
   std::vector<Item> ring_;  // size 0 or a power of two
   std::size_t head_ = 0;
   std::size_t count_ = 0;
+  std::vector<std::byte> copies_;  // of the items in order: [copies_begin_, copies_end_)
+  std::size_t copies_begin_ = 0;
+  std::size_t copies_end_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t sent_of_head_ = 0;
   std::uint64_t sent_sequence_ = 0;

@@ -36,7 +36,10 @@ ClientPort::ClientPort(const ClientPortOptions& options)
     : options_(options),
       rings_(options.device, protocol::kRequestRingSize, options.client_max),
       headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max) {
-  for (rdma::WorkRequest& request : chain_) request.opcode = rdma::Opcode::kWrite;
+  for (rdma::WorkRequest& request : chain_) {
+    request.opcode = rdma::Opcode::kWrite;
+    request.unacknowledged = true;  // values are unpinned once they are captured
+  }
 }
 
 ClientPort::~ClientPort() {

@@ -183,7 +183,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     for (std::size_t i = 0; i < count; ++i) {
       const ConnectionWrite& write = (*writes)[done + i];
       rdma::WorkRequest& request =
-          chain_[i];  // a WRITE since construction; the rest is set each time
+          chain_[i];  // an unacknowledged WRITE since construction; the rest is set each time
       request.wr_id = std::uint64_t{connection.index} << kIndexShift;  // if it fails
       request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
       request.signaled = false;

@@ -34,6 +34,51 @@ TEST_P(FabricOneSided, InlineDataIsCopiedAtThePost) {
   EXPECT_TRUE(BytesAtB(0, "inline"));
 }
 
+TEST_P(FabricOneSided, UnacknowledgedWriteGivesItsBufferBackAtItsCompletion) {
+  const Sge sge = a_->At(0, 5);
+  std::vector<std::string> words = {"first", "again", "third"};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    Put(a_->memory, words[i]);
+    WorkRequest wr = Write(sge, i * 100, i);
+    wr.unacknowledged = wr.signaled = true;
+    ASSERT_TRUE(a_->qp->PostSend(wr).ok());
+    const WorkCompletion completion = OneCompletion(*a_, *a_->send_cq);
+    EXPECT_EQ(completion.status, WcStatus::kSuccess);
+    EXPECT_EQ(completion.wr_id, i);
+  }
+  Put(a_->memory, "spoil");
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    EXPECT_TRUE(WaitFor([&] { return BytesAtB(i * 100, words[i]); })) << i;
+  }
+}
+
+TEST_P(FabricOneSided, UnacknowledgedWritesKeepTheirPlaceAmongOthers) {
+  constexpr std::size_t kCount = 48;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    Put(a_->memory + i * 8, std::string(8, static_cast<char>('0' + i)));
+    const Sge sge = a_->At(i * 8, 8);
+    WorkRequest wr = Write(sge, 0, i);
+    wr.unacknowledged = i % 3 != 0;
+    wr.signaled = true;
+    ASSERT_TRUE(a_->qp->PostSend(wr).ok());
+  }
+  const std::vector<WorkCompletion> completions = Completions(*a_, *a_->send_cq, kCount);
+  ASSERT_EQ(completions.size(), kCount);
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(completions[i].wr_id, i);
+  EXPECT_TRUE(WaitFor([&] { return BytesAtB(0, std::string(8, '0' + char{kCount - 1})); }));
+}
+
+TEST_P(FabricOneSided, L5UnacknowledgedWriteToARevokedRegionEndsTheQueuePair) {
+  b_->Run([&] { b_->region->Revoke(); });
+  Put(a_->memory, "late");
+  const Sge sge = a_->At(0, 4);
+  WorkRequest wr = Write(sge, 0);
+  wr.unacknowledged = true;
+  ASSERT_TRUE(a_->qp->PostSend(wr).ok());
+  EXPECT_TRUE(WaitFor([&] { return a_->qp->state() == QpState::kError; }));
+  EXPECT_TRUE(BytesAtB(0, std::string(4, '\0')));
+}
+
 TEST_P(FabricOneSided, ReadScattersAndTellsItsLength) {
   b_->Run([&] { Put(b_->memory + 64, "remotebytes"); });
   const Sge sges[] = {a_->At(0, 6), a_->At(100, 5)};

@@ -22,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   soft::TcpFrame frame;
   frame.type = static_cast<soft::TcpFrameType>(data[0]);
   frame.has_imm = (data[1] & 1) != 0;
+  frame.unacknowledged = (data[1] & 2) != 0;
   frame.status = data[2];
   std::memcpy(&frame.payload_length, data + 4, 4);
   std::memcpy(&frame.rkey, data + 8, 4);

@@ -53,6 +53,22 @@ TEST(TcpFrame, RoundTripsEveryField) {
   EXPECT_EQ(result.frame.swap, frame.swap);
 }
 
+TEST(TcpFrame, OnlyAWriteMayGoUnacknowledged) {
+  TcpFrame frame;
+  frame.unacknowledged = true;
+  for (std::uint8_t type = 1; type <= kTcpFrameTypeMax; ++type) {
+    frame.type = static_cast<TcpFrameType>(type);
+    frame.status = frame.type == TcpFrameType::kNak ? 1 : 0;
+    const TcpDecodeResult result = DecodeTcpFrame(Encoded(frame));
+    const bool allowed = frame.type == TcpFrameType::kWrite;
+    EXPECT_EQ(result.state == TcpDecodeState::kFrame, allowed) << int{type};
+    EXPECT_EQ(result.frame.unacknowledged, allowed) << int{type};
+  }
+  frame = TcpFrame{};
+  frame.type = TcpFrameType::kWrite;
+  EXPECT_EQ(DecodeTcpFrame(Forged(Encoded(frame), 6, std::byte{4})).state, TcpDecodeState::kBad);
+}
+
 TEST(TcpFrame, AsksForMoreWhileTheHeaderIsShort) {
   const Header header = Encoded(TcpFrame{});
   for (std::size_t size = 0; size < header.size(); ++size) {

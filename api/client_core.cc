@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
@@ -247,6 +248,8 @@ bool ClientCore::Step() {
   Flush();
   PollDevice(&progress);
   Harvest(&progress);
+  // The caller may not come back for long, and the node waits for what the device has yet to say.
+  if (std::exchange(owes_acknowledgement_, false)) device_->Progress();
   ForEachConnection([this](Connection* connection) {
     if (connection->broken()) ResetConnection(connection, /*graceful=*/false);
   });

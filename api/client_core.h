@@ -173,6 +173,7 @@ class ClientCore {
   std::size_t seed_index_ = 0;
   std::uint64_t seed_attempt_ns_ = 0;
 
+  bool owes_acknowledgement_ = false;  // of a large value that was taken
   bool view_wanted_ = false;
   Operation* view_op_ = nullptr;
   std::uint64_t view_refreshes_ = 0;

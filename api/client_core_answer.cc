@@ -84,6 +84,7 @@ void ClientCore::Settle(Operation* op, OpOutcome outcome) {
 void ClientCore::TakeValue(Operation* op, const protocol::ReplyHeader& reply,
                            Connection* connection) {
   const bool in_buffer = (reply.word.flags & protocol::kValueInBuffer) != 0;
+  owes_acknowledgement_ |= in_buffer;
   const std::size_t room = in_buffer ? op->large.size : protocol::kInlineValueSizeMax;
   if (reply.value_length > room) return OnDamaged(op, OpOutcome::kDataLost);
   const std::byte* value = in_buffer ? op->large.address : connection->ReplyValue(*op);

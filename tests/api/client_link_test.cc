@@ -1,8 +1,11 @@
 // The same client over every link of the software NIC: what differs is who copies and who wakes.
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,6 +37,24 @@ TEST_P(ClientLink, SmallAndLargeValuesGoBothWays) {
   for (const NodeConnection& connection : client->Connections()) {
     EXPECT_EQ(connection.transport, GetParam());
   }
+}
+
+// Else the node would take a client that pauses for one that is stuck.
+TEST_P(ClientLink, ALargeValueIsAcknowledgedThoughItsReaderDoesNothingMore) {
+  TwinCluster cluster(1, GetParam());
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("key", std::string(300'000, 'v')));
+  // All that went before is acknowledged.
+  for (int quiet = 0, last = -1; quiet < 50; ++quiet) {
+    client->WaitForProgress(absl::Milliseconds(1));
+    if (const int now = cluster.node().answer_count(); now != std::exchange(last, now)) quiet = 0;
+  }
+  const int before = cluster.node().answer_count();
+  ASSERT_OK(client->Get("key", {.value_size_hint = 300'000}).status());
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (cluster.node().answer_count() == before && absl::Now() < deadline)
+    std::this_thread::yield();
+  EXPECT_GT(cluster.node().answer_count(), before) << "the node still waits for the device";
 }
 
 TEST_P(ClientLink, APipelineWrapsTheRing) {

@@ -46,7 +46,8 @@ class ControlCatalogueTest : public ::testing::Test {
     return admin().CreateMemgest(id, memgest);
   }
   MemgestState StateOf(const std::string& name) {
-    for (const protocol::MemgestDescriptor& one : admin().GetView()->memgests) {
+    const std::shared_ptr<const cluster::View> view = admin().GetView();
+    for (const protocol::MemgestDescriptor& one : view->memgests) {
       if (one.name == name) return one.state;
     }
     ADD_FAILURE() << "no memgest " << name;

@@ -22,6 +22,8 @@ absl::Status ReplicaStore::Ensure(std::uint32_t offset_cells, std::uint32_t leng
 ReplicaStore::Written ReplicaStore::Write(std::uint32_t offset_cells, const std::byte* bytes,
                                           std::uint32_t length) {
   Written written{.weak = length >= kStreamSizeMin};
+  // Again: a RELEASE may have been folded since Ensure.
+  heap_.Touch(offset_cells, CellCount(length));
   while (length > 0) {
     // Bytes of the heap are contiguous within a chunk only.
     const std::uint32_t room =

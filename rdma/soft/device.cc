@@ -112,17 +112,29 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
+std::byte* SoftDevice::TakeFreed(MemoryKind kind) {
+  std::vector<std::byte*>& freed = freed_[static_cast<std::size_t>(kind)];
+  if (freed.empty()) return nullptr;
+  std::byte* const address = freed.back();
+  freed.pop_back();
+  return address;
+}
+
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
-  std::vector<std::byte*>& freed = freed_[static_cast<std::size_t>(kind)];
-  if (rounded == kArenaAlignment && !freed.empty()) {
-    std::byte* const address = freed.back();
-    freed.pop_back();
-    return address;
+  if (rounded == kArenaAlignment) {
+    if (std::byte* const address = TakeFreed(kind); address != nullptr) return address;
   }
   const std::uint64_t taken = allocated_ + private_.huge_allocated + private_.small_allocated;
   const std::uint64_t room = arena_size() - taken;
   if (size == 0 || rounded < size || rounded > room) {
+    // Pages of the other size are better than none.
+    std::byte* other = nullptr;
+    if (rounded == kArenaAlignment && kind == MemoryKind::kPrivate)
+      other = TakeFreed(MemoryKind::kPrivateHuge);
+    if (rounded == kArenaAlignment && kind == MemoryKind::kPrivateHuge)
+      other = TakeFreed(MemoryKind::kPrivate);
+    if (other != nullptr) return other;
     return absl::ResourceExhaustedError(
         absl::StrCat("device ", options_.name, ": cannot allocate size=", size,
                      ", arena has room=", room, " of arena_size_max=", arena_size()));

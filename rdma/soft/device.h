@@ -106,6 +106,7 @@ class SoftDevice final : public Device {
   bool CheckPeers();
   bool PollDescriptors();
   void BindThread();
+  std::byte* TakeFreed(MemoryKind kind);
   bool ProgressPeers();
 
   SoftDeviceOptions options_;

@@ -86,7 +86,11 @@ const WorkRequest* SoftQueuePair::ExecuteNow(const WorkRequest& chain) {
     }
     const IssueResult result = later ? IssueResult{IssueState::kBlocked, WcStatus::kSuccess}
                                      : IssueOne(*wr, sequence, nullptr);
-    if (result.state == IssueState::kDone) continue;
+    if (result.state == IssueState::kDone && state_ == QpState::kReadyToSend) continue;
+    if (state_ != QpState::kReadyToSend) {  // a WAIT looked, and saw this queue pair's end
+      FlushChain(wr);
+      return nullptr;
+    }
     Hold(batch, wr, batch_sequence);
     if (!Settle()) {
       FlushChain(wr);
@@ -255,6 +259,7 @@ void SoftQueuePair::EnterError() {
 void SoftQueuePair::Reset() {
   if (state_ == QpState::kReset) return;
   EnterError();
+  Settle();  // nothing of it may stay on a list, whatever brought it into error
   receives_.CloseMailbox();
   FlushReceives();
   state_ = QpState::kReset;

@@ -23,7 +23,7 @@
 namespace ring::rdma::soft {
 
 inline constexpr std::uint32_t kTcpMagic = 0x31504752;  // "RGP1"
-inline constexpr std::uint8_t kTcpVersion = 1;
+inline constexpr std::uint8_t kTcpVersion = 2;
 inline constexpr std::size_t kTcpHeaderSize = 64;
 
 enum class TcpFrameType : std::uint8_t {  // never renumber

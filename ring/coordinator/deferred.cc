@@ -9,7 +9,7 @@
 
 namespace ring::coordinator {
 namespace {
-constexpr int kFailuresPerTurn = 32;
+constexpr std::size_t kFailuresPerTurn = 32;
 }  // namespace
 
 std::uint32_t ShardCoordinator::CopyDeferred(const Request& request) {
@@ -93,9 +93,9 @@ void ShardCoordinator::RunReady() {
   if (ready_.empty()) return;
   running_.clear();
   running_.swap(ready_);
-  int failures = 0;
+  failed_.clear();
   for (const std::uint32_t handle : running_) {
-    if (failures >= kFailuresPerTurn) {  // what stops so many stops the rest
+    if (failed_.size() >= kFailuresPerTurn) {  // the rest comes first in the next turn
       ready_.push_back(handle);
       continue;
     }
@@ -107,14 +107,14 @@ void ShardCoordinator::RunReady() {
     Deferred& slot = deferred_[handle - 1];
     slot = std::move(deferred);  // keeps the strings' memory for the next one
     if (!done) {
-      ready_.push_back(handle);
-      ++failures;
+      failed_.push_back(handle);
       continue;
     }
     slot.next = free_deferred_;
     free_deferred_ = handle;
     --deferred_count_;
   }
+  ready_.insert(ready_.end(), failed_.begin(), failed_.end());
 }
 
 }  // namespace ring::coordinator

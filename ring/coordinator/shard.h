@@ -266,6 +266,7 @@ class ShardCoordinator {
   std::uint32_t free_deferred_ = 0;
   std::vector<std::uint32_t> ready_;  // deferred requests to run again
   std::vector<std::uint32_t> running_;
+  std::vector<std::uint32_t> failed_;     // of them, in this turn
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
   LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;

@@ -87,8 +87,11 @@ bool Reactor::Turn() {
   ExecuteBatch(count);
   quiet_turns_ = count > 0 ? 0 : std::min(quiet_turns_ + 1, kQuietTurns);
   const bool expecting = quiet_turns_ < kQuietTurns;
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns_, expecting);
-  const bool folded = FoldTurn(count);
+  const bool overdue = expecting && now_ns_ - quiet_ns_ >= kQuietDueNs;
+  if (overdue || !expecting) quiet_ns_ = now_ns_;
+  for (const std::unique_ptr<Node>& node : nodes_)
+    did |= node->Finish(now_ns_, expecting && !overdue);
+  const bool folded = FoldTurn(count, overdue);
   busy_ = count > 0;
   if (background_ != nullptr) did |= background_(now_ns_);
   return did || folded || expecting;
@@ -115,9 +118,9 @@ void Reactor::ExecuteBatch(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Execute(batch_[i]);
 }
 
-bool Reactor::FoldTurn(std::size_t request_count) {
+bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
   int folded = 0;
-  if (request_count > 0) {
+  if (request_count > 0 && !overdue) {
     const int budget = std::max(kFoldBudgetMin, kFoldPerRequest * static_cast<int>(request_count));
     for (std::size_t i = 0; i < nodes_.size() && folded < budget; ++i) {
       fold_node_ = (fold_node_ + 1) % nodes_.size();
@@ -127,19 +130,25 @@ bool Reactor::FoldTurn(std::size_t request_count) {
     idle_rings_ = 0;
     return folded > 0;
   }
-  if (quiet_turns_ < kQuietTurns) return false;
+  if (quiet_turns_ < kQuietTurns && !overdue) return false;
   for (const std::unique_ptr<Node>& node : nodes_)
     folded += node->Fold(kRingsPerTurn, MemberPort::kNoBudget);
-  if (folded > 0) {
+  if (overdue) {
+    ShareCredits();
+  } else if (folded > 0) {
     credit_due_ = true;
     idle_rings_ = 0;
   } else if (credit_due_) {
     idle_rings_ += kRingsPerTurn;
     if (!LookedAtAllRings()) return false;
     credit_due_ = false;
-    for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
+    ShareCredits();
   }
   return folded > 0;
+}
+
+void Reactor::ShareCredits() {
+  for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
 }
 
 bool Reactor::LookedAtAllRings() const {

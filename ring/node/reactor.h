@@ -68,10 +68,13 @@ class Reactor {
   // After a request the next one is expected for so many turns: control words and entries that wait
   // would stand in front of it.
   static constexpr int kQuietTurns = 32;
+  // Under requests without a gap, what waits for a quiet turn gets one this often (E5).
+  static constexpr std::uint64_t kQuietDueNs = 1'000'000;
 
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
-  bool FoldTurn(std::size_t request_count);
+  bool FoldTurn(std::size_t request_count, bool overdue);
+  void ShareCredits();
   bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;
@@ -84,6 +87,7 @@ class Reactor {
   std::size_t first_node_ = 0;
   bool busy_ = false;              // the last turn had requests
   int quiet_turns_ = kQuietTurns;  // since the last request, at most kQuietTurns
+  std::uint64_t quiet_ns_ = 0;     // of the last quiet turn
   std::size_t fold_node_ = 0;
   std::uint32_t turns_ = 0;
   std::uint64_t now_ns_ = 0;  // read once in some turns

@@ -20,7 +20,7 @@
 namespace ring::protocol {
 
 inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
 enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3 };
 

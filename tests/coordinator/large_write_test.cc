@@ -183,6 +183,28 @@ TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
   harness.Scrub();
 }
 
+// Requests that find no room are tried a few at a time: those behind them have their turn, too.
+TEST(LargeWrite, V4AReaderIsNotStarvedByPutsThatFindNoRoom) {
+  ShardHarness harness;
+  harness.holds_reads = true;
+  TestClient slow(7);
+  TestClient other(8);
+  for (int i = 0; i < 60; ++i) {
+    harness.Put(kSrs32, "slow" + std::to_string(i), Bytes(300'000, 1),
+                {.client = &slow, .large = true});
+  }
+  harness.Turns(5);
+  harness.Put(kRep3, "k", "v", {.client = &other});
+  const int get = harness.Get("k");  // of a version that is not committed: it waits
+  EXPECT_FALSE(harness.answered(get));
+  EXPECT_EQ(harness.Run(get).value, "v");
+  EXPECT_EQ(harness.reads(), LargeWrite::kOfOneClientMax) << "the slow client's still wait";
+  harness.holds_reads = false;
+  while (harness.reads() > 0) harness.FinishRead(true);
+  harness.Settle();
+  harness.Scrub();
+}
+
 // F11: what is free lies in runs too short for a value of so many blocks, and there is no more.
 TEST(LargeWrite, F11AHeapInPiecesIsExhaustedForALargeValueAndLosesNothing) {
   HarnessOptions options;

@@ -57,7 +57,8 @@ TEST_F(HostileHello, NonsenseIsRefusedWithAReason) {
   std::string magic = good;
   magic[0] ^= 1;
   ExpectRefused(magic, "magic");
-  for (const int version : {0, 2, 127}) {
+  for (const int version :
+       {0, protocol::kProtocolVersion - 1, protocol::kProtocolVersion + 1, 127}) {
     std::string other = good;
     other[4] = static_cast<char>(version);
     ExpectRefused(other, "version");

@@ -281,7 +281,10 @@ void ClientPort::EndStuck(std::uint64_t now_ns) {
   for (std::size_t i = active_.size(); i-- > 0;) {
     Connection& connection = *connections_[active_[i]];
     const bool crowding = shared_used_ > kSharedPlaces / 2 && connection.outstanding > kOwnPlaces;
-    if (connection.outstanding == 0 || connection.finished != connection.finished_at_sweep) {
+    // One that came since the last sweep was never seen moving: its time begins now.
+    const bool is_new = connection.moving_ns == 0;
+    if (is_new || connection.outstanding == 0 ||
+        connection.finished != connection.finished_at_sweep) {
       connection.finished_at_sweep = connection.finished;
       connection.moving_ns = now_ns;
     } else if (now_ns - connection.moving_ns >= (crowding ? kCrowdingNs : kStuckNs)) {

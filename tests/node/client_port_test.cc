@@ -102,6 +102,18 @@ TEST_F(ClientPortTest, V7NothingIsSaidOfWhatWasCapturedBeforeTheRoleWasLost) {
   EXPECT_EQ(StampIn(2), kNothing);
 }
 
+TEST_F(ClientPortTest, AClientIsNotTakenForStuckBeforeItHadTime) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  AskAndAnswer(0, Outcome::kNotFound);
+  port_->Send([] { return true; });  // under way: nobody polls
+  port_->EndStuck(1000 * kSecond);
+  EXPECT_EQ(port_->client_count(), 1u);
+  port_->EndStuck(1005 * kSecond);
+  EXPECT_EQ(port_->client_count(), 1u);
+  port_->EndStuck(1011 * kSecond);
+  EXPECT_EQ(port_->client_count(), 0u);
+}
+
 TEST_F(ClientPortTest, V7TheRoleIsCheckedBehindTheCaptureAndBeforeTheReply) {
   const std::uint32_t stamp = AskAndAnswer(0, Outcome::kOk, "captured");
   int checks = 0;

@@ -95,13 +95,13 @@ absl::StatusOr<Slot> SlotAllocator::AllocateTombstone() {
   return GiveOut(line, 0, 0);
 }
 
-Slot SlotAllocator::Peek(std::uint32_t length, std::uint32_t ahead) const {
+Slot SlotAllocator::Peek(std::uint32_t length) const {
   Slot slot;
   if (length > block_size_) return slot;
   const std::uint8_t size_class = ClassOf(length);
   const LineFifo& free = free_[size_class];
-  if (free.size() <= ahead) return slot;
-  const std::uint32_t line = free.at(ahead);
+  if (free.empty()) return slot;
+  const std::uint32_t line = free.at(0);
   const Granule& granule = lines_->granule(line);
   if (granule.size_class != size_class) return slot;
   const std::uint32_t offset = granule.base_cells + line % kLinesPerGranule * CellsOf(size_class);

@@ -82,9 +82,8 @@ class SlotAllocator {
   // (*again).
   Range NextRelease(std::uint32_t length_max_cells, bool* again);
 
-  // Where the next slot of this length will be, or the one `ahead` places behind it, for prefetch.
-  // A hint: no line if it is not known.
-  Slot Peek(std::uint32_t length, std::uint32_t ahead = 0) const;
+  // Where the next slot of this length will be, for prefetch. A hint: no line if it is not known.
+  Slot Peek(std::uint32_t length) const;
 
   // An entry with this index of the log touches the bytes (coordinator, at append): for the cut's
   // n_i (S2). REQUIRES: offset_cells lies in a block that was given out.

@@ -117,8 +117,7 @@ struct WorkRequest {
       false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
   bool has_imm = false;  // SEND with immediate data
   // On the last request of a chain: another chain follows in this turn, so a device that sends in
-  // packets may wait for it, and one that has to look whether a chain without a signalled request
-  // counted may look once for both.
+  // packets may wait for it.
   bool more = false;
   // Of a WRITE: the next one will go to the bytes behind it, so a device may make them ready.
   bool appends = false;

@@ -153,16 +153,21 @@ TEST(LargeWrite, X5AReadThatCannotBePostedIsRefusedAsUnavailable) {
   }
 }
 
-TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
-  ShardHarness harness;
+// Large puts of a client that lets the READs of its values wait: "slow0", "slow1", ...
+void OfferUnread(ShardHarness& harness, TestClient& slow, int count) {
   harness.holds_reads = true;
-  TestClient slow(7);
-  TestClient other(8);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < count; ++i) {
     harness.Put(kSrs32, "slow" + std::to_string(i), Bytes(300'000, 1),
                 {.client = &slow, .large = true});
   }
   harness.Turns(5);
+}
+
+TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
+  ShardHarness harness;
+  TestClient slow(7);
+  TestClient other(8);
+  OfferUnread(harness, slow, 10);
   EXPECT_EQ(harness.reads(), LargeWrite::kOfOneClientMax);
   harness.Put(kSrs32, "large", Bytes(300'000, 2), {.client = &other, .large = true});
   harness.Turns(5);
@@ -186,14 +191,9 @@ TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
 // Requests that find no room are tried a few at a time: those behind them have their turn, too.
 TEST(LargeWrite, V4AReaderIsNotStarvedByPutsThatFindNoRoom) {
   ShardHarness harness;
-  harness.holds_reads = true;
   TestClient slow(7);
   TestClient other(8);
-  for (int i = 0; i < 60; ++i) {
-    harness.Put(kSrs32, "slow" + std::to_string(i), Bytes(300'000, 1),
-                {.client = &slow, .large = true});
-  }
-  harness.Turns(5);
+  OfferUnread(harness, slow, 60);
   harness.Put(kRep3, "k", "v", {.client = &other});
   const int get = harness.Get("k");  // of a version that is not committed: it waits
   EXPECT_FALSE(harness.answered(get));

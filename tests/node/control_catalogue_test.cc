@@ -10,9 +10,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/node/host.h"
-#include "tests/node/free_port.h"
 #include "tests/node/twin_spare.h"
 #include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
 
 namespace ring::node {
 namespace {
@@ -28,7 +28,7 @@ class ControlCatalogueTest : public ::testing::Test {
     HostOptions options;
     options.config = EmbeddedConfig();
     NodeEntry& spare = options.config.nodes.back();
-    spare.data = absl::StrCat("127.0.0.1:", testing::FreePort());
+    spare.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
     spare.shm.clear();
     for (std::uint32_t i = 0; i + 1 < options.config.nodes.size(); ++i)
       options.hosted.push_back(NodeId(i));

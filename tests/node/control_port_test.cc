@@ -15,9 +15,9 @@
 #include "ring/base/status.h"
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
-#include "tests/node/free_port.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
 
 namespace ring::node {
 namespace {
@@ -183,7 +183,7 @@ TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
   HostOptions options;
   options.config = EmbeddedConfig();
   for (NodeEntry& node : options.config.nodes)
-    node.data = absl::StrCat("127.0.0.1:", testing::FreePort());
+    node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
   options.hosted = {NodeId(5)};
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
   DeafPeer peer;
@@ -214,7 +214,7 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
     config_ = EmbeddedConfig();
     config_.transport = GetParam();
     for (NodeEntry& node : config_.nodes)
-      node.data = absl::StrCat("127.0.0.1:", testing::FreePort());
+      node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
     for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
       HostOptions options;
       options.config = config_;

@@ -1,0 +1,198 @@
+// ring/recovery/epoch_change.h — the change of one shard to a new epoch, at its coordinator.
+//
+// What:      EpochChange seals the members of the last Normal epoch, adopts the longest logs, has
+//            them fetched (a coordinator that takes over) and re-appended to those who go on,
+//            proposes Normal, and afterwards brings learners in. It says what to do next through
+//            EpochActions and is told what came of it.
+// Shape:     one per (group, shard) that this node coordinates and epoch; a newer epoch supersedes
+//            it: destroy this one, begin again from the last Normal (E7).
+//            kSealing -> kFetching -> kConnecting -> kReappending -> kProposing -> kServing; or
+//            kStopped: what survived is too little (E8).
+// Units:     nanoseconds of the caller's clock.
+// Ownership: borrows the actions.
+// Threads:   one, the node's. Actions may answer from within the call.
+// Errors:    what fails is tried again until a newer epoch comes; who cannot be reached in time is
+//            not named and joins as a learner.
+// Source:    protocol rules section 5; E1, E2, E6, E7, E8, L7.
+#ifndef RING_RECOVERY_EPOCH_CHANGE_H_
+#define RING_RECOVERY_EPOCH_CHANGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ring/base/id.h"
+#include "ring/protocol/memgest_descriptor.h"
+#include "ring/recovery/adoption.h"
+
+namespace ring::recovery {
+
+// Who holds a role. A vacant one has no incarnation.
+struct Holder {
+  NodeId node;
+  Incarnation incarnation;
+  bool vacant() const { return incarnation.value() == 0; }
+  friend bool operator==(const Holder&, const Holder&) = default;
+};
+
+struct ActiveSet {
+  MemgestId memgest;
+  RoleMask active = 0;
+  RoleMask complete = 0;  // of them, those with all values and blocks
+  friend bool operator==(const ActiveSet&, const ActiveSet&) = default;
+};
+
+// Normal(group, shard, epoch, ACTIVE set per memgest).
+struct NormalSet {
+  Epoch epoch;
+  std::vector<Holder> holders;  // by role, in that epoch
+  std::vector<ActiveSet> active;
+};
+
+struct EpochPlan {
+  GroupId group;
+  ShardId shard;
+  Epoch epoch;
+  int s = 0;
+  int d = 0;
+  std::vector<Holder> holders;    // by role
+  std::optional<NormalSet> last;  // none: the shard never served
+  // Holders of `last` that the cluster believes to be there, by role of L.
+  RoleMask reachable = 0;
+  std::vector<protocol::MemgestDescriptor> memgests;  // all but DELETED ones
+  // This node coordinated the shard in the epoch of `last`, and has its state.
+  bool living = false;
+  std::vector<LogEnd> own_logs;  // living: where its own logs end
+  bool overrun_allowed = false;  // E8: go on without what is lost
+};
+
+// The members of `memgest` that `normal` counts, with the coordinator: as its record says, and for
+// one that is younger than the record, those that are ACTIVE for all they are members of.
+RoleMask ActiveFor(const NormalSet& normal, const protocol::MemgestDescriptor& memgest,
+                   absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
+                   int d);
+
+class EpochActions {
+ public:
+  virtual ~EpochActions() = default;
+  // Asks the holder of a role of L to seal; answer with OnSealed or OnSealFailed.
+  virtual void Seal(Role role, const Holder& holder) = 0;
+  // A coordinator that takes over fetches the adopted logs, and a living one what it needs of them:
+  // nothing. Answer with OnFetched.
+  virtual void Fetch(const std::vector<AdoptedLog>& logs) = 0;
+  // Opens a log connection of the new epoch; answer with OnConnected or OnConnectFailed.
+  virtual void Connect(Role role, const Holder& holder) = 0;
+  // Begins the epoch: logs go on behind the adopted ends, held until Serve.
+  virtual void Begin(const std::vector<AdoptedLog>& logs) = 0;
+  // Appends to a connected role what it lacks behind `logs`. kOutOfRange: it is in no ring any
+  // more.
+  virtual absl::Status Reappend(Role role, const std::vector<LogEnd>& logs) = 0;
+  // Whether the role acknowledged all that was re-appended to it; kUnavailable: it is lost.
+  virtual absl::StatusOr<bool> Reappended(Role role) = 0;
+  // Proposes Normal; the outcome comes with OnNormal. Proposed again when nothing is heard.
+  virtual void Propose(const std::vector<ActiveSet>& sets) = 0;
+  // Normal is applied: commit, answer, take requests.
+  virtual void Serve(const std::vector<ActiveSet>& sets) = 0;
+  // Brings a role that has nothing up to date: its ring opens, a snapshot is sent. Answer with
+  // OnJoined.
+  virtual void Join(Role role, const Holder& holder) = 0;
+};
+
+class EpochChange {
+ public:
+  enum class Phase : std::uint8_t {
+    kSealing = 0,
+    kFetching = 1,
+    kConnecting = 2,
+    kReappending = 3,
+    kProposing = 4,
+    kServing = 5,
+    kStopped = 6,
+  };
+  struct Timeouts {
+    std::uint64_t retry_ns = 2'000'000;       // of a call that failed
+    std::uint64_t patience_ns = 600'000'000;  // with who is believed to be there
+    std::uint64_t proposal_retry_ns = 50'000'000;
+  };
+
+  EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts);
+
+  // Time passed: repeats what failed, gives up on who is silent.
+  void Step(std::uint64_t now_ns);
+
+  void OnSealed(Role role, std::vector<LogEnd> logs);
+  // gone: it has no state of the shard, or is another incarnation: no reason to ask again.
+  void OnSealFailed(Role role, bool gone);
+  void OnFetched(const absl::Status& status);
+  void OnConnected(Role role);
+  void OnConnectFailed(Role role);
+  // The applied state names `sets` for this epoch.
+  void OnNormal(const std::vector<ActiveSet>& sets);
+  void OnJoined(Role role, const absl::Status& status);
+
+  Phase phase() const { return phase_; }
+  const EpochPlan& plan() const { return plan_; }
+  const std::vector<AdoptedLog>& adopted() const { return adopted_; }
+  // E8: memgests of which too little survived.
+  std::vector<MemgestId> lost() const;
+  // "waits for node 3 to seal", for operators.
+  std::string Waiting() const;
+
+ private:
+  enum class Call : std::uint8_t { kIdle = 0, kAsked = 1, kRetry = 2, kDone = 3, kGone = 4 };
+  struct RoleState {
+    Call seal = Call::kGone;
+    Call link = Call::kGone;
+    Call join = Call::kGone;
+    bool goes_on = false;  // ACTIVE(L), sealed, and of the same role now; or joined since
+    bool reappended = false;
+    std::vector<LogEnd> logs;
+    std::uint64_t retry_ns = 0;
+  };
+
+  Role own_role() const { return Role(plan_.shard.value()); }
+  RoleState& at(Role role) { return roles_[role.value()]; }
+  Role RoleAt(std::size_t index) const { return Role(static_cast<std::uint16_t>(index)); }
+  void Enter(Phase phase);
+  void Advance();
+  bool AdvanceOnce();
+  bool PatienceIsOver() const { return now_ns_ - phase_since_ns_ >= timeouts_.patience_ns; }
+  bool Due(Call call, const RoleState& role) const {
+    return call == Call::kIdle || (call == Call::kRetry && now_ns_ >= role.retry_ns);
+  }
+  void Fail(Call* call, RoleState* role);
+  bool AdvanceSealing();
+  bool AdvanceFetching();
+  bool AdvanceConnecting();
+  bool AdvanceReappending();
+  bool AdvanceProposing();
+  void AdvanceJoins();
+  void ConnectAll();
+  void DecideWhoGoesOn();
+  bool LostTooMuch() const;
+  RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
+  std::vector<ActiveSet> SetsToName() const;
+
+  EpochPlan plan_;
+  EpochActions* actions_;
+  Timeouts timeouts_;
+  Phase phase_ = Phase::kSealing;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t phase_since_ns_ = 0;
+  std::uint64_t proposed_ns_ = 0;
+  std::uint64_t fetch_retry_ns_ = 0;
+  Call fetch_ = Call::kIdle;
+  bool advancing_ = false;
+  std::vector<RoleState> roles_;
+  std::vector<AdoptedLog> adopted_;
+  std::vector<ActiveSet> named_;     // by the last Normal of this epoch
+  std::vector<ActiveSet> proposed_;  // what is on its way
+};
+
+}  // namespace ring::recovery
+
+#endif  // RING_RECOVERY_EPOCH_CHANGE_H_

@@ -1,5 +1,6 @@
-// tests/recovery/shard_fixture.h — one shard's memgests and role holders, for tests of epoch changes.
+// tests/recovery/shard_fixture.h — a shard and its holders, for tests of epoch changes.
 //
+// What:      Memgests, role holders and their short names.
 // Threads:   pure.
 #ifndef RING_TESTS_RECOVERY_SHARD_FIXTURE_H_
 #define RING_TESTS_RECOVERY_SHARD_FIXTURE_H_

@@ -16,9 +16,11 @@ LogReader::LogReader(const LogReaderOptions& options)
   RING_CHECK(options.size >= kRingControlSize + kRingSizeMin &&
              IsAligned(options.size, kEntryAlignment))
       << "size=" << options.size;
+  Remember();
 }
 
 std::uint64_t LogReader::LoadControlWord() const {
+  if (sealed_) return sealed_commit_;
   auto* word = reinterpret_cast<std::uint64_t*>(options_.memory);
   // Acquire: the entries below the position were written before it, on the same queue pair.
   return std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
@@ -43,6 +45,12 @@ void LogReader::MoveBehind(const EntryView& entry) {
   if (offset_ == ring_size_) offset_ = 0;
   folded_position_ = next;
   prev_crc_ = entry.header.header_crc;
+  if (folded_position_ >= next_place_) Remember();
+}
+
+void LogReader::Remember() {
+  places_[place_count_++ % places_.size()] = {folded_position_, prev_crc_};
+  next_place_ = folded_position_ + ring_size_ / kPlacesPerRing;
 }
 
 absl::StatusOr<bool> LogReader::Next(EntryView* entry, bool check_payload) {
@@ -108,18 +116,22 @@ absl::Status LogReader::ShareCredit(bool idle) {
 }
 
 LogTail LogReader::FindTail(absl::FunctionRef<void(const EntryView&)> visit) const {
-  LogTail tail{.position = folded_position_, .prev_crc = prev_crc_};
-  std::uint64_t offset = offset_;
-  while (true) {
-    // Behind one lap stand the entries that the folded position has not released.
+  // Behind one lap stand the entries that the folded position has not released.
+  return Walk({folded_position_, prev_crc_}, folded_position_ + ring_size_, true, visit);
+}
+
+LogTail LogReader::Walk(LogTail tail, std::uint64_t end, bool check_payload,
+                        absl::FunctionRef<void(const EntryView&)> visit) const {
+  std::uint64_t offset = tail.position % ring_size_;
+  while (tail.position < end) {
     const std::uint64_t left = ring_size_ - offset;
-    const std::uint64_t unread = ring_size_ - (tail.position - folded_position_);
-    absl::StatusOr<EntryView> decoded = DecodeEntry(
-        absl::MakeConstSpan(options_.memory + kRingControlSize + offset, std::min(left, unread)),
-        tail.position, options_.epoch, tail.prev_crc, true);
-    if (!decoded.ok()) return tail;
+    const std::uint64_t size = std::min(left, end - tail.position);
+    absl::StatusOr<EntryView> decoded =
+        DecodeEntry(absl::MakeConstSpan(options_.memory + kRingControlSize + offset, size),
+                    tail.position, options_.epoch, tail.prev_crc, check_payload);
+    if (!decoded.ok()) break;
     const bool pad = decoded->header.type == EntryType::kPad;
-    if (pad && decoded->size != left) return tail;
+    if (pad && decoded->size != left) break;
     if (!pad) visit(*decoded);
     const std::uint64_t next =
         NextEntryPosition(tail.position, decoded->size, left - decoded->size);
@@ -127,6 +139,48 @@ LogTail LogReader::FindTail(absl::FunctionRef<void(const EntryView&)> visit) con
     if (offset == ring_size_) offset = 0;
     tail = {.position = next, .prev_crc = decoded->header.header_crc};
   }
+  return tail;
+}
+
+absl::StatusOr<LogTail> LogReader::Seal(absl::FunctionRef<void(const EntryView&)> visit) {
+  RING_CHECK(!sealed_) << "epoch=" << options_.epoch.value();
+  const std::uint64_t commit = commit_position();
+  const LogTail tail = FindTail(visit);
+  if (tail.position < commit) {
+    return absl::DataLossError(absl::StrCat("sealed ring epoch=", options_.epoch.value(),
+                                            ": its valid tail ends at position=", tail.position,
+                                            ", committed=", commit));
+  }
+  tail_ = tail;
+  sealed_ = true;
+  sealed_commit_ = commit_seen_ = folded_position_;
+  options_.qp = nullptr;
+  return tail;
+}
+
+void LogReader::CommitTail() {
+  RING_CHECK(sealed_) << "epoch=" << options_.epoch.value();
+  sealed_commit_ = tail_.position;
+}
+
+void LogReader::ReadBack(absl::FunctionRef<void(const EntryView&)> visit) const {
+  RING_CHECK(sealed_) << "epoch=" << options_.epoch.value();
+  const LogTail folded{folded_position_, prev_crc_};
+  LogTail from = folded;
+  std::uint64_t damaged = 0;  // nothing up to here is whole, as a walk found
+  const std::uint64_t oldest = place_count_ - std::min<std::uint64_t>(place_count_, places_.size());
+  for (std::uint64_t i = oldest; i < place_count_; ++i) {
+    const LogTail& place = places_[i % places_.size()];
+    if (place.position < damaged) continue;
+    const LogTail end = Walk(place, folded.position, true, [](const EntryView&) {});
+    if (end == folded) {
+      from = place;
+      break;
+    }
+    damaged = end.position + 1;
+  }
+  // Nobody writes here any more: what was whole above is whole.
+  Walk(from, tail_.position, false, visit);
 }
 
 }  // namespace ring::memgest

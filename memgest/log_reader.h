@@ -3,22 +3,25 @@
 //
 // What:      Gives the next entry that is valid (E4) and known to be committed (E9), a ring at a
 //            time; after folding, Consume moves on and the folded position goes back to the
-//            coordinator as credit (E5).
+//            coordinator as credit (E5). At an epoch change Seal ends that, and what is whole in
+//            the ring can be read again, also what was folded.
 // Shape:     one reader per (group, shard, epoch) on a member; memory as log_writer.h says.
 // Units:     bytes; positions as in log_writer.h.
 // Ownership: borrows the ring memory. What a view points at stays until ShareCredit told a folded
 //            position behind it: several entries may be taken (Next, Consume, Next, ...) and folded
-//            together, before ShareCredit.
+//            together, before ShareCredit. A sealed reader needs the memory until it dies.
 // Threads:   one, the node's; the ring's bytes are written by the peer (or its NIC) at any time.
 // Errors:    an entry below the commit position that does not decode is corruption, and so is a
 //            control word that goes back or beyond the ring: kDataLoss, and the reader stays where
 //            it is.
 // Cost:      one load of the control word when there is nothing to fold; a CRC of each entry's
-//            payload.
-// Source:    protocol rules E4, E5, E9.
+//            payload. Seal: a pass over what is not folded; ReadBack: two over the ring.
+// Source:    protocol rules E4, E5, E9, L5; section 5, steps 2 and 5.
 #ifndef RING_MEMGEST_LOG_READER_H_
 #define RING_MEMGEST_LOG_READER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
@@ -42,10 +45,12 @@ struct LogReaderOptions {
   std::uint64_t wr_id = 0;
 };
 
-// The end of what is valid, and where a further connection of the epoch goes on (L8).
+// A place between two entries: the end of what is valid, where a further connection of the epoch
+// goes on (L8).
 struct LogTail {
   std::uint64_t position = 0;
   std::uint32_t prev_crc = 0;
+  friend bool operator==(const LogTail&, const LogTail&) = default;
 };
 
 class LogReader {
@@ -75,6 +80,19 @@ class LogReader {
   // The same, and shows every entry of the tail but PADs to visit, in order.
   LogTail FindTail(absl::FunctionRef<void(const EntryView&)> visit) const;
 
+  // L5: the coordinator can write here no more, and the queue pair is gone. Shows the valid tail
+  // like FindTail and gives its end; Next gives nothing any more. Errors: kDataLoss, and no effect,
+  // if the tail ends before what the coordinator called committed.
+  absl::StatusOr<LogTail> Seal(absl::FunctionRef<void(const EntryView&)> visit);
+  // The next epoch is Normal, and this member is of it: Next gives the whole tail. REQUIRES: Seal.
+  void CommitTail();
+  // REQUIRES, as ReadBack: Seal.
+  bool drained() const { return folded_position_ == tail_.position; }
+  // Shows every entry that is still whole (E4), in order, PADs left out: the valid tail, and before
+  // it what was folded, back to the oldest remembered place from where on nothing is damaged.
+  void ReadBack(absl::FunctionRef<void(const EntryView&)> visit) const;
+
+  Epoch epoch() const { return options_.epoch; }
   std::uint64_t folded_position() const { return folded_position_; }
   // The greatest right control word seen, the present one included.
   std::uint64_t commit_position() const;
@@ -83,6 +101,14 @@ class LogReader {
   std::uint64_t LoadControlWord() const;
   bool IsRight(std::uint64_t control_word) const;
   void MoveBehind(const EntryView& entry);
+  void Remember();
+  // Shows the entries from a place on and gives the place behind the last that is valid and ends at
+  // or before `end`.
+  LogTail Walk(LogTail from, std::uint64_t end, bool check_payload,
+               absl::FunctionRef<void(const EntryView&)> visit) const;
+
+  // Places remembered for each turn of the ring: that much of it can be lost to ReadBack.
+  static constexpr std::size_t kPlacesPerRing = 16;
 
   LogReaderOptions options_;
   std::uint64_t ring_size_ = 0;
@@ -92,6 +118,12 @@ class LogReader {
   std::uint64_t shared_position_ = 0;  // folded position that was told
   std::uint32_t prev_crc_ = 0;
   std::uint32_t credits_ = 0;  // told
+  bool sealed_ = false;
+  std::uint64_t sealed_commit_ = 0;  // stands for the control word of a sealed ring
+  LogTail tail_;                     // of a sealed ring
+  std::uint64_t next_place_ = 0;     // from this folded position on one more is remembered
+  std::uint64_t place_count_ = 0;    // ever
+  std::array<LogTail, kPlacesPerRing + 1> places_;
 };
 
 }  // namespace ring::memgest

@@ -1,6 +1,7 @@
 #include "memgest/shard_log.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -26,7 +27,7 @@ bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool rese
 
 Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
                           absl::Span<const EntryPayload> payloads) {
-  RING_CHECK(next_order_ - release_front_ < kPendingMax) << "no pending entry free";
+  RING_CHECK(!Full()) << "ask HasRoom before";
   const std::uint64_t order = next_order_++;
   fields.memgest = memgest.descriptor().id;
   fields.index = memgest.TakeIndex();
@@ -41,14 +42,17 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
   }
   fields.collect = absl::MakeConstSpan(items.data(), item_count);
 
+  std::size_t head_size = 0;
   if (!memgest.members().empty()) {
-    const std::size_t head_size = BuildEntryHead(fields, epoch_, head_.data());
+    std::byte* const head = retention_.NextHead();
+    head_size = BuildEntryHead(fields, epoch_, head);
     for (std::size_t i = 0; i < memgest.members().size(); ++i) {
       const EntryPayload& payload = payloads[payloads.size() == 1 ? 0 : i];
-      memgest.members()[i]->Append(order, head_.data(), head_size, fields.payload_length, payload);
+      memgest.members()[i]->Append(order, head, head_size, fields.payload_length, payload);
     }
     dirty_ = true;
   }
+  retention_.Keep(order, head_size, fields.payload_length, payloads);
   Pending& pending = at(order);
   pending = Pending{};
   pending.order = order;
@@ -72,20 +76,26 @@ void ShardLog::MoveFront() {
   while (commit_front_ < next_order_ && at(commit_front_).committed) ++commit_front_;
 }
 
+// What all members acknowledged is kept no more, committed or not: puts of other shards need arena
+// bytes, too.
+void ShardLog::ReleaseAcked() {
+  std::uint64_t kept = retention_.first_kept();
+  for (; kept < next_order_; ++kept) {
+    Pending& pending = at(kept);
+    if (!pending.memgest->AckedByAll(pending.order)) break;
+    if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
+    pending.has_piece = false;
+  }
+  retention_.Release(kept);
+  release_front_ = std::min(commit_front_, kept);
+}
+
 void ShardLog::EndTurn(bool busy) {
   // Most turns are other shards' turns.
   const std::uint64_t news = News() + commit_front_;
   if (news == turn_news_ && (!unshared_ || busy)) return;
   turn_news_ = news;
-  // Deltas are free once no device reads them, committed or not: puts of other shards need them,
-  // too.
-  for (; piece_front_ < next_order_; ++piece_front_) {
-    Pending& pending = at(piece_front_);
-    if (!pending.memgest->AckedByAll(pending.order)) break;
-    if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
-    pending.has_piece = false;
-  }
-  release_front_ = std::min(commit_front_, piece_front_);
+  ReleaseAcked();
   unshared_ = false;
   for (const std::unique_ptr<LogWriter>& writer : writers_) {
     writer->AdvanceCommit(commit_front_);

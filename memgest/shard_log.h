@@ -4,18 +4,18 @@
 // What:      Gives every appended entry an order; sends it to the writers of its memgest's members;
 //            an entry is committed when its memgest's commit rule holds. Orders below
 //            commit_front() are all committed, which is what members may fold (E9).
-// Shape:     at most kPendingMax entries are uncommitted or behind an uncommitted one.
+// Shape:     at most kPendingMax entries are uncommitted, or not acknowledged by some member, or
+//            behind such a one. That long they can be sent again (log_retention.h).
 // Ownership: owns the writers.
 // Threads:   one, the node's.
 // Errors:    HasRoom false: nothing was done, ask again after completions. Flush passes on what
 //            posting says.
-// Cost:      per entry: one head built, copied and summed per member; per commit: one compare per
-//            member.
+// Cost:      per entry: one head built where it is kept, copied and summed per member; per commit:
+//            one compare per member.
 // Source:    protocol rules section 0 (commit position), E5, E9, L6.
 #ifndef RING_MEMGEST_SHARD_LOG_H_
 #define RING_MEMGEST_SHARD_LOG_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -25,6 +25,7 @@
 #include "absl/types/span.h"
 #include "memgest/delta_arena.h"
 #include "memgest/log_entry.h"
+#include "memgest/log_retention.h"
 #include "memgest/log_writer.h"
 #include "memgest/memgest.h"
 #include "ring/base/id.h"
@@ -38,14 +39,14 @@ struct Pending {
   std::uint32_t line = kNoLine;
   EntryType type = EntryType::kPut;
   bool committed = false;
-  bool has_piece = false;  // arena bytes to give back once all members acknowledged
+  bool has_piece = false;  // arena bytes to give back once it is kept no more
   std::uint8_t piece_segment = 0;
   std::uint32_t operation = 0;  // the coordinator's handle of who waits for it; 0: nobody
 };
 
 class ShardLog {
  public:
-  static constexpr std::uint64_t kPendingMax = 256;
+  static constexpr std::uint64_t kPendingMax = LogRetention::kEntriesMax;
 
   ShardLog(Epoch epoch, DeltaArena* arena);
 
@@ -131,7 +132,8 @@ class ShardLog {
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   void MoveFront();
-  bool Full() const { return next_order_ - release_front_ >= kPendingMax; }
+  void ReleaseAcked();
+  bool Full() const { return next_order_ - release_front_ >= kPendingMax || !retention_.HasRoom(); }
   bool AnyBroken() const {
     for (const std::unique_ptr<LogWriter>& writer : writers_) {
       if (writer->broken()) return true;
@@ -145,14 +147,13 @@ class ShardLog {
   std::vector<Pending> pending_;
   std::uint64_t next_order_ = 1;
   std::uint64_t commit_front_ = 1;   // every order below is committed
-  std::uint64_t piece_front_ = 1;    // every order below has given its arena bytes back
-  std::uint64_t release_front_ = 1;  // every order below has given its bytes back
+  std::uint64_t release_front_ = 1;  // every order below is committed, and kept no more
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position
   bool told_ = false;
   std::uint64_t commit_news_ = 0;  // News at the last AdvanceCommit
   std::uint64_t turn_news_ = 0;    // ... and at the last EndTurn, with its commit_front_
-  alignas(64) std::array<std::byte, 4096 + 64 * 1024> head_;
+  LogRetention retention_;
 };
 
 }  // namespace ring::memgest

@@ -51,7 +51,8 @@ TEST(LogRetention, KeepsHeadsByteForByteInAnyPatternOfReleases) {
         ++refused;
         continue;
       }
-      const std::string key(1 + random.Next64() % kEntryKeySizeMax, static_cast<char>('a' + i % 26));
+      const std::string key(1 + random.Next64() % kEntryKeySizeMax,
+                            static_cast<char>('a' + i % 26));
       EntryFields fields = Fields(next, key);
       if (dice < 20) {
         fields.type = EntryType::kFinal;

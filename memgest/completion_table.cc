@@ -138,6 +138,10 @@ void CompletionTable::ForEach(
 
 void CompletionTable::Expire(const ClientId& id) { clients_.erase(id); }
 
+void CompletionTable::DropAll() {
+  clients_ = absl::flat_hash_map<ClientId, std::unique_ptr<Client>>();
+}
+
 std::uint64_t CompletionTable::resident_bytes() const {
   std::uint64_t bytes = clients_.capacity() * (sizeof(ClientId) + sizeof(void*) + 1);
   for (const auto& [id, client] : clients_) bytes += client->resident_bytes();

@@ -8,7 +8,7 @@
 // Shape:     a ring of records per client, at seq mod its power-of-two size, 16 grown up to 1,024
 //            on demand. A client has a window [first incomplete, + 1,024) of seqs; the window moves
 //            up only.
-// Ownership: owns everything. A Client* is good until Expire of that client.
+// Ownership: owns everything. A Client* is good until Expire of that client, or DropAll.
 // Threads:   one, the node's.
 // Errors:    Lookup's verdicts; Admit refuses past kRecordClientsMax. A seq outside of the window
 //            in Begin is a broken invariant.
@@ -85,6 +85,7 @@ class CompletionTable {
                    visit) const;
 
   void Expire(const ClientId& id);  // EXPIRE_RECORD
+  void DropAll();
   std::size_t client_count() const { return clients_.size(); }
   std::uint64_t resident_bytes() const;
 

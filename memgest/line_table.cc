@@ -21,12 +21,19 @@ LineTable::LineTable(rdma::Device* device, std::uint32_t line_count_max)
   RING_CHECK(line_count_max % kLinesPerGranule == 0) << "line_count_max=" << line_count_max;
 }
 
-LineTable::~LineTable() {
+LineTable::~LineTable() { DropAll(); }
+
+void LineTable::DropAll() {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     if (chunks_[i] == nullptr) continue;
     device_->Free(reinterpret_cast<std::byte*>(chunks_[i]), sizeof(MetadataLine) * kChunkLines,
                   KindOf(i));
   }
+  chunks_ = std::vector<MetadataLine*>();
+  granules_ = std::vector<Granule>();
+  keys_ = KeyHeap();
+  ranges_ = absl::flat_hash_map<std::uint32_t, std::vector<Range>>();
+  used_count_ = next_unused_ = chunk_count_ = 0;
 }
 
 absl::Status LineTable::EnsureMemory(std::uint32_t line) {

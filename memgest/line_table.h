@@ -102,6 +102,9 @@ class LineTable {
   // Frees key and ranges and zeroes the line (prev to kNoLine).
   void Clear(std::uint32_t number);
 
+  // Everything, with its memory: the table is as new.
+  void DropAll();
+
   // Lines of known granules, the directory, long keys and ranges.
   std::uint64_t resident_bytes() const;
 

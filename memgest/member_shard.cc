@@ -84,11 +84,6 @@ void MemberShard::RemoveMemgest(MemgestId id) {
   }
 }
 
-void MemberShard::Attach(std::unique_ptr<LogReader> reader) {
-  reader_ = std::move(reader);
-  for (auto& [id, state] : states_) state->ring_index = 0;
-}
-
 MemberShard::MemgestState* MemberShard::FindState(MemgestId id) {
   if (last_state_ != nullptr && last_state_->descriptor.id == id) return last_state_;
   const auto found = states_.find(id);
@@ -140,8 +135,8 @@ void MemberShard::Prefetch(const EntryView& entry, const MemgestState& state) co
   }
 }
 
-absl::StatusOr<bool> MemberShard::Take(Taken* taken) {
-  RING_ASSIGN_OR_RETURN(const bool found, reader_->Next(&taken->view, /*check_payload=*/false));
+absl::StatusOr<bool> MemberShard::Take(LogReader& reader, Taken* taken) {
+  RING_ASSIGN_OR_RETURN(const bool found, reader.Next(&taken->view, /*check_payload=*/false));
   if (!found) return false;
   const EntryHeader& header = taken->view.header;
   taken->state = FindState(MemgestId(header.memgest));
@@ -157,13 +152,22 @@ absl::StatusOr<bool> MemberShard::Take(Taken* taken) {
   }
   RING_RETURN_IF_ERROR(Prepare(taken->view, *taken->state));
   Prefetch(taken->view, *taken->state);
-  reader_->Consume(taken->view);
+  reader.Consume(taken->view);
   return true;
 }
 
 absl::StatusOr<int> MemberShard::Fold(int budget) {
   if (!failure_.ok()) return failure_;
+  if (held_) return 0;
+  if (sealed_ != nullptr) {
+    RING_ASSIGN_OR_RETURN(const int folded, FoldSealed(budget));
+    if (folded > 0 || sealed_ != nullptr) return folded;
+  }
   if (reader_ == nullptr) return 0;
+  return FoldFrom(*reader_, budget);
+}
+
+absl::StatusOr<int> MemberShard::FoldFrom(LogReader& reader, int budget) {
   std::array<Taken, kAhead + 1> window;
   int taken = 0;
   int folded = 0;
@@ -171,7 +175,8 @@ absl::StatusOr<int> MemberShard::Fold(int budget) {
   absl::Status stop;
   while (true) {
     while (more && taken < budget && taken - folded < static_cast<int>(window.size())) {
-      absl::StatusOr<bool> result = Take(&window[static_cast<std::size_t>(taken) % window.size()]);
+      absl::StatusOr<bool> result =
+          Take(reader, &window[static_cast<std::size_t>(taken) % window.size()]);
       if (!result.ok()) stop = result.status();
       more = result.ok() && *result;
       if (more) ++taken;

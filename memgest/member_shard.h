@@ -5,10 +5,15 @@
 //            this node as a member; parity stores are the group's and shared by its shards. Fold
 //            takes committed entries from the ring. An entry's own effect comes first, then its
 //            collect list, then its completion record: an entry never uses a slot that it collects
-//            itself (G2).
+//            itself (G2). At an epoch change (member_epoch.cc): Seal ends folding, Adopt lets it go
+//            on in the next epoch, Reset drops everything.
 // Shape:     one per (group, shard) and node that is not the shard's coordinator. Indexes of a log
 //            are dense; entries of a new ring that were folded from an older one are skipped (epoch
 //            change, step 5: XOR is not idempotent).
+//            epoch L:  Attach, Fold, Fold, ...
+//            change:   Seal(e', L), Attach(ring of e'); again with e'' if e' is abandoned
+//            Normal:   Adopt(e'), Fold (first what the ring of L still has), Fold, ...
+//                      or, not a member of e': Reset(e'), then as a joiner
 // Ownership: owns lines, completion table, replica heaps; borrows device and parity stores.
 // Threads:   one, the node's.
 // Errors:    Fold: kDataLoss for a ring that is corrupt below its commit position, or an entry that
@@ -21,22 +26,25 @@
 //            line, one more for each collected version, no hash table but when memgest or client
 //            change. 1 KiB, 400 K cold slots, decoding and both CRCs included, one collection an
 //            entry: replica about 195 ns, parity about 250 ns (tests/memgest/fold_bench.cc).
-// Source:    Ring section 5.2; protocol rules E5, E9, G2, S1, S10, X2.
+// Source:    Ring section 5.2; protocol rules E1 to E9, G2, L5, S1, S10, X2; section 5.
 #ifndef RING_MEMGEST_MEMBER_SHARD_H_
 #define RING_MEMGEST_MEMBER_SHARD_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "memgest/completion_table.h"
 #include "memgest/heap_space.h"
 #include "memgest/line_table.h"
 #include "memgest/log_reader.h"
 #include "memgest/parity_store.h"
 #include "memgest/replica_store.h"
+#include "memgest/sealed_ring.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -53,9 +61,39 @@ class MemberShard {
   // Drops its lines and heap. What its log still says is skipped, but for completion records.
   void RemoveMemgest(MemgestId id);
 
-  // The ring of the present epoch.
+  // The ring of the present epoch: the one that was promised last, if any was.
   void Attach(std::unique_ptr<LogReader> reader);
   LogReader* reader() { return reader_.get(); }
+
+  // Step 2 of the epoch change: promises `next`, folds nothing more, and tells the logs of epoch
+  // last_normal (L; 0: there never was a Normal), in order of memgests. The ring of L is kept;
+  // rings of epochs between are dropped unread, and asking again gives the same answer. REQUIRES:
+  // the present ring is revoked and its queue pair gone (L5). Errors:
+  //   kFailedPrecondition: `next` is older than what was promised, Adopt(last_normal) comes first,
+  //     or a memgest that what L adopted has entries of is not known here yet.
+  //   kAborted: this node has no ring of epoch L: it is no member of it; Reset is next (step 7).
+  //   kResourceExhausted: no memory to fold what L had adopted; ask again.
+  //   kDataLoss: as Fold.
+  absl::StatusOr<std::vector<SealedLog>> Seal(Epoch next, Epoch last_normal);
+  // Normal(epoch) names this node: what the sealed ring holds is committed and is folded before
+  // anything of the new ring. adopted: last of each log that was adopted, as far as it is known.
+  // A no-op when it was done. Errors, both without effect: kFailedPrecondition, epoch is not the
+  // one that was promised; kAborted, a log here is longer: the node was not named in truth, Reset
+  // is next.
+  absl::Status Adopt(Epoch epoch, absl::Span<const SealedLog> adopted);
+  // Step 7: drops all state of the shard and gives its memory back; memgests must be added again.
+  // What this shard's deltas left in parity stores cannot be taken out: their owner drops them.
+  // Nothing is folded from a ring before Adopt(promised). REQUIRES: promised is not older than what
+  // was.
+  void Reset(Epoch promised);
+  // 0: nothing was promised yet.
+  Epoch promised() const { return promised_; }
+  // The ring of L; null when there is none, or all of it was folded: its memory is free then.
+  const SealedRing* sealed() const { return sealed_.get(); }
+  // Whether Fold may find something.
+  bool HasWork() const {
+    return !held_ && (sealed_ != nullptr || (reader_ != nullptr && reader_->HasCommitted()));
+  }
 
   // Folds up to `budget` committed entries; gives how many. Prefetches two entries ahead. After it,
   // all entries below the reader's folded position are folded: the caller shares the credit, and
@@ -91,7 +129,13 @@ class MemberShard {
 
   MemgestState& AddState(const protocol::MemgestDescriptor& descriptor);
   MemgestState* FindState(MemgestId id);
-  absl::StatusOr<bool> Take(Taken* taken);
+  absl::StatusOr<int> FoldFrom(LogReader& reader, int budget);
+  absl::StatusOr<bool> Take(LogReader& reader, Taken* taken);
+  // The ring that was sealed and adopted; gone when all of it is folded.
+  absl::StatusOr<int> FoldSealed(int budget);
+  void StartRing();
+  absl::Status SealPresent(Epoch last_normal);
+  absl::Status NotOfEpoch(Epoch last_normal) const;
   absl::Status Prepare(const EntryView& entry, MemgestState& state);
   void Prefetch(const EntryView& entry, const MemgestState& state) const;
 
@@ -115,6 +159,9 @@ class MemberShard {
   LineTable lines_;
   CompletionTable completions_;
   std::unique_ptr<LogReader> reader_;
+  std::unique_ptr<SealedRing> sealed_;
+  Epoch promised_;
+  bool held_ = false;  // what was promised last is not Normal yet, as far as this node knows
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
   MemgestState* last_state_ =
       nullptr;  // runs of entries of one memgest, and of one client, are common

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/soft/attachment.h"
 #include "rdma/soft/completion_queue.h"
 #include "rdma/soft/local_endpoint.h"
 #include "rdma/soft/queue_pair.h"
@@ -49,8 +50,14 @@ absl::StatusOr<std::unique_ptr<Device>> SoftDevice::Open(const SoftDeviceOptions
   memory.mailbox_count = options.qp_count_max;
   memory.recv_depth_max = options.recv_depth_max;
   memory.shareable = options.shareable;
+  memory.attachment = options.attachment;
   RING_ASSIGN_OR_RETURN(std::shared_ptr<Mapping> mapping, Mapping::Create(memory));
   std::unique_ptr<SoftDevice> device(new SoftDevice(options, std::move(mapping)));
+  RING_RETURN_IF_ERROR(device->ReserveMemory());
+  if (options.attachment != nullptr) {
+    device->local_ = options.attachment->MakeEndpoint(device.get());
+    return device;
+  }
   device->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (device->epoll_fd_ < 0) {
     return absl::ResourceExhaustedError(
@@ -61,7 +68,6 @@ absl::StatusOr<std::unique_ptr<Device>> SoftDevice::Open(const SoftDeviceOptions
   wake.data.ptr = nullptr;
   RING_CHECK(epoll_ctl(device->epoll_fd_, EPOLL_CTL_ADD, device->mapping_->event_fd(), &wake) == 0)
       << "epoll_ctl";
-  RING_RETURN_IF_ERROR(device->ReserveMemory());
   device->local_ = MakeLocalEndpoint(device.get());
   return device;
 }
@@ -227,7 +233,7 @@ bool SoftDevice::Progress() {
     check_descriptors_ = false;
     // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
     if (tcp_ != nullptr) worked |= tcp_->Progress();
-    worked |= PollDescriptors();
+    if (epoll_fd_ >= 0) worked |= PollDescriptors();
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
   if (!deferred_.empty()) worked |= RunDeferred();

@@ -25,6 +25,7 @@ absl::Status CheckPrivateData(absl::string_view private_data) {
 
 absl::StatusOr<Endpoint*> SoftDevice::EndpointOf(absl::string_view* address) {
   BindThread();
+  if (options_.attachment != nullptr) return local_.get();
   const absl::string_view whole = *address;
   if (absl::ConsumePrefix(address, "local:")) return local_.get();
   if (absl::ConsumePrefix(address, "shm:")) {

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/soft/attachment.h"
 #include "rdma/soft/shared_copy.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
@@ -88,8 +89,11 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Create(const Options& options)
   layout.arena_offset = AlignUp(
       layout.mailbox_offset + layout.mailbox_count * layout.mailbox_stride, kArenaAlignment);
   layout.arena_size = AlignUp(options.arena_size_max, kArenaAlignment);
-  mapping->event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (mapping->event_fd_ < 0) return SystemError("eventfd");
+  mapping->attachment_ = options.attachment;
+  if (options.attachment == nullptr) {
+    mapping->event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (mapping->event_fd_ < 0) return SystemError("eventfd");
+  }
   if (options.shareable) {
     mapping->memory_fd_ = memfd_create("ring-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (mapping->memory_fd_ < 0) return SystemError("memfd_create");
@@ -152,6 +156,7 @@ Mapping::~Mapping() {
 }
 
 void Mapping::Wake() const {
+  if (attachment_ != nullptr) return attachment_->Wake();
   const std::uint64_t one = 1;
   // A full counter (EAGAIN) is readable already, which is all that is wanted.
   const ssize_t written = write(event_fd_, &one, sizeof(one));

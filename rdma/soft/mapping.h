@@ -23,6 +23,8 @@
 
 namespace ring::rdma::soft {
 
+class Attachment;
+
 class Mapping {
  public:
   struct Options {
@@ -30,6 +32,7 @@ class Mapping {
     std::uint32_t mailbox_count = 0;
     std::uint32_t recv_depth_max = 0;
     bool shareable = false;
+    Attachment* attachment = nullptr;  // woken instead of a descriptor
   };
 
   static absl::StatusOr<std::shared_ptr<Mapping>> Create(const Options& options);
@@ -58,7 +61,7 @@ class Mapping {
   // before it drops its reference. No-op for memory that is not shareable.
   void ReleaseOwner();
 
-  // Makes the owner's event_fd readable.
+  // Makes the owner's event_fd readable, or wakes its attachment.
   void Wake() const;
   // Asks the owner's Progress to look at its queue pairs and inbox, and wakes it.
   void RequestAttention() const;
@@ -81,6 +84,7 @@ class Mapping {
   std::uint64_t owner_arena_address_ = 0;
   int memory_fd_ = -1;
   int event_fd_ = -1;
+  Attachment* attachment_ = nullptr;
   bool attached_ = false;
   bool owner_locked_ = false;
 };

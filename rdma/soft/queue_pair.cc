@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/soft/attachment.h"
 #include "rdma/soft/device.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
@@ -179,6 +180,10 @@ IssueResult SoftQueuePair::RunCalc(const CalcArguments& calc) {
   std::uint32_t crcs[kBuffersMax];
   const bool small = calc.inputs.size() <= kBuffersMax && calc.outputs.size() <= kBuffersMax;
   if (!small) return {IssueState::kFailed, WcStatus::kCalcFailed};
+  Attachment* const attachment = device_->options().attachment;
+  const CalcVerdict verdict = attachment == nullptr ? CalcVerdict::kRun : attachment->JudgeCalc();
+  if (verdict == CalcVerdict::kLater) return {IssueState::kBlocked, WcStatus::kSuccess};
+  if (verdict == CalcVerdict::kFail) return {IssueState::kFailed, WcStatus::kCalcFailed};
   for (std::size_t i = 0; i < calc.inputs.size(); ++i) {
     if (!device_->regions().CheckLocal(calc.inputs[i])) {
       return {IssueState::kFailed, WcStatus::kLocalProtection};
@@ -195,6 +200,7 @@ IssueResult SoftQueuePair::RunCalc(const CalcArguments& calc) {
                             calc.crc_out != nullptr ? crcs : nullptr)) {
     return {IssueState::kFailed, WcStatus::kCalcFailed};
   }
+  if (verdict == CalcVerdict::kWrong) outputs[0][0] ^= std::byte{1};
   for (std::size_t i = 0; calc.crc_out != nullptr && i < calc.outputs.size(); ++i) {
     if (calc.crc_out[i] != nullptr) *calc.crc_out[i] = crcs[i];
   }

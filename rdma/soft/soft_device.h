@@ -30,6 +30,7 @@ struct CopyHook {
   void (*function)(void* context) = nullptr;
   void* context = nullptr;
 };
+class Attachment;
 }  // namespace soft
 
 struct SoftDeviceOptions {
@@ -53,6 +54,8 @@ struct SoftDeviceOptions {
   // Null: CLOCK_BOOTTIME.
   const Clock* clock = nullptr;
   soft::CopyHook copy_hook;
+  // For simulations: takes the system's place (attachment.h).
+  soft::Attachment* attachment = nullptr;
 };
 
 absl::StatusOr<std::unique_ptr<Device>> OpenSoftDevice(const SoftDeviceOptions& options);

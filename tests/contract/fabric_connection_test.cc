@@ -142,7 +142,7 @@ TEST_P(FabricConnection, PeerDeviceGoneIsADisconnect) {
   EXPECT_EQ(a_->qp->state(), QpState::kError);
   SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;
-  b_ = std::make_unique<Side>(options, false);  // for TearDown
+  b_ = std::make_unique<Side>(options, false, network_.get());  // for TearDown
 }
 
 TEST_P(FabricConnection, DroppedQueuePairsCompletionsAreDropped) {

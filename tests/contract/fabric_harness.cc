@@ -1,16 +1,27 @@
 #include "tests/contract/fabric_harness.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/sim/sim_device.h"
 
 namespace ring::rdma {
 namespace {
 
 constexpr std::chrono::seconds kDeadline{30};
+// Of simulated time, each time that somebody looks whether something happened.
+constexpr std::uint64_t kSimStepNs = 10'000;
+
+void LetTimePass(sim::SimNetwork* network) {
+  sim::EventQueue& events = network->events();
+  const std::uint64_t until_ns = events.now_ns() + kSimStepNs;
+  while (!events.empty() && events.next_ns() <= until_ns) events.RunNext();
+  events.PassTo(until_ns);
+}
 
 }  // namespace
 
@@ -24,6 +35,8 @@ std::string LinkKindName(LinkKind kind) {
       return "Shm";
     case LinkKind::kTcp:
       return "Tcp";
+    case LinkKind::kSim:
+      return "Sim";
   }
   return "";
 }
@@ -36,7 +49,8 @@ std::string FreshAddress(LinkKind kind) {
   return absl::StrCat("local:", unique);
 }
 
-Side::Side(const SoftDeviceOptions& options, bool own_thread) {
+Side::Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network)
+    : network_(network) {
   if (own_thread) thread_ = std::make_unique<std::thread>([this] { Loop(); });
   Run([&] { Open(options); });
 }
@@ -52,9 +66,15 @@ Side::~Side() {
 }
 
 void Side::Open(const SoftDeviceOptions& options) {
-  auto opened = OpenSoftDevice(options);
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  device = std::move(*opened);
+  if (network_ != nullptr) {
+    auto opened = sim::SimDevice::Open(network_, network_->AddHost(this), options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    device = std::move(*opened);
+  } else {
+    auto opened = OpenSoftDevice(options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    device = std::move(*opened);
+  }
   send_cq = *device->CreateCompletionQueue(1024);
   recv_cq = *device->CreateCompletionQueue(1024);
   memory = *device->Allocate(kMemorySize, rdma::MemoryKind::kShared);
@@ -105,9 +125,22 @@ QueuePairOptions Side::qp_options() {
 }
 
 void Side::CollectEvents() {
+  woken_ = false;
+  if (network_ != nullptr) LetTimePass(network_);
   device->Progress();
   ConnectionEvent event;
   while (device->PollEvent(&event)) events.push_back(event);
+}
+
+bool Side::Readable(int timeout_ms) {
+  if (network_ == nullptr) {
+    pollfd entry{device->event_fd(), POLLIN, 0};
+    return poll(&entry, 1, timeout_ms) == 1;
+  }
+  const std::uint64_t until_ns =
+      network_->now_ns() + static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
+  while (!woken_ && network_->now_ns() < until_ns) LetTimePass(network_);
+  return woken_;
 }
 
 bool Side::TakeEvent(ConnectionEvent::Kind kind, ConnectionEvent* event) {
@@ -125,10 +158,13 @@ void FabricContract::SetUp() {
   options.arena_size_max = std::uint64_t{64} << 20;
   options.shareable = GetParam() == LinkKind::kShm;
   options.rnr_timeout_ms = 50;
+  if (GetParam() == LinkKind::kSim)
+    network_ = std::make_unique<sim::SimNetwork>(testing::UnitTest::GetInstance()->random_seed(),
+                                                 sim::SimOptions());
   options.name = "a";
-  a_ = std::make_unique<Side>(options, false);
+  a_ = std::make_unique<Side>(options, false, network_.get());
   options.name = "b";
-  b_ = std::make_unique<Side>(options, GetParam() == LinkKind::kLocalCrossThread);
+  b_ = std::make_unique<Side>(options, GetParam() == LinkKind::kLocalCrossThread, network_.get());
   b_->Run([&] {
     auto listening = b_->device->Listen(FreshAddress(GetParam()));
     ASSERT_TRUE(listening.ok()) << listening.status();

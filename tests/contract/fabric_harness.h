@@ -2,6 +2,7 @@
 //
 // What:      Side is a device with queues, a queue pair and registered memory; FabricContract
 //            connects side a to side b over the link of the test's parameter.
+//            The simulated fabric is one of them, without faults.
 // Threads:   with kLocalCrossThread side b lives on a thread of its own, which runs what Run gives
 //            it and makes progress in between; else Run calls straight through.
 // Errors:    waits are bounded by a deadline that only a hang reaches.
@@ -19,32 +20,40 @@
 
 #include "absl/functional/function_ref.h"
 #include "rdma/fabric.h"
+#include "rdma/sim/sim_network.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/sync.h"
 
 namespace ring::rdma {
 
-enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp };
-#define RING_FABRIC_LINKS \
+enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp, kSim };
+// Between which memory is shared by threads.
+#define RING_FABRIC_REAL_LINKS \
   ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp)
+#define RING_FABRIC_LINKS                                                                          \
+  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
+                    LinkKind::kSim)
 
 std::string LinkKindName(LinkKind kind);
 // An address of the kind to listen at, unlike any other of this machine.
 std::string FreshAddress(LinkKind kind);
 
-class Side {
+class Side final : public sim::SimHost {
  public:
   static constexpr std::size_t kMemorySize = std::size_t{40} << 20;
   static constexpr std::uint32_t kDepth = 64;
 
-  // Starts the thread (if any) and opens the device in it.
-  Side(const SoftDeviceOptions& options, bool own_thread);
-  ~Side();
+  // Starts the thread (if any) and opens the device in it, on `network` if there is one.
+  Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network = nullptr);
+  ~Side() override;
   void Run(absl::FunctionRef<void()> work);
 
   // Give up on first use of Run only: they belong to the side's thread.
   QueuePairOptions qp_options();
   void CollectEvents();
+  // Whether who sleeps on the device's descriptor would wake, at once or within this time.
+  bool Readable(int timeout_ms);
+  void OnWake() override { woken_ = true; }
   bool TakeEvent(ConnectionEvent::Kind kind, ConnectionEvent* event);
 
   std::unique_ptr<Device> device;
@@ -65,6 +74,8 @@ class Side {
   void Open(const SoftDeviceOptions& options);
   void Close();
 
+  sim::SimNetwork* network_;
+  bool woken_ = false;
   Mutex mutex_;
   CondVar done_;
   absl::FunctionRef<void()>* work_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -101,8 +112,11 @@ class FabricContract : public ::testing::TestWithParam<LinkKind> {
   void PostReceiveAtB(std::uint64_t wr_id, std::size_t offset, std::size_t length);
   bool BytesAtB(std::size_t offset, absl::string_view expected);
 
-  bool mapped() const { return GetParam() != LinkKind::kTcp; }
+  // Where somebody may sleep and has to be woken.
+  bool needs_doorbells() const { return GetParam() != LinkKind::kTcp; }
+  bool mapped() const { return needs_doorbells() && GetParam() != LinkKind::kSim; }
 
+  std::unique_ptr<sim::SimNetwork> network_;  // of kSim
   std::unique_ptr<Side> a_;
   std::unique_ptr<Side> b_;
   std::string address_;

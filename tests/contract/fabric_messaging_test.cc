@@ -1,6 +1,4 @@
 // SEND, RECV, WRITE_WITH_IMM, and waking a sleeper: what every link of the fabric must do.
-#include <poll.h>
-
 #include <cstring>
 #include <vector>
 
@@ -17,11 +15,6 @@ WorkRequest Send(const Sge& sge, std::uint64_t wr_id) {
   wr.opcode = Opcode::kSend;
   wr.sges = absl::MakeConstSpan(&sge, 1);
   return wr;
-}
-
-bool Readable(int fd, int timeout_ms) {
-  pollfd entry{fd, POLLIN, 0};
-  return poll(&entry, 1, timeout_ms) == 1;
 }
 
 TEST_P(FabricMessaging, SendFillsTheOldestReceive) {
@@ -219,21 +212,19 @@ TEST_P(FabricMessaging, WaitCanWatchReceives) {
 TEST_P(FabricMessaging, ArmedQueueWakesTheSleeperOnce) {
   PostReceiveAtB(1, 0, 16);
   PostReceiveAtB(2, 64, 16);
-  int fd = -1;
   b_->Run([&] {
-    fd = b_->device->event_fd();
     for (int i = 0; i < 200; ++i) b_->CollectEvents();  // takes what connecting left behind
     b_->recv_cq->Arm();
     WorkCompletion completion;
     EXPECT_EQ(b_->recv_cq->Poll(absl::MakeSpan(&completion, 1)), 0u);
     b_->device->SetSleeping(true);
-    if (mapped()) {
+    if (needs_doorbells()) {
       // Posted while b's thread does nothing but wait for its descriptor.
       EXPECT_TRUE(a_->qp->PeerSleeping());
     }
     const Sge sge = a_->At(0, 4);
     ASSERT_TRUE(a_->qp->PostSend(Send(sge, 1)).ok());
-    EXPECT_TRUE(Readable(fd, 30'000));
+    EXPECT_TRUE(b_->Readable(30'000));
     b_->device->SetSleeping(false);
     EXPECT_FALSE(a_->qp->PeerSleeping());
   });
@@ -244,7 +235,7 @@ TEST_P(FabricMessaging, ArmedQueueWakesTheSleeperOnce) {
       // Not armed again: nothing wakes.
       const Sge sge = a_->At(0, 4);
       ASSERT_TRUE(a_->qp->PostSend(Send(sge, 1)).ok());
-      EXPECT_FALSE(Readable(fd, 0));
+      EXPECT_FALSE(b_->Readable(0));
     }
   });
 }
@@ -258,7 +249,7 @@ TEST_P(FabricMessaging, ArmedSendQueueWakesItsOwner) {
   ASSERT_TRUE(a_->qp->PostSend(wr).ok());
   ASSERT_TRUE(WaitFor([&] {
     // Only b makes progress: a sleeps.
-    return Readable(a_->device->event_fd(), 0);
+    return a_->Readable(0);
   }));
   EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
 }

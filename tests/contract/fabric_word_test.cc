@@ -91,7 +91,7 @@ TEST_P(FabricWord, AlignedWordIsSeenWholeAndAfterWhatWasPostedBefore) {
   EXPECT_EQ(disordered_, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, FabricWord, RING_FABRIC_LINKS,
+INSTANTIATE_TEST_SUITE_P(Links, FabricWord, RING_FABRIC_REAL_LINKS,
                          [](const auto& link) { return LinkKindName(link.param); });
 
 }  // namespace

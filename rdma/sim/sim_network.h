@@ -1,0 +1,116 @@
+// rdma/sim/sim_network.h — a fabric in one thread, on virtual time, from one seed.
+//
+// What:      SimNetwork owns time, randomness, the processes that are there (hosts), the addresses
+//            at which they listen, who can reach whom, and what was injected. OpenSimDevice opens a
+//            device on it: rdma/soft with connections of the network instead of the system.
+// Shape:     a NIC works while its process is paused, and dies with it. Requests of a queue pair
+//            arrive in order, those of different ones freely. What was sent before a process
+//            crashed may still arrive: some requests, the last one torn.
+// Units:     nanoseconds of simulated time.
+// Ownership: outlives its devices; borrows hosts.
+// Threads:   one.
+// Errors:    see fabric.h.
+// Cost:      a few heap operations a request; no system call but for memory.
+// Source:    protocol rules section 11; FoundationDB's and TigerBeetle's simulators for the idea.
+#ifndef RING_RDMA_SIM_SIM_NETWORK_H_
+#define RING_RDMA_SIM_SIM_NETWORK_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rdma/fabric.h"
+#include "rdma/sim/event_queue.h"
+#include "rdma/sim/sim_options.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/random.h"
+
+namespace ring::rdma::soft {
+class SoftDevice;
+}
+
+namespace ring::rdma::sim {
+
+class SimConnection;
+class SimEndpoint;
+
+// A process: what it is told of its device.
+class SimHost {
+ public:
+  virtual ~SimHost() = default;
+  // Something was written to its memory or queues: who polls sees it in its next turn.
+  virtual void OnDelivery() {}
+  // What would make the device's event_fd readable: who sleeps is to look.
+  virtual void OnWake() {}
+};
+
+using HostId = std::uint32_t;
+
+class SimNetwork {
+ public:
+  SimNetwork(std::uint64_t seed, const SimOptions& options);
+  ~SimNetwork();
+
+  EventQueue& events() { return events_; }
+  const Clock& clock() const { return events_.clock(); }
+  std::uint64_t now_ns() const { return events_.now_ns(); }
+  // May be changed at any time, e.g. to end all faults.
+  SimOptions& options() { return options_; }
+  FaultCounts& faults() { return faults_; }
+
+  // host: null: nobody is told. It outlives the network, or is taken off by Crash or ForgetHost.
+  HostId AddHost(SimHost* host);
+  void ForgetHost(HostId host) { hosts_[host].process = nullptr; }
+  // The process and its NIC stop in mid-work (F1). What is left of it may be destroyed afterwards;
+  // nobody hears of that.
+  void Crash(HostId host);
+  bool crashed(HostId host) const { return hosts_[host].crashed; }
+
+  // Whether messages get from one host to another (F6). Both ways: call it twice.
+  void SetBlocked(HostId from, HostId to, bool blocked);
+  bool Reaches(HostId from, HostId to) const;
+  void HealAll() { blocked_.clear(); }
+
+  // --- for connections and endpoints ---
+  SeededRandom& random() { return random_; }
+  bool Chance(std::uint32_t ppm) { return ppm != 0 && random_.Below(1'000'000) < ppm; }
+  std::uint64_t Delay();
+  SimHost* process(HostId host) const { return hosts_[host].process; }
+  std::uint32_t AddConnection(const std::shared_ptr<SimConnection>& connection);
+  void DropDevice(const soft::SoftDevice* device);
+  bool AddListener(const std::string& name, SimEndpoint* endpoint);
+  void RemoveListener(const std::string& name, const SimEndpoint* endpoint);
+  SimEndpoint* FindListener(const std::string& name) const;
+
+  // --- what happened, as one number: equal runs have equal hashes ---
+  void Trace(std::uint64_t a, std::uint64_t b, std::uint64_t c);
+  std::uint64_t trace_hash() const { return trace_hash_; }
+  // Every traced event is written there as a line; null: nowhere.
+  void set_trace_file(std::FILE* file) { trace_file_ = file; }
+
+ private:
+  struct HostState {
+    SimHost* process = nullptr;
+    bool crashed = false;
+  };
+
+  EventQueue events_;
+  SimOptions options_;
+  FaultCounts faults_;
+  SeededRandom random_;
+  std::vector<HostState> hosts_;
+  std::map<std::pair<HostId, HostId>, bool> blocked_;
+  std::map<std::string, SimEndpoint*> listeners_;
+  std::vector<std::weak_ptr<SimConnection>> connections_;
+  std::uint32_t connection_count_ = 0;
+  std::uint64_t trace_hash_ = 0x9e3779b97f4a7c15;
+  std::FILE* trace_file_ = nullptr;
+};
+
+}  // namespace ring::rdma::sim
+
+#endif  // RING_RDMA_SIM_SIM_NETWORK_H_

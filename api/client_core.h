@@ -31,6 +31,7 @@
 #include "api/client_sequence.h"
 #include "rdma/fabric.h"
 #include "ring/base/clock.h"
+#include "ring/base/random.h"
 #include "ring/cluster/routing.h"
 #include "ring/cluster/view.h"
 
@@ -50,11 +51,23 @@ struct Request {
   std::size_t destination_size = 0;
 };
 
+// What a simulation puts in the place of the system.
+struct ClientEnvironment {
+  const Clock* clock = nullptr;
+  Random* random = nullptr;
+  std::unique_ptr<rdma::Device> device;
+};
+
 class ClientCore {
  public:
   // clock: null for CLOCK_BOOTTIME; a test may own time. It outlives the core.
   static absl::StatusOr<std::unique_ptr<ClientCore>> Open(const ClientOptions& options,
                                                           const Clock* clock = nullptr);
+  // Does not wait for a view: the caller drives Step, and submits once connected(). It sleeps by
+  // PrepareSleep and WakeUp.
+  static absl::StatusOr<std::unique_ptr<ClientCore>> Start(const ClientOptions& options,
+                                                           ClientEnvironment environment);
+  bool connected() const { return view_refreshes_ != 0; }
   ~ClientCore();
 
   // Sent with the next Flush or Step. The operation is the caller's until Free, or the pipeline's.
@@ -65,6 +78,10 @@ class ClientCore {
   bool Step();
   // Step, and when nothing happened: spins, then sleeps, until something does or until `until_ns`.
   void WaitStep(std::uint64_t until_ns);
+  // Around a sleep: arms the queues and looks once more. Gives until when to sleep at most; not
+  // later than now: there was something. WakeUp follows in either case.
+  std::uint64_t PrepareSleep(std::uint64_t until_ns);
+  void WakeUp();
   // The oldest finished operation of the pipeline, lent until FreeTaken; null: none.
   Operation* TakeFinished();
   void FreeTaken();
@@ -85,11 +102,14 @@ class ClientCore {
   Connection* ConnectionOf(NodeId node) const;
 
  private:
-  ClientCore(const ClientOptions& options, const Clock* clock) : options_(options), clock_(clock) {}
+  ClientCore(const ClientOptions& options, const Clock* clock, Random* random)
+      : options_(options), clock_(clock), random_(random) {}
+  absl::Status OpenDevice();
   absl::Status Initialize();
   absl::Status Bootstrap();
   absl::Status AskSeed(const std::string& seed, std::uint64_t until_ns);
   void NewIdentity();
+  std::uint64_t RandomBits();
 
   // client_core.cc
   absl::Status Check(const Request& request) const;
@@ -137,6 +157,8 @@ class ClientCore {
 
   const ClientOptions options_;
   const Clock* const clock_;
+  Random* const random_;  // null: the system's
+  bool started_ = false;  // by Start: nobody waits in Bootstrap
   std::vector<std::string> seeds_;
   std::string host_;
   std::uint64_t timeout_default_ns_ = 0;

@@ -157,24 +157,31 @@ void ClientCore::WaitStep(std::uint64_t until_ns) {
   Sleep(until_ns);
 }
 
-void ClientCore::Sleep(std::uint64_t until_ns) {
+std::uint64_t ClientCore::PrepareSleep(std::uint64_t until_ns) {
   send_cq_->Arm();
   recv_cq_->Arm();
   device_->SetSleeping(true);
   // What came before the nodes could know of the sleep.
-  if (!Step()) {
-    const std::uint64_t wake_ns = std::min(until_ns, NextTimerNs());
-    if (wake_ns > now_ns_) {
-      const std::uint64_t sleep_ns = wake_ns - now_ns_;
-      const timespec timeout{static_cast<time_t>(sleep_ns / 1'000'000'000),
-                             static_cast<long>(sleep_ns % 1'000'000'000)};
-      pollfd descriptor{device_->event_fd(), POLLIN, 0};
-      ppoll(&descriptor, 1, &timeout, nullptr);
-    }
-  }
+  if (Step()) return 0;
+  const std::uint64_t wake_ns = std::min(until_ns, NextTimerNs());
+  return wake_ns > now_ns_ ? wake_ns : 0;
+}
+
+void ClientCore::WakeUp() {
   device_->SetSleeping(false);
   now_ns_ = ClockNs();
   Step();
+}
+
+void ClientCore::Sleep(std::uint64_t until_ns) {
+  if (const std::uint64_t wake_ns = PrepareSleep(until_ns); wake_ns != 0) {
+    const std::uint64_t sleep_ns = wake_ns - now_ns_;
+    const timespec timeout{static_cast<time_t>(sleep_ns / 1'000'000'000),
+                           static_cast<long>(sleep_ns % 1'000'000'000)};
+    pollfd descriptor{device_->event_fd(), POLLIN, 0};
+    ppoll(&descriptor, 1, &timeout, nullptr);
+  }
+  WakeUp();
 }
 
 }  // namespace ring::api

@@ -26,17 +26,28 @@ constexpr std::size_t kQueueDepth = 4096;
 constexpr std::size_t kWindowMax = protocol::kReplySlotCountMax - 1;
 constexpr std::uint64_t kArenaSize = std::uint64_t{8} << 30;  // address space
 
-std::uint64_t RandomBits() {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Start(const ClientOptions& options,
+                                                              ClientEnvironment environment) {
+  std::unique_ptr<ClientCore> core(new ClientCore(options, environment.clock, environment.random));
+  core->device_ = std::move(environment.device);
+  core->started_ = true;
+  RING_RETURN_IF_ERROR(core->Initialize());
+  core->WantView();
+  return core;
+}
+
+std::uint64_t ClientCore::RandomBits() {
+  if (random_ != nullptr) return random_->Next64();
   std::uint64_t bits = 0;
   RING_CHECK(getrandom(&bits, sizeof(bits), 0) == sizeof(bits)) << "getrandom failed";
   return bits;
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Open(const ClientOptions& options,
                                                              const Clock* clock) {
-  std::unique_ptr<ClientCore> core(new ClientCore(options, clock));
+  std::unique_ptr<ClientCore> core(new ClientCore(options, clock, nullptr));
   RING_RETURN_IF_ERROR(core->Initialize());
   RING_RETURN_IF_ERROR(core->Bootstrap());
   return core;
@@ -57,7 +68,7 @@ absl::Status ClientCore::Initialize() {
     return absl::InvalidArgumentError("deadline must be more than zero");
   }
   RING_ASSIGN_OR_RETURN(seeds_, ParseSeeds(options_.seeds));
-  host_ = rdma::HostIdentity();
+  if (device_ == nullptr) RING_RETURN_IF_ERROR(OpenDevice());
   timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
   value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
   const bool alone = std::thread::hardware_concurrency() == 1;
@@ -66,15 +77,6 @@ absl::Status ClientCore::Initialize() {
                              absl::ToInt64Nanoseconds(options_.spin_max), 0));
   spin_ns_ = spin_max_ns_;
 
-  rdma::SoftDeviceOptions device;
-  device.name = "ring-client";
-  device.arena_size_max = kArenaSize;
-  const bool shm_seed = std::any_of(seeds_.begin(), seeds_.end(), [](const std::string& seed) {
-    return TransportOf(seed) == Transport::kShm;
-  });
-  device.shareable =
-      shm_seed || options_.transport == Transport::kAuto || options_.transport == Transport::kShm;
-  RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
   RING_ASSIGN_OR_RETURN(send_cq_, device_->CreateCompletionQueue(kQueueDepth));
   RING_ASSIGN_OR_RETURN(recv_cq_, device_->CreateCompletionQueue(kQueueDepth));
   pool_ = std::make_unique<BufferPool>(device_.get());
@@ -105,6 +107,20 @@ absl::Status ClientCore::Initialize() {
   context_.client_high = RandomBits();
   context_.client_low = RandomBits();
   now_ns_ = last_write_ns_ = ClockNs();
+  return absl::OkStatus();
+}
+
+absl::Status ClientCore::OpenDevice() {
+  host_ = rdma::HostIdentity();
+  rdma::SoftDeviceOptions device;
+  device.name = "ring-client";
+  device.arena_size_max = kArenaSize;
+  const bool shm_seed = std::any_of(seeds_.begin(), seeds_.end(), [](const std::string& seed) {
+    return TransportOf(seed) == Transport::kShm;
+  });
+  device.shareable =
+      shm_seed || options_.transport == Transport::kAuto || options_.transport == Transport::kShm;
+  RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
   return absl::OkStatus();
 }
 
@@ -182,7 +198,7 @@ void ClientCore::StartViewRequest() {
       if (connection != nullptr) connection->Connect(now_ns_);
     }
     // X3: nobody of the view is there. A seed may know a later one.
-    if (view_refreshes_ != 0 && now_ns_ - seed_attempt_ns_ > kSeedPatienceNs) {
+    if ((view_refreshes_ != 0 || started_) && now_ns_ - seed_attempt_ns_ > kSeedPatienceNs) {
       seed_attempt_ns_ = now_ns_;
       if (seed_connection_ != nullptr) ResetConnection(seed_connection_.get(), true);
       seed_connection_ = std::make_unique<Connection>(

@@ -1,4 +1,4 @@
-// rdma/sim/sim_connection.h — one connection of the simulated fabric: what is on its way, both ways.
+// rdma/sim/sim_connection.h — one connection of the simulated fabric: what is under way in it.
 //
 // What:      SimConnection carries the handshake, requests and answers of one pair of queue pairs;
 //            SimLink is the end that a queue pair holds. The queue pair itself, its order, WAIT,

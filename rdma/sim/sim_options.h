@@ -3,6 +3,9 @@
 // What:      SimOptions; FaultClass and FaultCounts, by which injected faults are counted.
 // Units:     nanoseconds of simulated time; chances in parts per million (integers, so that a seed
 //            gives the same run everywhere).
+// Ownership: values.
+// Threads:   thread-compatible.
+// Errors:    none.
 // Source:    protocol rules, section 11: classes F1 to F15.
 #ifndef RING_RDMA_SIM_SIM_OPTIONS_H_
 #define RING_RDMA_SIM_SIM_OPTIONS_H_

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
@@ -51,7 +50,11 @@ absl::Status Node::OpenDevice() {
   device.qp_count_max = options_.config.client_max + 4096;
   device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + 4096);
   device.clock = options_.clock;
-  RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
+  if (options_.open_device != nullptr) {
+    RING_ASSIGN_OR_RETURN(device_, (*options_.open_device)(device));
+  } else {
+    RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
+  }
   RING_ASSIGN_OR_RETURN(log_cq_, device_->CreateCompletionQueue(kLogCompletionDepth));
   RING_ASSIGN_OR_RETURN(arena_, memgest::DeltaArena::Create(device_.get()));
   credits_ = std::make_unique<BufferPool>(device_.get(), kCacheLine, 1u << 16);

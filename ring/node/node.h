@@ -19,7 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "rdma/soft/soft_device.h"
 #include "ring/base/clock.h"
 #include "ring/base/random.h"
 #include "ring/cluster/routing.h"
@@ -32,12 +34,17 @@
 
 namespace ring::node {
 
+// Opens the device of a node; a simulation gives its own.
+using DeviceFactory = absl::AnyInvocable<absl::StatusOr<std::unique_ptr<rdma::Device>>(
+    const rdma::SoftDeviceOptions&) const>;
+
 struct NodeOptions {
   NodeConfig config;
   NodeId id;
   const Clock* clock = nullptr;
   Random* random = nullptr;
   std::string host;  // of this machine: nodes and clients with an equal one share memory
+  const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
 };
 
 class ControlServices;

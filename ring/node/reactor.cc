@@ -12,9 +12,6 @@
 
 namespace ring::node {
 namespace {
-// A sleeping reactor looks around by itself this often: connection retries, commits that were told
-// without a doorbell.
-constexpr int kSleepMsMax = 20;
 // Reading the clock costs a good part of an idle turn: once in so many. What looks at it counts
 // milliseconds.
 constexpr std::uint32_t kTurnsPerClock = 16;
@@ -165,7 +162,7 @@ bool Reactor::HasWork() const {
   return false;
 }
 
-void Reactor::Sleep() {
+bool Reactor::PrepareSleep() {
   for (const std::unique_ptr<Node>& node : nodes_) {
     node->Arm();
     node->SetSleeping(true);
@@ -174,16 +171,24 @@ void Reactor::Sleep() {
   bool work = HasWork();
   for (const std::unique_ptr<Node>& node : nodes_)
     work |= node->Progress(options_.clock->NowNs(), false);
-  if (!work && !HasWork()) {
+  return !work && !HasWork();
+}
+
+void Reactor::WakeUp() {
+  for (const std::unique_ptr<Node>& node : nodes_) node->SetSleeping(false);
+  turns_ = 0;  // the clock went on meanwhile
+}
+
+void Reactor::Sleep() {
+  if (PrepareSleep()) {
     poll_fds_.clear();
     poll_fds_.push_back({wake_fd_, POLLIN, 0});
     for (const std::unique_ptr<Node>& node : nodes_)
       poll_fds_.push_back({node->event_fd(), POLLIN, 0});
-    poll(poll_fds_.data(), poll_fds_.size(), kSleepMsMax);
+    poll(poll_fds_.data(), poll_fds_.size(), static_cast<int>(kSleepNsMax / 1'000'000));
     wakeups_.fetch_add(1, std::memory_order_relaxed);
   }
-  for (const std::unique_ptr<Node>& node : nodes_) node->SetSleeping(false);
-  turns_ = 0;  // the clock went on meanwhile
+  WakeUp();
 }
 
 }  // namespace ring::node

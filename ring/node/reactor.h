@@ -56,6 +56,13 @@ class Reactor {
 
   // One turn; for tests that own the clock. Gives whether anything was done.
   bool Turn();
+  // Around the sleep of who drives the turns: arms everything and looks once more. False: there is
+  // work, do not sleep. WakeUp follows in either case.
+  bool PrepareSleep();
+  void WakeUp();
+  // A sleeping reactor looks around by itself this often: connection retries, commits that were
+  // told without a doorbell.
+  static constexpr std::uint64_t kSleepNsMax = 20'000'000;
   std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
 
  private:

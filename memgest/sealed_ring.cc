@@ -19,9 +19,9 @@ absl::StatusOr<std::unique_ptr<SealedRing>> SealedRing::Create(std::unique_ptr<L
     log.memgest = MemgestId(entry.header.memgest);
     const std::uint64_t index = entry.header.index;
     if (log.last == 0 ? index > log.applied + 1 : index != log.last + 1) {
-      dense.Update(absl::DataLossError(absl::StrCat(
-          "sealed ring: memgest=", log.memgest.value(), " index=", index, " behind index=",
-          log.last, " applied=", log.applied)));
+      dense.Update(absl::DataLossError(absl::StrCat("sealed ring: memgest=", log.memgest.value(),
+                                                    " index=", index, " behind index=", log.last,
+                                                    " applied=", log.applied)));
     }
     log.last = index;
   };

@@ -37,8 +37,8 @@ struct SealedLog {
 
 class SealedRing {
  public:
-  // logs: what is folded of each, with `last` the last index met in this ring, 0 for none. REQUIRES:
-  // the ring is revoked and its queue pair gone (L5).
+  // logs: what is folded of each, with `last` the last index met in this ring, 0 for none.
+  // REQUIRES: the ring is revoked and its queue pair gone (L5).
   static absl::StatusOr<std::unique_ptr<SealedRing>> Create(std::unique_ptr<LogReader> reader,
                                                             std::vector<SealedLog> logs);
 

@@ -220,7 +220,7 @@ TEST_F(MemberEpochTest, Step5EntriesThatWereFoldedAreSkippedAndAGapIsDataLoss) {
   third.Commit();
   ASSERT_OK(member_.Adopt(Epoch(3), {}));
   EXPECT_THAT(member_.Fold(10), StatusIs(kDataLoss));
-  EXPECT_THAT(member_.Seal(Epoch(4), Epoch(3)), StatusIs(kDataLoss)) << "a failed member has no say";
+  EXPECT_THAT(member_.Seal(Epoch(4), Epoch(3)), StatusIs(kDataLoss)) << "a failed member";
 }
 
 TEST_F(MemberEpochTest, E4AGapInTheTailOrDamageBelowTheCommitPositionFailsTheSeal) {

@@ -9,7 +9,7 @@
 namespace ring::memgest {
 
 absl::StatusOr<std::unique_ptr<DeltaArena>> DeltaArena::Create(rdma::Device* device) {
-  std::unique_ptr<DeltaArena> arena(new DeltaArena());
+  std::unique_ptr<DeltaArena> arena(new DeltaArena(device));
   RING_ASSIGN_OR_RETURN(std::byte* const memory,
                         device->Allocate(kSegmentCount * kSegmentSize, rdma::MemoryKind::kShared));
   RING_ASSIGN_OR_RETURN(arena->region_,
@@ -37,9 +37,42 @@ DeltaArena::Piece DeltaArena::Take(std::size_t size) {
 }
 
 void DeltaArena::GiveBack(std::uint8_t number) {
-  Segment& segment = segments_[number];
-  RING_CHECK(segment.outstanding > 0) << "segment=" << int{number};
-  if (--segment.outstanding == 0) segment.used = 0;
+  std::uint32_t& outstanding = Outstanding(number);
+  RING_CHECK(outstanding > 0) << "segment=" << int{number};
+  if (--outstanding > 0) return;
+  if (!aside(number)) {
+    segments_[number].used = 0;
+    return;
+  }
+  Aside& gone = asides_[number - kSegmentCount];
+  gone.region.reset();
+  device_->Free(gone.memory, gone.size, rdma::MemoryKind::kShared);
+  gone = Aside{};
 }
+
+absl::StatusOr<DeltaArena::Piece> DeltaArena::TakeAside(std::size_t size) {
+  std::size_t place = 0;
+  while (place < asides_.size() && asides_[place].memory != nullptr) ++place;
+  if (place == kAsideMax) {
+    return absl::ResourceExhaustedError("delta arena: too much was set aside");
+  }
+  RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                        device_->Allocate(size, rdma::MemoryKind::kShared));
+  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
+      device_->Register(memory, size, rdma::kLocalOnly);
+  if (!region.ok()) {
+    device_->Free(memory, size, rdma::MemoryKind::kShared);
+    return region.status();
+  }
+  if (place == asides_.size()) asides_.emplace_back();
+  Aside& aside = asides_[place];
+  aside.memory = memory;
+  aside.size = size;
+  aside.outstanding = 1;
+  aside.region = *std::move(region);
+  return Piece{memory, aside.region->lkey(), static_cast<std::uint8_t>(kSegmentCount + place)};
+}
+
+void DeltaArena::Share(std::uint8_t segment) { ++Outstanding(segment); }
 
 }  // namespace ring::memgest

@@ -93,4 +93,21 @@ EntryPayload LogRetention::Payload(std::uint64_t order, std::size_t member) cons
   return payload;
 }
 
+std::size_t LogRetention::PayloadBytes(std::uint64_t order) const {
+  return AlignUp(at(order).payload_length, kCacheLine) * at(order).payload_count;
+}
+
+std::byte* LogRetention::MovePayloads(std::uint64_t order, std::byte* to, std::uint32_t lkey) {
+  Kept& kept = at(order);
+  if (kept.payload_length == 0) return to;
+  for (std::size_t i = 0; i < kept.payload_count; ++i) {
+    rdma::Sge& sge = kept.payloads[i].sge;
+    std::memcpy(to, sge.address, sge.length);
+    sge.address = to;
+    sge.lkey = lkey;
+    to += AlignUp(sge.length, kCacheLine);
+  }
+  return to;
+}
+
 }  // namespace ring::memgest

@@ -57,6 +57,10 @@ class LogRetention {
   std::uint32_t PayloadLength(std::uint64_t order) const { return at(order).payload_length; }
   // What the n-th member gets; the sges refer to the retention.
   EntryPayload Payload(std::uint64_t order, std::size_t member) const;
+  // Of all payloads of a kept order, each rounded up to cells.
+  std::size_t PayloadBytes(std::uint64_t order) const;
+  // Copies them to memory of this lkey, which no device reads yet; gives where it goes on.
+  std::byte* MovePayloads(std::uint64_t order, std::byte* to, std::uint32_t lkey);
   std::uint64_t first_kept() const { return first_kept_; }
 
  private:

@@ -127,6 +127,9 @@ class LogWriter {
   std::uint64_t folded_position() const { return folded_position_; }
   bool staged() const { return staged_count_ > 0; }
   bool broken() const { return broken_; }
+  // What its member lacks is kept no more: it posts nothing, and only a snapshot helps the member.
+  void Abandon() { broken_ = abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
   rdma::QueuePair* qp() const { return options_.qp; }
 
  private:
@@ -186,6 +189,7 @@ class LogWriter {
   // HasRoom looks at the credit and may find it bogus.
   mutable std::uint64_t folded_position_ = 0;
   mutable bool broken_ = false;
+  bool abandoned_ = false;
   std::uint32_t prev_crc_ = 0;
 
   std::size_t staged_count_ = 0;  // entries

@@ -1,7 +1,5 @@
 #include "memgest/memgest.h"
 
-#include <utility>
-
 #include "ec_offload/matrix.h"
 #include "memgest/parity_store.h"
 #include "ring/base/check.h"
@@ -34,16 +32,14 @@ std::uint32_t BlockLimit(const protocol::MemgestDescriptor& descriptor, int s) {
 }  // namespace
 
 Memgest::Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard,
-                 int s, LineTable* lines, std::vector<LogWriter*> members)
+                 int s, int d, LineTable* lines)
     : descriptor_(descriptor),
       shard_(shard),
       heap_(device),
       allocator_(descriptor.id, descriptor.block_size, lines, &heap_, BlockLimit(descriptor, s)),
-      members_(std::move(members)),
-      acks_needed_(descriptor.AcksNeeded()),
+      members_(descriptor, descriptor.MemberRoles(shard, s, d)),
       failures_tolerated_(descriptor.FailuresTolerated()) {
   if (!coded()) return;
-  RING_CHECK(members_.size() == descriptor.m) << "memgest=" << descriptor.name;
   layout_ = LayoutOf(descriptor, s);
   absl::StatusOr<ec_offload::Matrix> generator = srs::MakeGenerator(descriptor.k, descriptor.m);
   RING_CHECK(generator.ok()) << generator.status().ToString();

@@ -1,7 +1,7 @@
 // memgest/memgest.h — one memgest in one shard, at the shard's coordinator.
 //
-// What:      The value heap, the slots, the log index, the members that count, and the collections
-//            that wait for the next entry of this log. How a payload reaches the members is
+// What:      The value heap, the slots, the log index, the members, and the collections that wait
+//            for the next entry of this log. How a payload reaches the members is
 //            replicated_memgest.h and srs_memgest.h.
 // Shape:     one per (memgest, shard).
 // Ownership: owns heap and allocator; borrows the shard's lines and the writers of its members.
@@ -19,7 +19,7 @@
 #include "ec_offload/delta_calculator.h"
 #include "memgest/heap_space.h"
 #include "memgest/line_table.h"
-#include "memgest/log_writer.h"
+#include "memgest/member_set.h"
 #include "memgest/slot_allocator.h"
 #include "ring/base/fifo.h"
 #include "ring/base/id.h"
@@ -36,9 +36,9 @@ struct Collection {
 
 class Memgest {
  public:
-  // members: writers of the memgest's members, in the order of MemberRoles.
+  // (s, d): of the cluster. No member has a writer or counts yet.
   Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard, int s,
-          LineTable* lines, std::vector<LogWriter*> members);
+          int d, LineTable* lines);
 
   const protocol::MemgestDescriptor& descriptor() const { return descriptor_; }
   void set_state(protocol::MemgestState state) { descriptor_.state = state; }
@@ -48,29 +48,8 @@ class Memgest {
 
   HeapSpace& heap() { return heap_; }
   SlotAllocator& allocator() { return allocator_; }
-  const std::vector<LogWriter*>& members() const { return members_; }
-
-  // The commit rule (protocol rules, section 0): enough members acknowledged the entry of this
-  // order.
-  bool Satisfied(std::uint64_t order) const {
-    int acks = 0;
-    for (const LogWriter* member : members_) acks += member->acked_order() >= order ? 1 : 0;
-    return acks >= acks_needed_;
-  }
-  bool Broken() const {
-    for (const LogWriter* member : members_) {
-      if (member->broken()) return true;
-    }
-    return false;
-  }
-  // Every member acknowledged it, or its queue pair is gone: nothing refers to the bytes it was
-  // sent from.
-  bool AckedByAll(std::uint64_t order) const {
-    for (const LogWriter* member : members_) {
-      if (member->acked_order() < order && !member->broken()) return false;
-    }
-    return true;
-  }
+  const MemberSet& members() const { return members_; }
+  MemberSet& members() { return members_; }
 
   std::uint64_t next_index() const { return last_index_ + 1; }
   std::uint64_t TakeIndex() { return ++last_index_; }
@@ -99,8 +78,7 @@ class Memgest {
   ShardId shard_;
   HeapSpace heap_;
   SlotAllocator allocator_;
-  std::vector<LogWriter*> members_;
-  int acks_needed_;
+  MemberSet members_;
   int failures_tolerated_;
   std::uint64_t last_index_ = 0;
   std::optional<srs::Layout> layout_;

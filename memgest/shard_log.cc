@@ -12,17 +12,42 @@ namespace ring::memgest {
 ShardLog::ShardLog(Epoch epoch, DeltaArena* arena)
     : epoch_(epoch), arena_(arena), pending_(kPendingMax) {}
 
-LogWriter* ShardLog::AddWriter(std::unique_ptr<LogWriter> writer) {
-  writers_.push_back(std::move(writer));
-  return writers_.back().get();
+LogWriter* ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer) {
+  LogWriter* const added = writer.get();
+  links_.push_back({role, std::move(writer)});
+  for (Memgest* const memgest : memgests_) {
+    if (Member* const member = memgest->members().Find(role)) member->writer = added;
+  }
+  return added;
 }
+
+void ShardLog::Attach(Memgest* memgest, RoleMask active) {
+  memgests_.push_back(memgest);
+  for (const Link& link : links_) {
+    if (Member* const member = memgest->members().Find(link.role)) {
+      member->writer = link.writer.get();
+    }
+  }
+  memgest->members().SetActive(active);
+}
+
+void ShardLog::Detach(Memgest* memgest) { std::erase(memgests_, memgest); }
 
 bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const {
   if (Full()) return false;
-  for (const LogWriter* member : memgest.members()) {
-    if (!member->HasRoom(entry_size, reserved)) return false;
+  bool lost = false;
+  for (const Member& member : memgest.members()) {
+    if (member.writer == nullptr) continue;
+    if (member.writer->HasRoom(entry_size, reserved)) continue;
+    if (!member.writer->broken()) return false;
+    lost = true;
   }
-  return true;
+  return lost ? memgest.members().Available() : memgest.members().Enough();
+}
+
+bool ShardLog::Stuck(const Memgest& memgest) const {
+  if (!memgest.members().Available()) return true;
+  return Full() && commit_front_ < next_order_ && !at(commit_front_).memgest->members().Available();
 }
 
 Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
@@ -48,7 +73,9 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
     head_size = BuildEntryHead(fields, epoch_, head);
     for (std::size_t i = 0; i < memgest.members().size(); ++i) {
       const EntryPayload& payload = payloads[payloads.size() == 1 ? 0 : i];
-      memgest.members()[i]->Append(order, head, head_size, fields.payload_length, payload);
+      LogWriter* const writer = memgest.members()[i].writer;
+      if (writer == nullptr || writer->broken()) continue;
+      writer->Append(order, head, head_size, fields.payload_length, payload);
     }
     dirty_ = true;
   }
@@ -65,9 +92,9 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
 absl::Status ShardLog::FlushStaged() {
   dirty_ = false;
   absl::Status result;
-  for (const std::unique_ptr<LogWriter>& writer : writers_) {
-    if (writer->staged()) result.Update(writer->Flush());
-    dirty_ |= writer->staged();  // its queue was full: it goes out with the next Flush
+  for (const Link& link : links_) {
+    if (link.writer->staged()) result.Update(link.writer->Flush());
+    dirty_ |= link.writer->staged();  // its queue was full: it goes out with the next Flush
   }
   return result;
 }
@@ -76,18 +103,66 @@ void ShardLog::MoveFront() {
   while (commit_front_ < next_order_ && at(commit_front_).committed) ++commit_front_;
 }
 
-// What all members acknowledged is kept no more, committed or not: puts of other shards need arena
-// bytes, too.
+// What nobody lacks is kept no more, committed or not: puts of other shards need arena bytes, too.
 void ShardLog::ReleaseAcked() {
   std::uint64_t kept = retention_.first_kept();
   for (; kept < next_order_; ++kept) {
     Pending& pending = at(kept);
-    if (!pending.memgest->AckedByAll(pending.order)) break;
+    if (!pending.memgest->members().AckedByAll(pending.order)) break;
     if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
     pending.has_piece = false;
   }
   retention_.Release(kept);
   release_front_ = std::min(commit_front_, kept);
+}
+
+// The log is full of what only a broken member lacks: the others go on without it. It needs a
+// snapshot then, whatever comes of its node.
+void ShardLog::AbandonBroken() {
+  while (Full() && release_front_ < commit_front_) {
+    const Pending& oldest = at(release_front_);
+    bool abandoned = false;
+    for (const Member& member : oldest.memgest->members()) {
+      if (member.writer == nullptr || member.writer->acked_order() >= oldest.order) continue;
+      if (!member.writer->broken() || member.writer->abandoned()) continue;
+      member.writer->Abandon();
+      abandoned = true;
+    }
+    if (!abandoned) return;
+    ReleaseAcked();
+  }
+}
+
+// Deltas that only a broken member lacks would keep the arena's segments from all shards of the
+// node until the epoch changes: they move to memory of their own.
+void ShardLog::SetDeltasAside() {
+  if (std::none_of(links_.begin(), links_.end(), [](const Link& link) {
+        return link.writer->broken() && !link.writer->abandoned();
+      })) {
+    return;
+  }
+  const auto wanted = [this](std::uint64_t order) {
+    const Pending& pending = at(order);
+    return pending.has_piece && !arena_->aside(pending.piece_segment) &&
+           !pending.memgest->members().BeingSent(order);
+  };
+  std::size_t size = 0;
+  for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
+    if (wanted(order)) size += retention_.PayloadBytes(order);
+  }
+  if (size == 0) return;
+  const absl::StatusOr<DeltaArena::Piece> aside = arena_->TakeAside(size);
+  if (!aside.ok()) return;  // they stay where they are, and others wait for them
+  std::byte* to = aside->memory;
+  for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
+    if (!wanted(order)) continue;
+    Pending& pending = at(order);
+    to = retention_.MovePayloads(order, to, aside->lkey);
+    arena_->GiveBack(pending.piece_segment);
+    arena_->Share(aside->segment);
+    pending.piece_segment = aside->segment;
+  }
+  arena_->GiveBack(aside->segment);
 }
 
 void ShardLog::EndTurn(bool busy) {
@@ -96,12 +171,16 @@ void ShardLog::EndTurn(bool busy) {
   if (news == turn_news_ && (!unshared_ || busy)) return;
   turn_news_ = news;
   ReleaseAcked();
+  if (retention_.first_kept() < next_order_) {
+    if (Full()) AbandonBroken();
+    SetDeltasAside();
+  }
   unshared_ = false;
-  for (const std::unique_ptr<LogWriter>& writer : writers_) {
-    writer->AdvanceCommit(commit_front_);
-    if (!writer->commit_unshared()) continue;
-    writer->ShareCommit(busy);
-    const bool unshared = writer->commit_unshared();
+  for (const Link& link : links_) {
+    link.writer->AdvanceCommit(commit_front_);
+    if (!link.writer->commit_unshared()) continue;
+    link.writer->ShareCommit(busy);
+    const bool unshared = link.writer->commit_unshared();
     told_ |= !unshared;
     unshared_ |= unshared;
   }

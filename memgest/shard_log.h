@@ -50,12 +50,22 @@ class ShardLog {
 
   ShardLog(Epoch epoch, DeltaArena* arena);
 
-  // Adds the writer towards a member; stable address.
-  LogWriter* AddWriter(std::unique_ptr<LogWriter> writer);
-  const std::vector<std::unique_ptr<LogWriter>>& writers() const { return writers_; }
+  // The writer towards a role's holder.
+  struct Link {
+    Role role;
+    std::unique_ptr<LogWriter> writer;
+  };
+  // Adds the writer towards a member; stable address. Memgests that have the role get it.
+  LogWriter* AddWriter(Role role, std::unique_ptr<LogWriter> writer);
+  const std::vector<Link>& links() const { return links_; }
 
-  // Whether an entry of this size can go to every member of the memgest now (V5: reserved before
-  // the step).
+  // A log of this shard. Its members get their writers from here; `active` of them count.
+  void Attach(Memgest* memgest, RoleMask active);
+  // REQUIRES: no entry of it is pending.
+  void Detach(Memgest* memgest);
+
+  // Whether an entry of this size can go now to every member of the memgest that counts and is not
+  // gone, and enough are left (V5: reserved before the step).
   bool HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const;
 
   // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends
@@ -65,9 +75,14 @@ class ShardLog {
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
 
-  // Room for this memgest's entries will not come back before the epoch changes: a member of it is
-  // gone, or one of another memgest is and what waits for it fills the log.
-  bool Stuck(const Memgest& memgest) const { return memgest.Broken() || (Full() && AnyBroken()); }
+  // Room for this memgest's entries will not come back before the epoch changes: too few of its
+  // members are left, or of another memgest's and what waits for them fills the log.
+  bool Stuck(const Memgest& memgest) const;
+  // Whether nobody can read, or be sent again, what was appended to this log up to the order: what
+  // its entries refer to may be used again (G2).
+  bool MayReuse(const Memgest& memgest, std::uint64_t order) const {
+    return order < retention_.first_kept() || memgest.members().AckedByAll(order);
+  }
 
   // Posts what is staged, one chain a member.
   absl::Status Flush() { return dirty_ ? FlushStaged() : absl::OkStatus(); }
@@ -79,7 +94,7 @@ class ShardLog {
     commit_news_ = News();
     for (std::uint64_t order = commit_front_; order < next_order_; ++order) {
       Pending& pending = at(order);
-      if (pending.committed || !pending.memgest->Satisfied(order)) continue;
+      if (pending.committed || !pending.memgest->members().Satisfied(order)) continue;
       pending.committed = true;
       on_commit(pending);
     }
@@ -96,12 +111,12 @@ class ShardLog {
   // Whether a member was told a commit position since the last call.
   bool TakeTold() { return std::exchange(told_, false); }
 
-  // Visits collections that are committed and acknowledged by all members (G2), and drops them.
+  // Visits collections that are committed and that nobody lacks (G2), and drops them.
   template <class OnCollected>
   void DrainCollected(Memgest& memgest, OnCollected on_collected) {
     auto& queue = memgest.collecting();
     while (!queue.empty() && IsCommitted(queue.front().order) &&
-           memgest.AckedByAll(queue.front().order)) {
+           MayReuse(memgest, queue.front().order)) {
       const Collection collection = queue.front().collection;
       queue.pop_front();
       on_collected(collection);
@@ -113,7 +128,7 @@ class ShardLog {
   }
   std::uint64_t commit_front() const { return commit_front_; }
   std::uint64_t next_order() const { return next_order_; }
-  // Everything appended is committed, acknowledged by all members, and the members were told.
+  // Everything appended is committed, lacked by nobody, and the members were told.
   bool quiet() const { return release_front_ == next_order_ && !unshared_; }
   Epoch epoch() const { return epoch_; }
   // The pending entry that made this line, newest first; null if it is committed and gone.
@@ -123,8 +138,8 @@ class ShardLog {
   // Grows with every event that can move an entry on: all of its parts only grow.
   std::uint64_t News() const {
     std::uint64_t news = next_order_;
-    for (const std::unique_ptr<LogWriter>& writer : writers_) {
-      news += writer->acked_order() + (writer->broken() ? 1 : 0);
+    for (const Link& link : links_) {
+      news += link.writer->acked_order() + (link.writer->broken() ? 1 : 0);
     }
     return news;
   }
@@ -133,17 +148,14 @@ class ShardLog {
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   void MoveFront();
   void ReleaseAcked();
+  void AbandonBroken();
+  void SetDeltasAside();
   bool Full() const { return next_order_ - release_front_ >= kPendingMax || !retention_.HasRoom(); }
-  bool AnyBroken() const {
-    for (const std::unique_ptr<LogWriter>& writer : writers_) {
-      if (writer->broken()) return true;
-    }
-    return false;
-  }
 
   Epoch epoch_;
   DeltaArena* arena_;
-  std::vector<std::unique_ptr<LogWriter>> writers_;
+  std::vector<Link> links_;
+  std::vector<Memgest*> memgests_;
   std::vector<Pending> pending_;
   std::uint64_t next_order_ = 1;
   std::uint64_t commit_front_ = 1;   // every order below is committed

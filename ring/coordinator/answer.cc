@@ -33,9 +33,11 @@ std::uint32_t RequestCrc(const Request& request) {
   return Crc32c(request.key.data(), request.key.size(), Crc32cHeader(&fields, sizeof(fields)));
 }
 
-void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version version) {
+void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version version,
+                              MemgestId memgest) {
   ++counters_.refusals;
   Reply reply;
+  reply.memgest = memgest;
   reply.outcome = outcome;
   reply.version = version;
   sink_->Answer(request.reply, reply, *this);

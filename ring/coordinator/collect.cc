@@ -100,7 +100,7 @@ bool ShardCoordinator::CollectNow(memgest::Memgest& memgest) {
 
 bool ShardCoordinator::AwaitRoom(const Request& request, const memgest::Memgest& memgest) {
   if (!log_.Stuck(memgest)) return false;
-  Refuse(request, protocol::Outcome::kUnavailable);
+  Refuse(request, protocol::Outcome::kUnavailable, Version(), memgest.descriptor().id);
   return true;
 }
 

@@ -152,7 +152,10 @@ void ShardCoordinator::RemoveMemgest(MemgestId id) {
 
 void ShardCoordinator::FreeRetired() {
   std::erase_if(retired_, [this](const Retired& retired) {
-    return log_.quiet() || log_.next_order() >= retired.order + memgest::ShardLog::kPendingMax;
+    const bool free =
+        log_.quiet() || log_.next_order() >= retired.order + memgest::ShardLog::kPendingMax;
+    if (free) log_.Detach(retired.memgest.get());
+    return free;
   });
 }
 

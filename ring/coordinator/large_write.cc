@@ -117,7 +117,7 @@ void LargeWrite::Step() {
       Finish();
       break;
     case State::kDraining:
-      if (last_order_ != 0 && !memgest_.AckedByAll(last_order_)) break;
+      if (last_order_ != 0 && !shard_.log_.MayReuse(memgest_, last_order_)) break;
       memgest_.allocator().Abandon(slot_, ranges_);
       state_ = State::kFinished;
       break;

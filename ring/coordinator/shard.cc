@@ -24,12 +24,13 @@ ShardCoordinator::ShardCoordinator(const ShardOptions& options, rdma::Device* de
 ShardCoordinator::~ShardCoordinator() = default;
 
 void ShardCoordinator::AddMemgest(const protocol::MemgestDescriptor& descriptor,
-                                  std::vector<memgest::LogWriter*> members) {
+                                  memgest::RoleMask active) {
   const std::size_t index = descriptor.id.value();
   if (memgests_.size() <= index) memgests_.resize(index + 1);
   RING_CHECK(memgests_[index] == nullptr) << "memgest ids are never reused (V2): id=" << index;
   memgests_[index] = std::make_unique<memgest::Memgest>(device_, descriptor, options_.shard,
-                                                        options_.s, &lines_, std::move(members));
+                                                        options_.s, options_.d, &lines_);
+  log_.Attach(memgests_[index].get(), active);
 }
 
 void ShardCoordinator::SetMemgestState(MemgestId id, protocol::MemgestState state) {

@@ -38,6 +38,7 @@ struct ShardOptions {
   ShardId shard;
   Epoch epoch;
   int s = 0;
+  int d = 0;
   std::uint32_t line_count_max = 1u << 26;
   std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
   std::uint64_t hash_seed = 0;
@@ -68,9 +69,10 @@ class ShardCoordinator {
                    ReplySink* sink);
   ~ShardCoordinator();
 
-  // The memgest becomes usable here; members: its writers among log()'s, in order of roles.
+  // The memgest becomes usable here; its members' writers are log()'s, and those of these roles
+  // count.
   void AddMemgest(const protocol::MemgestDescriptor& descriptor,
-                  std::vector<memgest::LogWriter*> members);
+                  memgest::RoleMask active = memgest::kAllRoles);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
   // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go
   // to records_to's log; with a dropper, an internal client of this node, tombstones are written
@@ -179,7 +181,9 @@ class ShardCoordinator {
   void StoreLine(const Request& request, const Write& write, Version version, std::uint32_t* head);
 
   // answer.cc
-  void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version());
+  // memgest: the one that is why, if it is one.
+  void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version(),
+              MemgestId memgest = MemgestId());
   // Refuses for what the key's state is: a copy of the request that comes later gets the same
   // answer (X5), as long as this coordinator lives; Remember alone for an answer that changed
   // nothing.

@@ -123,6 +123,7 @@ void CoordinatedShard::Build() {
   options.shard = shard_;
   options.epoch = epoch_;
   options.s = view_.s;
+  options.d = view_.d;
   options.value_size_max = view_.value_size_max;
   options.hash_seed = context_->hash_seed;
   for (Link& link : links_) {
@@ -148,20 +149,15 @@ void CoordinatedShard::Build() {
     writer.writer_id = static_cast<std::uint16_t>(first_writer_id_ + i);
     writer.epoch = epoch_;
     writer.send_depth = kLogSendDepth;
-    link.writer = coordinator_->log().AddWriter(std::make_unique<memgest::LogWriter>(writer));
+    link.writer =
+        coordinator_->log().AddWriter(link.role, std::make_unique<memgest::LogWriter>(writer));
   }
   for (const protocol::MemgestDescriptor& descriptor : view_.memgests) AddMemgest(descriptor);
 }
 
 void CoordinatedShard::AddMemgest(const protocol::MemgestDescriptor& descriptor) {
   if (descriptor.state == protocol::MemgestState::kDeleted) return;
-  std::vector<memgest::LogWriter*> members;
-  for (const Role role : descriptor.MemberRoles(shard_, view_.s, view_.d)) {
-    for (const Link& link : links_) {
-      if (link.role == role) members.push_back(link.writer);
-    }
-  }
-  coordinator_->AddMemgest(descriptor, std::move(members));
+  coordinator_->AddMemgest(descriptor);
 }
 
 void CoordinatedShard::ApplyView(const cluster::View& view) {

@@ -48,8 +48,8 @@ void AddShard(CoordinatedShard& shard, NodeStats* stats) {
   stats->moves += counters.moves;
   stats->refusals += counters.refusals;
   stats->log_entries_appended += coordinator.log().next_order() - 1;
-  for (const std::unique_ptr<memgest::LogWriter>& writer : coordinator.log().writers())
-    stats->log_bytes += writer->position();
+  for (const memgest::ShardLog::Link& link : coordinator.log().links())
+    stats->log_bytes += link.writer->position();
   stats->resident_bytes +=
       coordinator.lines().resident_bytes() + coordinator.completions().resident_bytes();
 }

@@ -55,6 +55,7 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   ShardOptions shard;
   shard.epoch = Epoch(5);
   shard.s = kShards;
+  shard.d = kRedundant;
   shard.line_count_max = options.line_count_max;
   shard.hash_seed = kHashSeed;
   shard_ = std::make_unique<ShardCoordinator>(shard, &device_, arena_.get(), this);
@@ -65,12 +66,10 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
     members_.back()->MakeWriter(&shard_->log());
   }
   for (const protocol::MemgestDescriptor& descriptor : PaperMemgests(options.block_size)) {
-    std::vector<memgest::LogWriter*> writers;
     for (const Role role : descriptor.MemberRoles(ShardId(0), kShards, kRedundant)) {
       member(role.value()).AddMemgest(&member_device_, descriptor, kShards);
-      writers.push_back(member(role.value()).writer());
     }
-    shard_->AddMemgest(descriptor, std::move(writers));
+    shard_->AddMemgest(descriptor);
   }
 }
 

@@ -71,6 +71,13 @@ class SteppedQueuePair final : public rdma::QueuePair {
   }
   // Whatever is posted from now on, or has not landed, is flushed.
   void Fail() { failed_ = true; }
+  // What landed, and was not acknowledged, comes back failed: the answer was lost.
+  void FailUnacknowledged() {
+    failed_ = true;
+    for (rdma::WorkCompletion& completion : completions) {
+      completion.status = rdma::WcStatus::kRetryExceeded;
+    }
+  }
   std::size_t posted() const { return posted_.size(); }
 
   std::deque<rdma::WorkCompletion> completions;
@@ -135,7 +142,7 @@ class MemberTwin {
   }
 
   void MakeWriter(memgest::ShardLog* log) {
-    writer_ = log->AddWriter(std::make_unique<memgest::LogWriter>(writer_options_));
+    writer_ = log->AddWriter(role_, std::make_unique<memgest::LogWriter>(writer_options_));
   }
   void AddMemgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s) {
     if (descriptor.scheme == protocol::Scheme::kReplicated) {

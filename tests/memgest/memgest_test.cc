@@ -19,7 +19,7 @@ TEST(Memgest, S4EveryBlockOfACodedHeapHasAPlaceAtTheParities) {
         descriptor.k = k;
         descriptor.m = 1;
         descriptor.block_size = block_size;
-        Memgest memgest(&device, descriptor, ShardId(0), s, &lines, {nullptr});
+        Memgest memgest(&device, descriptor, ShardId(0), s, 1, &lines);
         const srs::Layout& layout = memgest.layout();
         const std::uint64_t limit = memgest.allocator().block_limit();
         ASSERT_GT(limit, 0u);

@@ -3,7 +3,7 @@
 //
 // What:      Fetches the value piece by piece (READ from the client, or from the source slot),
 //            appends each as a PART entry, and makes the whole visible with one FINAL (S10). A
-//            value that fits one entry is fetched and becomes a plain PUT.
+//            value that fits one piece is fetched and becomes a plain PUT.
 // Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small
 //            operations in between. A client has half of a shard's places at most.
 // Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up. A
@@ -84,7 +84,9 @@ class LargeWrite {
   // For the deltas of the piece, if there are any; taken when nothing else can fail. None: come
   // again when others were acknowledged.
   std::optional<memgest::DeltaArena::Piece> TakeScratch();
-  bool one_entry() const { return ranges_.empty() && length_ <= memgest::kPayloadSizeMax; }
+  // The piece at hand is the whole value, in one slot: it becomes a plain PUT. A source of smaller
+  // blocks gives it in pieces, also where it fits one slot here.
+  bool one_entry() const { return ranges_.empty() && done_ == 0 && piece_.length == length_; }
   std::byte* fetched() const;
 
   ShardCoordinator& shard_;

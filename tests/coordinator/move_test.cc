@@ -1,4 +1,6 @@
 // move: G7, G8, G9, V6, I4.
+#include <algorithm>
+
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {
@@ -17,6 +19,39 @@ TEST(Move, KeepsTheValueBetweenEveryPairOfMemgests) {
       const Answered& got = harness.Run(harness.Get(key));
       EXPECT_TRUE(got.value == value) << key;
       EXPECT_EQ(got.memgest, MemgestId(to));
+    }
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// S10: what lies in one slot on one side lies in many blocks on the other; no piece crosses a block
+// of either.
+TEST(Move, S10KeepsTheValueBetweenEveryPairOfBlockSizes) {
+  constexpr std::uint32_t kSmall = 4 << 10;
+  constexpr std::uint32_t kMiddle = 256 << 10;
+  constexpr std::uint32_t kLarge = 2 << 20;
+  HarnessOptions options;
+  options.block_sizes = {
+      {kRep2.value(), kSmall},  {kRep3.value(), kMiddle},  {kRep4.value(), kLarge},
+      {kSrs21.value(), kSmall}, {kSrs31.value(), kMiddle}, {kSrs32.value(), kLarge},
+  };
+  ShardHarness harness(options);
+  std::uint64_t tag = 0;
+  for (const auto& [from, from_block] : options.block_sizes) {
+    for (const auto& [to, to_block] : options.block_sizes) {
+      const std::uint32_t block = std::min(from_block, to_block);
+      for (const std::uint32_t size : {block - 1, block, block + 1, block + block / 2 + 3,
+                                       2 * block, 65535u, 65536u, 65537u}) {
+        const std::string value = Bytes(size, ++tag);
+        ASSERT_EQ(harness.Run(harness.Put(MemgestId(from), "k", value, {.large = true})).outcome,
+                  Outcome::kOk);
+        ASSERT_EQ(harness.Run(harness.Move("k", MemgestId(to))).outcome, Outcome::kOk)
+            << "from=" << from << " to=" << to << " size=" << size;
+        const Answered& got = harness.Run(harness.Get("k"));
+        ASSERT_TRUE(got.value == value) << "from=" << from << " to=" << to << " size=" << size;
+        ASSERT_EQ(got.memgest, MemgestId(to));
+      }
     }
   }
   harness.Settle();

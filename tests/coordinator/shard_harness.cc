@@ -65,7 +65,10 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
                                      shard.epoch, options.ring_size, options.line_count_max));
     members_.back()->MakeWriter(&shard_->log());
   }
-  for (const protocol::MemgestDescriptor& descriptor : PaperMemgests(options.block_size)) {
+  for (protocol::MemgestDescriptor descriptor : PaperMemgests(options.block_size)) {
+    const auto own = options.block_sizes.find(descriptor.id.value());
+    if (own != options.block_sizes.end()) descriptor.block_size = own->second;
+    RING_CHECK(descriptor.Validate(kShards, kRedundant).ok());
     for (const Role role : descriptor.MemberRoles(ShardId(0), kShards, kRedundant)) {
       member(role.value()).AddMemgest(&member_device_, descriptor, kShards);
     }

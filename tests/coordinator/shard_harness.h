@@ -43,7 +43,8 @@ struct HarnessOptions {
   std::size_t ring_size = std::size_t{1} << 20;
   std::uint32_t line_count_max = 1u << 16;
   std::uint32_t block_size = protocol::kBlockSizeDefault;
-  std::size_t memory_limit = ~std::size_t{0} / 2;  // of the coordinator's device
+  std::map<std::uint16_t, std::uint32_t> block_sizes = {};  // by memgest: instead of that
+  std::size_t memory_limit = ~std::size_t{0} / 2;           // of the coordinator's device
 };
 
 // What came of one request.

@@ -1,0 +1,269 @@
+#include "consensus/replica.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/consensus/replica_net.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::consensus {
+namespace {
+
+using ::ring::testing::IsOkAndHolds;
+using ::ring::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Takes an outcome and counts how often it came.
+template <class T>
+struct Outcome {
+  std::optional<T> value;
+  int count = 0;
+  auto Take() {
+    return [this](T result) {
+      value = std::move(result);
+      ++count;
+    };
+  }
+};
+using Proposed = Outcome<absl::StatusOr<std::string>>;
+using Done = Outcome<absl::Status>;
+
+TEST(Replica, AProposalIsAnsweredWithItsResultOnceItIsApplied) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  Proposed a;
+  Proposed b;
+  net.replica(1).Propose("a", a.Take());
+  net.replica(1).Propose("refuse", b.Take());
+  EXPECT_EQ(a.count, 0);
+  net.Settle();
+  EXPECT_THAT(*a.value, IsOkAndHolds("1"));
+  EXPECT_THAT(*b.value, StatusIs(absl::StatusCode::kInvalidArgument, "refused"));
+  EXPECT_EQ(a.count + b.count, 2);
+  net.TickAll(2);
+  for (const std::uint64_t id : {1, 2, 3}) {
+    EXPECT_THAT(net.server(id).machine.items, ElementsAre("a"));
+  }
+}
+
+TEST(Replica, ProposalsOfOneTurnArePersistedTogether) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  const std::uint64_t before = net.replica(1).persist_calls();
+  for (int i = 0; i < 100; ++i) net.replica(1).Propose("x", [](auto) {});
+  net.Settle();
+  EXPECT_EQ(net.server(1).machine.items.size(), 100u);
+  EXPECT_EQ(net.replica(1).persist_calls(), before + 1);
+}
+
+TEST(Replica, AFollowerSaysWhoLeads) {
+  ReplicaNet net(3);
+  Proposed early;
+  net.replica(2).Propose("a", early.Take());
+  net.Settle();
+  EXPECT_THAT(*early.value, StatusIs(absl::StatusCode::kUnavailable));
+  net.Elect(1);
+  Proposed a;
+  net.replica(2).Propose("a", a.Take());
+  net.Settle();
+  EXPECT_THAT(*a.value, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("leader=1")));
+  EXPECT_EQ(net.replica(2).leader(), S(1));
+  EXPECT_TRUE(net.server(2).machine.items.empty());
+}
+
+TEST(Replica, P108AProposalThatLeadershipLeftBehindIsUnknown) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  net.Isolate(1);
+  Proposed a;
+  net.replica(1).Propose("a", a.Take());
+  net.Settle();
+  EXPECT_EQ(a.count, 0);
+  net.TickAll(40);
+  EXPECT_THAT(*a.value, StatusIs(absl::StatusCode::kUnknown));
+  net.Heal();
+  net.TickAll(40);
+  EXPECT_EQ(a.count, 1);
+  // It was replaced: nobody has it.
+  for (const std::uint64_t id : {1, 2, 3}) EXPECT_TRUE(net.server(id).machine.items.empty());
+  EXPECT_EQ(net.server(1).truncations_observed, 1);
+}
+
+TEST(Replica, AReadIsDoneOnceEverythingBeforeItIsApplied) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  net.replica(1).Propose("a", [](auto) {});
+  for (const std::uint64_t id : {1, 2, 3}) {
+    net.Settle();
+    Done read;
+    std::size_t items = 0;
+    net.replica(id).Read([&](absl::Status status) {
+      items = net.server(id).machine.items.size();
+      read.Take()(std::move(status));
+    });
+    net.Settle();
+    net.TickAll(3);
+    EXPECT_OK(*read.value);
+    EXPECT_EQ(items, 1u) << "server " << id;
+  }
+}
+
+TEST(Replica, AReadWithoutALeaderOrAQuorumFails) {
+  ReplicaNet net(3);
+  Done none;
+  net.replica(1).Read(none.Take());
+  net.Settle();
+  EXPECT_THAT(*none.value, StatusIs(absl::StatusCode::kUnavailable));
+  net.Elect(1);
+  net.Isolate(1);
+  Done alone;
+  net.replica(1).Read(alone.Take());
+  net.Settle();
+  EXPECT_EQ(alone.count, 0);
+  net.TickAll(20);
+  EXPECT_THAT(*alone.value, StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(Replica, CallbacksMayProposeAndRead) {
+  ReplicaNet net(1);
+  net.Elect(1);
+  Proposed second;
+  Done read;
+  net.replica(1).Propose("a", [&](auto) {
+    net.replica(1).Propose("b", second.Take());
+    net.replica(1).Read(read.Take());
+  });
+  net.replica(1).Turn();
+  EXPECT_THAT(*second.value, IsOkAndHolds("2"));
+  EXPECT_OK(*read.value);
+}
+
+TEST(Replica, ARestartAppliesTheSameAgain) {
+  ReplicaNet net(3, {.raft = {}, .snapshot_entries = 10});
+  net.Elect(1);
+  for (int i = 0; i < 25; ++i) net.replica(1).Propose(std::to_string(i), [](auto) {});
+  net.Settle();
+  const std::vector<std::string> items = net.server(1).machine.items;
+  for (const std::uint64_t id : {1, 2, 3}) {
+    net.Stop(id);
+    net.Start(id);
+    // The snapshot is there at once; what is behind it, once it is known to be committed.
+    EXPECT_EQ(net.server(id).machine.restores, 1);
+  }
+  net.Elect(2);
+  net.TickAll(3);
+  for (const std::uint64_t id : {1, 2, 3}) EXPECT_EQ(net.server(id).machine.items, items);
+}
+
+TEST(Replica, AServerThatLagsFarGetsTheSnapshotInChunks) {
+  ReplicaOptions options;
+  options.snapshot_entries = 20;
+  options.raft.trailing_entries = 5;
+  options.raft.message_size_max = 1024;
+  ReplicaNet net(3, options);
+  net.Elect(1);
+  net.Isolate(3);
+  for (int i = 0; i < 100; ++i) net.replica(1).Propose(std::string(90, 'x'), [](auto) {});
+  net.Settle();
+  net.Heal();
+  net.TickAll(10);
+  EXPECT_EQ(net.server(3).machine.restores, 1);
+  EXPECT_EQ(net.server(3).machine.items, net.server(1).machine.items);
+  EXPECT_EQ(net.server(3).snapshots_observed, 2);
+  EXPECT_EQ(net.replica(3).applied_index(), net.replica(1).applied_index());
+}
+
+TEST(Replica, MembersComeAsLearnersAndGo) {
+  ReplicaNet net(1);
+  net.Elect(1);
+  net.Start(2);
+  Done added;
+  net.replica(1).AddLearner(S(2), added.Take());
+  net.Settle();
+  EXPECT_OK(*added.value);
+  EXPECT_EQ(net.server(2).configuration, Voters({1}, {2}));
+  Done again;
+  net.replica(1).AddLearner(S(2), again.Take());
+  Done promoted;
+  net.replica(1).Promote(S(2), promoted.Take());
+  net.Settle();
+  EXPECT_THAT(*again.value, StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_OK(*promoted.value);
+  EXPECT_EQ(net.server(1).configuration, Voters({1, 2}));
+  Done unknown;
+  net.replica(1).Remove(S(9), unknown.Take());
+  Done demoted;
+  net.replica(1).Demote(S(2), demoted.Take());
+  net.Settle();
+  EXPECT_THAT(*unknown.value, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(*demoted.value);
+  Done removed;
+  net.replica(1).Remove(S(2), removed.Take());
+  net.Settle();
+  EXPECT_OK(*removed.value);
+  EXPECT_EQ(net.server(1).configuration, Voters({1}));
+}
+
+TEST(Replica, LeadershipIsAnnounced) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  EXPECT_EQ(net.server(1).roles.back(), Role::kLeader);
+  EXPECT_EQ(net.server(2).roles.back(), Role::kFollower);
+  net.Isolate(1);
+  net.TickAll(40);
+  EXPECT_NE(net.server(1).roles.back(), Role::kLeader);
+}
+
+TEST(Replica, L1TheObserverIsToldBeforeTheAcknowledgementLeaves) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  net.server(2).said_after_durable.clear();
+  net.replica(1).Propose("a", [](auto) {});
+  net.Settle();
+  ASSERT_FALSE(net.server(2).said_after_durable.empty());
+  EXPECT_EQ(net.server(2).said_after_durable[0], 2u);  // its first word is the acknowledgement
+}
+
+TEST(Replica, P107AFailedPersistIsToldAndTheObserverIsNot) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  net.server(1).storage.FailNext(1);
+  Proposed a;
+  net.replica(1).Propose("a", a.Take());
+  net.Settle();
+  EXPECT_FALSE(net.replica(1).persist_status().ok());
+  EXPECT_FALSE(net.replica(1).is_leader());
+  EXPECT_THAT(*a.value, StatusIs(absl::StatusCode::kUnknown));
+  EXPECT_EQ(net.server(1).observed_last, 1u);
+  net.TickAll(1);
+  EXPECT_OK(net.replica(1).persist_status());
+  EXPECT_EQ(net.server(1).observed_last, 2u);
+}
+
+TEST(Replica, BytesThatAreNoMessageAreCounted) {
+  ReplicaNet net(1);
+  net.replica(1).Receive("nonsense");
+  net.replica(1).Receive("");
+  EXPECT_EQ(net.replica(1).bad_messages(), 2u);
+}
+
+TEST(Replica, ALeaderKnowsHowLongEachServerIsSilent) {
+  ReplicaNet net(3);
+  net.Elect(1);
+  net.Isolate(3);
+  net.TickAll(7);
+  const std::vector<PeerStatus> peers = net.replica(1).Peers();
+  ASSERT_EQ(peers.size(), 2u);
+  EXPECT_LE(peers[0].silent_ticks, 2u);
+  EXPECT_EQ(peers[1].id, S(3));
+  EXPECT_EQ(peers[1].silent_ticks, 7u);
+  EXPECT_EQ(peers[0].match, 1u);
+  EXPECT_TRUE(net.replica(2).Peers().empty());
+}
+
+}  // namespace
+}  // namespace ring::consensus

@@ -170,6 +170,13 @@ Connection* ClientCore::Route(int slot) const {
                                                 place.shard.value())];
 }
 
+std::optional<cluster::Place> ClientCore::VacantPlace(const Operation& op) const {
+  if (routing_ == nullptr || op.sink == Sink::kView) return std::nullopt;
+  const cluster::Place place = routing_->OfSlot(op.slot);
+  if (view_.Coordinator(place.group, place.shard) != cluster::kNoNode) return std::nullopt;
+  return place;
+}
+
 void ClientCore::PlaceOrQueue(Operation* op) {
   // Behind what is queued already, so that requests leave in the order they came.
   if (queue_.empty()) {
@@ -210,6 +217,7 @@ void ClientCore::Pump() {
       // The owner cannot be reached: a later view may name another (X3).
       if (connection->state() == Connection::State::kBackingOff) WantViewAtPace();
     }
+    if (connection == nullptr) WantViewAtPace();  // the shard has no coordinator: it may get one
     queue_[kept++] = index;
   }
   queue_.resize(kept);

@@ -100,6 +100,8 @@ class ClientCore {
   std::uint64_t ClockNs();
   std::uint64_t DeadlineNs(absl::Duration deadline);
   Connection* ConnectionOf(NodeId node) const;
+  // Where the operation goes, if nobody coordinates that shard in the view known here.
+  std::optional<cluster::Place> VacantPlace(const Operation& op) const;
 
  private:
   ClientCore(const ClientOptions& options, const Clock* clock, Random* random)

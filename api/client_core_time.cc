@@ -66,7 +66,8 @@ void ClientCore::CheckDeadline(Operation* op) {
 void ClientCore::Expire(Operation* op) {
   if (op->mutates() && (op->on_wire || op->unanswered)) return Finish(op, OpOutcome::kUnknown);
   // To be told that the node did not own the key helps nobody: the owner could not be found.
-  const bool lost_owner = op->last_refusal == OpOutcome::kWrongOwner;
+  const bool lost_owner =
+      op->last_refusal == OpOutcome::kWrongOwner || VacantPlace(*op).has_value();
   Finish(op, lost_owner ? OpOutcome::kUnavailable : op->last_refusal);
 }
 

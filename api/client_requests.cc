@@ -131,6 +131,12 @@ absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
   if (op.result.outcome == OpOutcome::kReplyTooLarge) {
     absl::StrAppend(&detail, " value_size=", op.result.value_size);
   }
+  const std::optional<cluster::Place> vacant = core.VacantPlace(op);
+  if (op.result.outcome == OpOutcome::kUnavailable && vacant.has_value()) {
+    absl::StrAppend(&detail, " group=", vacant->group.value(), " shard=", vacant->shard.value(),
+                    " has no coordinator in view_epoch=", core.view().epoch,
+                    ": a node must join or come back");
+  }
   return StatusOf(op.result.outcome, detail);
 }
 

@@ -23,14 +23,6 @@ absl::StatusOr<std::uint8_t> Small(absl::string_view field, std::uint32_t value)
   return static_cast<std::uint8_t>(value);
 }
 
-absl::StatusOr<MemgestId> ToMemgestId(std::uint32_t value) {
-  if (value > kMemgestIdMax.value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memgest id=", value, " must be at most ", kMemgestIdMax.value()));
-  }
-  return MemgestId(static_cast<std::uint16_t>(value));
-}
-
 absl::Status ReadScheme(const v1::MemgestSpec& spec, MemgestDescriptor& descriptor) {
   switch (spec.scheme_case()) {
     case v1::MemgestSpec::kReplicated: {
@@ -64,6 +56,14 @@ std::string NameOf(const MemgestDescriptor& descriptor) {
 }
 
 }  // namespace
+
+absl::StatusOr<MemgestId> ToMemgestId(std::uint32_t value) {
+  if (value > kMemgestIdMax.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memgest id=", value, " must be at most ", kMemgestIdMax.value()));
+  }
+  return MemgestId(static_cast<std::uint16_t>(value));
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -135,66 +135,6 @@ absl::StatusOr<MemgestDescriptor> FromProto(const v1::Memgest& memgest) {
   }
   descriptor.state = static_cast<MemgestState>(memgest.state());
   return descriptor;
-}
-
-v1::GetClusterViewResponse ToProto(const cluster::View& view) {
-  v1::GetClusterViewResponse response;
-  response.set_epoch(view.epoch);
-  response.set_cluster(view.cluster);
-  response.set_s(static_cast<std::uint32_t>(view.s));
-  response.set_d(static_cast<std::uint32_t>(view.d));
-  response.set_value_size_max(view.value_size_max);
-  response.set_default_memgest(view.default_memgest.value());
-  for (const cluster::NodeInfo& node : view.nodes) {
-    v1::Node* out = response.add_nodes();
-    out->set_id(node.id.value());
-    out->set_name(node.name);
-    out->set_incarnation(node.incarnation.value());
-    out->set_local_address(node.local_address);
-    out->set_shm_address(node.shm_address);
-    out->set_tcp_address(node.tcp_address);
-    out->set_admin_address(node.admin_address);
-    out->set_host(node.host);
-  }
-  for (const cluster::GroupView& group : view.groups) {
-    v1::Group* out = response.add_groups();
-    out->set_epoch(group.epoch.value());
-    for (const NodeId holder : group.roles) out->add_roles(holder.value());
-  }
-  for (const MemgestDescriptor& memgest : view.memgests) {
-    *response.add_memgests() = ToProto(memgest, view.default_memgest);
-  }
-  return response;
-}
-
-absl::StatusOr<cluster::View> FromProto(const v1::GetClusterViewResponse& response) {
-  cluster::View view;
-  view.epoch = response.epoch();
-  view.cluster = response.cluster();
-  if (response.s() > cluster::kShardCountMax || response.d() > cluster::kRedundancyMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("s=", response.s(), " d=", response.d(), " is no cluster's shape"));
-  }
-  view.s = static_cast<int>(response.s());
-  view.d = static_cast<int>(response.d());
-  view.value_size_max = response.value_size_max();
-  RING_ASSIGN_OR_RETURN(view.default_memgest, ToMemgestId(response.default_memgest()));
-  for (const v1::Node& node : response.nodes()) {
-    view.nodes.push_back({NodeId(node.id()), node.name(), Incarnation(node.incarnation()),
-                          node.local_address(), node.shm_address(), node.tcp_address(),
-                          node.admin_address(), node.host()});
-  }
-  for (const v1::Group& group : response.groups()) {
-    cluster::GroupView out{Epoch(group.epoch()), {}};
-    for (const std::uint32_t holder : group.roles()) out.roles.push_back(NodeId(holder));
-    view.groups.push_back(std::move(out));
-  }
-  for (const v1::Memgest& memgest : response.memgests()) {
-    RING_ASSIGN_OR_RETURN(MemgestDescriptor descriptor, FromProto(memgest));
-    view.memgests.push_back(std::move(descriptor));
-  }
-  RING_RETURN_IF_ERROR(view.Validate());
-  return view;
 }
 
 v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {

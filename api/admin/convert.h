@@ -9,6 +9,8 @@
 #ifndef RING_API_ADMIN_CONVERT_H_
 #define RING_API_ADMIN_CONVERT_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/admin.pb.h"
@@ -22,6 +24,8 @@ namespace ring::admin {
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
+// Refuses what is no id of a memgest.
+absl::StatusOr<MemgestId> ToMemgestId(std::uint32_t value);
 v1::MemgestSpec ToProto(const protocol::MemgestDescriptor& descriptor);
 v1::Memgest ToProto(const protocol::MemgestDescriptor& descriptor, MemgestId default_memgest);
 // An empty name becomes the scheme's: "REP3", "SRS32"; with commit = all, "REP3-ALL".

@@ -2,10 +2,11 @@
 // memgests.
 //
 // What:      View: one immutable snapshot with a number (view epoch); a newer view replaces it
-//            whole.
-// Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes behind s+d
-//            are spares. A node's id is its place in the list.
-// Units:     epochs are dense counters.
+//            whole. ClusterState makes them, one for each agreed command that changes anything.
+// Shape:     s+d groups; role x of group g starts on node (g+x) mod (s+d) (L10); nodes without a
+//            role are spares. A node's id is its place in the list. A role without a holder is
+//            vacant: kNoNode, incarnation 0.
+// Units:     epochs are dense counters; masks have bit x for role x.
 // Ownership: value; nodes and clients share it by std::shared_ptr<const View> off the hot path.
 // Threads:   immutable once built.
 // Errors:    Validate and Decode: kInvalidArgument naming the field.
@@ -21,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/base/id.h"
+#include "ring/cluster/normal_record.h"
 #include "ring/protocol/memgest_descriptor.h"
 
 namespace ring::cluster {
@@ -31,11 +33,25 @@ inline constexpr std::size_t kNodeCountMax = 1024;
 inline constexpr std::size_t kAddressSizeMax = 255;  // also of a node's name
 inline constexpr std::uint64_t kValueSizeMaxLimit = std::uint64_t{1} << 30;
 inline constexpr std::uint32_t kEpochMax = (1u << 24) - 1;  // of a group (u24)
+inline constexpr int kVoterCountMax = 7;
+inline constexpr NodeId kNoNode{0xffffffff};  // holds a vacant role
+
+// Travels: never renumber.
+enum class NodeStatus : std::uint8_t {
+  kUp = 1,        // also before it was heard of for the first time
+  kDown = 2,      // failed; comes back when it registers
+  kDraining = 3,  // gave its roles away and gets none; still a source of what it holds
+  kRemoved = 4,   // by an operator; its id and its name stay taken
+};
+
+// What happens when more was lost than a memgest survives (E8). Travels: never renumber.
+enum class OverrunPolicy : std::uint8_t { kStop = 1, kContinue = 2 };
 
 struct NodeInfo {
   NodeId id;
   std::string name;
-  Incarnation incarnation;    // 0 until the node was heard of
+  Incarnation incarnation;  // 0 until the node was heard of
+  NodeStatus status = NodeStatus::kUp;
   std::string local_address;  // "local:NAME" inside one process, or empty
   std::string shm_address;    // "shm:PATH", or empty
   std::string tcp_address;    // "tcp:HOST:PORT"
@@ -44,9 +60,20 @@ struct NodeInfo {
   friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 };
 
+struct ShardView {
+  NormalRecord normal;  // the last one
+  // An operator's force of E8: in this epoch of the group, losses of these memgests are accepted.
+  Epoch overrun_epoch;  // 0: none
+  std::vector<MemgestId> overrun;
+  friend bool operator==(const ShardView&, const ShardView&) = default;
+};
+
 struct GroupView {
   Epoch epoch;
-  std::vector<NodeId> roles;  // s+d holders
+  std::vector<NodeId> roles;              // s+d holders
+  std::vector<Incarnation> incarnations;  // of the holders, when they got their roles (L8)
+  std::uint32_t demoted = 0;              // roles that begin this epoch as learners (E5)
+  std::vector<ShardView> shards;          // s
   friend bool operator==(const GroupView&, const GroupView&) = default;
 };
 
@@ -56,6 +83,9 @@ struct View {
   int s = 0;
   int d = 0;
   std::uint64_t value_size_max = 0;
+  std::uint32_t voter_count = 1;  // of the consensus group
+  OverrunPolicy overrun = OverrunPolicy::kStop;
+  bool fail_over = false;  // whether a failed node's roles go to others
   MemgestId default_memgest;
   std::vector<NodeInfo> nodes;
   std::vector<GroupView> groups;
@@ -63,10 +93,18 @@ struct View {
       memgests;  // the catalogue, by id; DELETED ones stay (V2)
 
   int group_count() const { return s + d; }
-  int spare_count() const { return static_cast<int>(nodes.size()) - s - d; }
+  // Nodes that are up and hold no role.
+  int spare_count() const;
+  // kNoNode: the shard is unavailable until a node joins.
   NodeId Coordinator(GroupId group, ShardId shard) const {
     return groups[group.value()].roles[shard.value()];
   }
+  bool HoldsRole(NodeId node) const;
+  // Whether the shard's coordinator may acknowledge: the present epoch has a Normal record.
+  bool IsNormal(GroupId group, ShardId shard) const {
+    return groups[group.value()].shards[shard.value()].normal.epoch == groups[group.value()].epoch;
+  }
+  const NodeInfo* FindNode(absl::string_view name) const;                        // null: unknown
   const protocol::MemgestDescriptor* FindMemgest(MemgestId id) const;            // null: unknown
   const protocol::MemgestDescriptor* FindMemgest(absl::string_view name) const;  // not DELETED
   // Refuses what no cluster can be: also two roles of a group on one node (L10).
@@ -76,6 +114,9 @@ struct View {
 
 // Names the cluster in handshakes, so that strangers are refused.
 std::uint64_t ClusterHash(absl::string_view name, int s, int d);
+
+// Voters of a cluster that does not say how many: 5 from 5 nodes on (L11), else 3 or 1.
+int DefaultVoterCount(std::size_t node_count);
 
 // The view of a new cluster: view epoch 1, roles rotated as L10 says, group epochs 1. The first
 // memgest is the default one; memgests that all have id 0 are numbered from 1 on.

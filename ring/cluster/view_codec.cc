@@ -1,10 +1,12 @@
 // The bytes of a view: magic, version, then the fields of view.h in order; counts are u32, strings
 // have a u16 length. Nothing may follow.
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
+#include "ring/cluster/fields.h"
 #include "ring/cluster/view.h"
 #include "ring/cluster/wire.h"
 
@@ -12,11 +14,13 @@ namespace ring::cluster {
 namespace {
 
 constexpr std::uint32_t kViewMagic = 0x57455652;  // "RVEW"
-constexpr std::uint16_t kViewVersion = 1;
+constexpr std::uint16_t kViewVersion = 2;
+constexpr std::size_t kRoleCountMax = kShardCountMax + kRedundancyMax;
 constexpr std::size_t kMemgestIdCount = 0x10000;
 
 absl::Status Truncated(absl::string_view field) {
-  return absl::InvalidArgumentError(absl::StrCat("view: bytes end within field=", field));
+  return absl::InvalidArgumentError(
+      absl::StrCat("view: bytes end within, or are wrong in, field=", field));
 }
 
 // A count that the list's bounds allow; memory is never reserved for a count that was only read.
@@ -30,36 +34,61 @@ absl::StatusOr<std::size_t> ReadCount(ByteReader& in, absl::string_view field, s
   return count;
 }
 
-std::string ReadText(ByteReader& in) {
-  const absl::string_view text = in.GetString();
-  return std::string(text.data(), text.size());
-}
-
 absl::Status ReadNodes(ByteReader& in, View& view) {
   RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in, "node_count", kNodeCountMax));
   for (std::size_t i = 0; i < count; ++i) {
-    NodeInfo node;
-    node.id = NodeId(in.Get<std::uint32_t>());
-    node.incarnation = Incarnation(in.Get<std::uint64_t>());
-    for (std::string* text : {&node.name, &node.local_address, &node.shm_address, &node.tcp_address,
-                              &node.admin_address, &node.host}) {
-      *text = ReadText(in);
-    }
-    if (!in.ok()) return Truncated(absl::StrCat("nodes[", i, "]"));
-    view.nodes.push_back(std::move(node));
+    std::optional<NodeInfo> node = ReadNode(in);
+    if (!node.has_value()) return Truncated(absl::StrCat("nodes[", i, "]"));
+    view.nodes.push_back(*std::move(node));
   }
   return absl::OkStatus();
 }
 
+Holder ReadHolder(ByteReader& in) {
+  const NodeId node(in.Get<std::uint32_t>());
+  return {node, Incarnation(in.Get<std::uint64_t>())};
+}
+
+absl::Status ReadNormal(ByteReader& in, std::size_t role_count, NormalRecord& normal) {
+  normal.epoch = Epoch(in.Get<std::uint32_t>());
+  if (normal.epoch.value() == 0) return absl::OkStatus();
+  for (std::size_t x = 0; x < role_count; ++x) normal.holders.push_back(ReadHolder(in));
+  RING_ASSIGN_OR_RETURN(const std::size_t count,
+                        ReadCount(in, "normal_memgest_count", kMemgestIdCount));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::optional<MemgestNormal> memgest = ReadMemgestNormal(in);
+    if (!memgest.has_value()) return Truncated("normal");
+    normal.memgests.push_back(*std::move(memgest));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadShard(ByteReader& in, std::size_t role_count, ShardView& shard) {
+  RING_RETURN_IF_ERROR(ReadNormal(in, role_count, shard.normal));
+  shard.overrun_epoch = Epoch(in.Get<std::uint32_t>());
+  RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in, "overrun_count", kMemgestIdCount));
+  for (std::size_t i = 0; i < count && in.ok(); ++i) {
+    shard.overrun.push_back(MemgestId(in.Get<std::uint16_t>()));
+  }
+  return in.ok() ? absl::OkStatus() : Truncated("overrun");
+}
+
 absl::Status ReadGroups(ByteReader& in, View& view) {
-  constexpr std::size_t kCountMax = kShardCountMax + kRedundancyMax;
-  RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in, "group_count", kCountMax));
+  RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in, "group_count", kRoleCountMax));
   for (std::size_t g = 0; g < count; ++g) {
     GroupView group;
     group.epoch = Epoch(in.Get<std::uint32_t>());
-    RING_ASSIGN_OR_RETURN(const std::size_t roles, ReadCount(in, "role_count", kCountMax));
+    group.demoted = in.Get<std::uint32_t>();
+    RING_ASSIGN_OR_RETURN(const std::size_t roles, ReadCount(in, "role_count", kRoleCountMax));
     for (std::size_t x = 0; x < roles; ++x) {
-      group.roles.push_back(NodeId(in.Get<std::uint32_t>()));
+      const Holder holder = ReadHolder(in);
+      group.roles.push_back(holder.node);
+      group.incarnations.push_back(holder.incarnation);
+    }
+    RING_ASSIGN_OR_RETURN(const std::size_t shards, ReadCount(in, "shard_count", kShardCountMax));
+    for (std::size_t i = 0; i < shards; ++i) {
+      group.shards.emplace_back();
+      RING_RETURN_IF_ERROR(ReadShard(in, roles, group.shards.back()));
     }
     if (!in.ok()) return Truncated(absl::StrCat("groups[", g, "]"));
     view.groups.push_back(std::move(group));
@@ -77,6 +106,24 @@ absl::Status ReadMemgests(ByteReader& in, View& view) {
   return absl::OkStatus();
 }
 
+void PutHolder(ByteWriter& out, NodeId node, Incarnation incarnation) {
+  out.Put(node.value());
+  out.Put(incarnation.value());
+}
+
+void PutShard(ByteWriter& out, const ShardView& shard) {
+  const NormalRecord& normal = shard.normal;
+  out.Put(normal.epoch.value());
+  if (normal.epoch.value() != 0) {
+    for (const Holder& holder : normal.holders) PutHolder(out, holder.node, holder.incarnation);
+    out.Put(static_cast<std::uint32_t>(normal.memgests.size()));
+    for (const MemgestNormal& memgest : normal.memgests) PutMemgestNormal(out, memgest);
+  }
+  out.Put(shard.overrun_epoch.value());
+  out.Put(static_cast<std::uint32_t>(shard.overrun.size()));
+  for (const MemgestId memgest : shard.overrun) out.Put(memgest.value());
+}
+
 }  // namespace
 
 std::string EncodeView(const View& view) {
@@ -88,21 +135,22 @@ std::string EncodeView(const View& view) {
   out.Put(view.epoch);
   out.Put(view.cluster);
   out.Put(view.value_size_max);
+  out.Put(static_cast<std::uint8_t>(view.voter_count));
+  out.Put(static_cast<std::uint8_t>(view.overrun));
+  out.Put(static_cast<std::uint8_t>(view.fail_over ? 1 : 0));
   out.Put(view.default_memgest.value());
   out.Put(static_cast<std::uint32_t>(view.nodes.size()));
-  for (const NodeInfo& node : view.nodes) {
-    out.Put(node.id.value());
-    out.Put(node.incarnation.value());
-    for (const std::string* text : {&node.name, &node.local_address, &node.shm_address,
-                                    &node.tcp_address, &node.admin_address, &node.host}) {
-      out.PutString(*text);
-    }
-  }
+  for (const NodeInfo& node : view.nodes) PutNode(out, node);
   out.Put(static_cast<std::uint32_t>(view.groups.size()));
   for (const GroupView& group : view.groups) {
     out.Put(group.epoch.value());
+    out.Put(group.demoted);
     out.Put(static_cast<std::uint32_t>(group.roles.size()));
-    for (const NodeId holder : group.roles) out.Put(holder.value());
+    for (std::size_t x = 0; x < group.roles.size(); ++x) {
+      PutHolder(out, group.roles[x], group.incarnations[x]);
+    }
+    out.Put(static_cast<std::uint32_t>(group.shards.size()));
+    for (const ShardView& shard : group.shards) PutShard(out, shard);
   }
   out.Put(static_cast<std::uint32_t>(view.memgests.size()));
   for (const protocol::MemgestDescriptor& memgest : view.memgests) {
@@ -121,12 +169,19 @@ absl::StatusOr<View> DecodeView(absl::string_view bytes) {
   view.epoch = in.Get<std::uint32_t>();
   view.cluster = in.Get<std::uint64_t>();
   view.value_size_max = in.Get<std::uint64_t>();
+  view.voter_count = in.Get<std::uint8_t>();
+  view.overrun = static_cast<OverrunPolicy>(in.Get<std::uint8_t>());
+  const auto fail_over = in.Get<std::uint8_t>();
+  view.fail_over = fail_over == 1;
   view.default_memgest = MemgestId(in.Get<std::uint16_t>());
   if (!in.ok()) return Truncated("header");
   if (magic != kViewMagic) return absl::InvalidArgumentError("view: magic is not that of a view");
   if (version != kViewVersion) {
     return absl::InvalidArgumentError(absl::StrCat("view: version=", version, " is not known, ",
                                                    kViewVersion, " is: upgrade the older side"));
+  }
+  if (fail_over > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("view: fail_over=", fail_over));
   }
   RING_RETURN_IF_ERROR(ReadNodes(in, view));
   RING_RETURN_IF_ERROR(ReadGroups(in, view));

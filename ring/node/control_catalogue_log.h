@@ -35,7 +35,7 @@ class StaticCatalogueLog final : public CatalogueLog {
   explicit StaticCatalogueLog(const cluster::View& view)
       : leader_(LeaderOf(view)), catalogue_(view) {}
   static NodeId LeaderOf(const cluster::View& view) {
-    NodeId lowest = view.groups.front().roles.front();
+    NodeId lowest = cluster::kNoNode;  // above every node
     for (const cluster::GroupView& group : view.groups)
       lowest = std::min(lowest, *std::min_element(group.roles.begin(), group.roles.end()));
     return lowest;

@@ -172,7 +172,10 @@ void ControlPort::Later(ControlReply done, absl::StatusOr<std::string> result) {
 
 void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
                        ControlReply done) {
-  RING_CHECK(node.value() < links_.size()) << "node=" << node.value();
+  if (node.value() >= links_.size()) {  // cluster::kNoNode: the role is vacant
+    Later(std::move(done), absl::UnavailableError("there is no such node now"));
+    return;
+  }
   if (node == options_.node) {
     local_.push_back([this, type, body = std::move(body), done = std::move(done)]() mutable {
       Dispatch(type, options_.node, body, std::move(done));

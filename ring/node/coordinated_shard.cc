@@ -47,6 +47,11 @@ void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (serving()) return;
   bool all = true;
   for (Link& link : links_) {
+    if (link.peer == cluster::kNoNode) {
+      link.last_error = "nobody holds the role";
+      all = false;
+      continue;
+    }
     if (link.qp == nullptr && now_ns >= link.retry_ns) Connect(link, now_ns);
     all &= link.established;
   }

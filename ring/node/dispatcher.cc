@@ -80,10 +80,14 @@ void Node::Execute(BatchItem& item) {
     return;
   }
   if (item.shard == nullptr) {
-    ++counters_.wrong_owner;
     const cluster::Place place = routing_->OfKey(request.key);
-    clients_->AnswerBare(request.reply, Outcome::kWrongOwner,
-                         view_->Coordinator(place.group, place.shard));
+    const NodeId owner = view_->Coordinator(place.group, place.shard);
+    if (owner == cluster::kNoNode) {  // L10: until a node joins
+      clients_->AnswerBare(request.reply, Outcome::kUnavailable, owner);
+      return;
+    }
+    ++counters_.wrong_owner;
+    clients_->AnswerBare(request.reply, Outcome::kWrongOwner, owner);
     return;
   }
   if (!item.shard->serving()) {

@@ -184,7 +184,7 @@ void ScrubValueWalk::SendBatch(coordinator::ShardCoordinator& shard) {
     return;
   }
   *left_ += static_cast<int>(members.size());
-  for (const Role role : members) Ask(roles[role.value()], 1);
+  for (const Role role : members) Ask(roles[role.value()], 1);  // a vacant one is unavailable
 }
 
 void ScrubValueWalk::Ask(NodeId member, int attempt) {

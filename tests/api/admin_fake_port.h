@@ -34,6 +34,23 @@ inline cluster::View FakeView() {
   }
   cluster::View view = cluster::InitialView(3, 2, nodes, cluster::DefaultMemgests(3, 2));
   view.cluster = cluster::ClusterHash("fake", 3, 2);
+  // Something of everything that a fail-over leaves behind.
+  view.fail_over = true;
+  view.nodes[3].status = cluster::NodeStatus::kDown;
+  cluster::GroupView& group = view.groups[4];
+  group.epoch = Epoch(2);
+  group.demoted = 0b1000;
+  cluster::NormalRecord& normal = group.shards[0].normal;
+  normal.epoch = Epoch(1);
+  for (std::size_t x = 0; x < group.roles.size(); ++x) {
+    normal.holders.push_back({group.roles[x], group.incarnations[x]});
+  }
+  normal.memgests = {{MemgestId(1), 0b11001, 0b01001, false, {{Role(4), 3}}},
+                     {MemgestId(2), 0b00001, 0b00001, true, {}}};
+  group.shards[1].overrun_epoch = Epoch(2);
+  group.shards[1].overrun = {MemgestId(2)};
+  group.roles[4] = cluster::kNoNode;
+  group.incarnations[4] = Incarnation();
   return view;
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 using ::ring::testing::StatusIs;
 using ::ring::testing::TwinCluster;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(ClientRetry, X1ALostAnswerIsRetriedUnderTheSameNumberAndExecutedOnce) {
@@ -212,6 +213,32 @@ TEST(ClientRetry, X3ADeadOwnerIsAskedForUntilAViewNamesAnother) {
   });
   ASSERT_OK(client->Wait(absl::Seconds(5)));
   EXPECT_EQ(ok, 20);
+}
+
+TEST(ClientRetry, L10AShardWithoutACoordinatorIsUnavailableAndNamedUntilOneIsThere) {
+  TwinCluster cluster(2);
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "v"));
+  cluster.ChangeView([](cluster::View* view) {
+    for (cluster::GroupView& group : view->groups) group.roles[0] = cluster::kNoNode;
+  });
+  const GetOptions soon = {.deadline = absl::Milliseconds(100)};
+  const absl::Status get = client->Get("k", soon).status();
+  EXPECT_THAT(get, StatusIs(absl::StatusCode::kUnavailable,
+                            AllOf(HasSubstr("group="), HasSubstr("shard=0 has no coordinator"))));
+  const absl::Status put = client->Put("k", "w", {.deadline = absl::Milliseconds(100)}).status();
+  EXPECT_THAT(put, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has no coordinator")));
+  EXPECT_FALSE(IsUnknownOutcome(put));
+  // Who waits longer is served when a node joins.
+  int ok = 0;
+  client->PutAsync("k", "x", {},
+                   [&ok](absl::StatusOr<WriteResult> done) { ok += done.ok() ? 1 : 0; });
+  EXPECT_THAT(client->Wait(absl::Milliseconds(50)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  cluster.ChangeView([](cluster::View* view) {
+    for (std::uint32_t g = 0; g < view->groups.size(); ++g) view->groups[g].roles[0] = NodeId(g);
+  });
+  ASSERT_OK(client->Wait(absl::Seconds(5)));
+  EXPECT_EQ(ok, 1);
 }
 
 TEST(ClientRetry, ARestartedNodeIsFoundAgain) {

@@ -14,6 +14,7 @@ namespace ring::cluster {
 namespace {
 
 using ::ring::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // The view with one thing changed is refused, and the message names the thing.
@@ -89,6 +90,80 @@ TEST(View, RefusesImpossibleNodesAndRoles) {
   ExpectRefused([](View& v) { v.groups[4].epoch = Epoch(1u << 24); }, "group=4 epoch=16777216");
 }
 
+TEST(View, KnowsVacantRolesAndWhoHoldsNone) {
+  View view = TestView();
+  view.groups[0].roles[0] = kNoNode;
+  ASSERT_OK(view.Validate());
+  EXPECT_EQ(view.Coordinator(GroupId(0), ShardId(0)), kNoNode);
+  EXPECT_TRUE(view.HoldsRole(NodeId(0)));
+  EXPECT_FALSE(view.HoldsRole(NodeId(5)));
+  view.nodes[5].status = NodeStatus::kDown;
+  EXPECT_EQ(view.spare_count(), 0);
+  EXPECT_EQ(view.FindNode("n3")->id, NodeId(3));
+  EXPECT_EQ(view.FindNode("nobody"), nullptr);
+}
+
+TEST(View, RefusesImpossibleHoldersAndPolicies) {
+  ExpectRefused([](View& v) { v.groups[0].incarnations.pop_back(); }, "incarnation_count=4");
+  ExpectRefused(
+      [](View& v) {
+        v.groups[1].roles[2] = kNoNode;
+        v.groups[1].incarnations[2] = Incarnation(3);
+      },
+      "group=1 role=2 is vacant");
+  ExpectRefused([](View& v) { v.groups[0].demoted = 1u << 5; }, "demoted=32");
+  ExpectRefused([](View& v) { v.groups[0].shards.pop_back(); }, "shard_count=2");
+  ExpectRefused([](View& v) { v.nodes[0].status = static_cast<NodeStatus>(9); }, "status=9");
+  ExpectRefused([](View& v) { v.voter_count = 0; }, "voter_count=0");
+  ExpectRefused([](View& v) { v.overrun = static_cast<OverrunPolicy>(0); }, "overrun=0");
+}
+
+// A valid view whose group 0, shard 1 is normal.
+View NormalView() {
+  View view = TestView();
+  NormalRecord& normal = view.groups[0].shards[1].normal;
+  normal.epoch = Epoch(1);
+  for (std::size_t x = 0; x < 5; ++x) {
+    normal.holders.push_back({view.groups[0].roles[x], Incarnation(x + 1)});
+  }
+  normal.memgests = {{MemgestId(1), 0b11010, 0b10010, false, {}},
+                     {MemgestId(2), 0b11010, 0b11010, false, {{Role(4), 3}}}};
+  return view;
+}
+
+void ExpectNormalRefused(const std::function<void(ShardView&)>& change, const std::string& what) {
+  View view = NormalView();
+  change(view.groups[0].shards[1]);
+  EXPECT_THAT(view.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr(what), HasSubstr("group=0 shard=1"))));
+}
+
+TEST(View, RefusesAnImpossibleNormalRecord) {
+  const View view = NormalView();
+  ASSERT_OK(view.Validate());
+  EXPECT_TRUE(view.IsNormal(GroupId(0), ShardId(1)));
+  EXPECT_FALSE(view.IsNormal(GroupId(0), ShardId(0)));
+  ExpectNormalRefused([](ShardView& v) { v.normal.epoch = Epoch(2); }, "ahead of epoch=1");
+  ExpectNormalRefused([](ShardView& v) { v.normal.epoch = Epoch(0); }, "Normal of no epoch");
+  ExpectNormalRefused([](ShardView& v) { v.normal.holders.pop_back(); }, "holder_count=4");
+  ExpectNormalRefused([](ShardView& v) { v.normal.holders[0].node = NodeId(6); }, "node=6");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[0].id = MemgestId(2); }, "ascend");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[1].id = MemgestId(3); }, "unknown");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[0].active = 1u << 5; }, "active=32");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[0].complete = 1; }, "complete=1");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[1].active_from[0].extent = 0; },
+                      "active_from of role=4");
+  ExpectNormalRefused([](ShardView& v) { v.normal.memgests[1].active_from[0].role = Role(2); },
+                      "active_from of role=2");
+  ExpectNormalRefused([](ShardView& v) { v.overrun_epoch = Epoch(1); }, "overrun epoch=1");
+  ExpectNormalRefused(
+      [](ShardView& v) {
+        v.overrun_epoch = Epoch(1);
+        v.overrun = {MemgestId(2), MemgestId(1)};
+      },
+      "overrun names memgest=1");
+}
+
 TEST(View, RefusesAnImpossibleCatalogue) {
   ExpectRefused([](View& v) { v.memgests[1].id = MemgestId(1); }, "memgest=1 follows 1");
   ExpectRefused([](View& v) { v.memgests[0].id = MemgestId(0); }, "memgest=0");
@@ -117,8 +192,27 @@ View FullView() {
   view.nodes[1].shm_address = "shm:/run/ring/n1";
   view.nodes[1].admin_address = "10.0.0.2:7900";
   view.nodes[1].host = std::string("\0binary", 7);
-  view.groups[2].epoch = Epoch(9);
-  view.groups[2].roles[1] = NodeId(5);
+  view.voter_count = 3;
+  view.overrun = OverrunPolicy::kContinue;
+  view.fail_over = true;
+  view.nodes[3].status = NodeStatus::kDown;
+  GroupView& group = view.groups[2];
+  group.epoch = Epoch(9);
+  group.roles[1] = NodeId(5);
+  group.incarnations[1] = Incarnation(77);
+  group.roles[3] = kNoNode;
+  group.demoted = 0b10000;
+  NormalRecord& normal = group.shards[1].normal;
+  normal.epoch = Epoch(8);
+  normal.holders = {{NodeId(2), Incarnation(1)},
+                    {NodeId(3), Incarnation(2)},
+                    {NodeId(4), Incarnation(3)},
+                    {kNoNode, Incarnation()},
+                    {NodeId(1), Incarnation(4)}};
+  normal.memgests = {{MemgestId(1), 0b00110, 0b00010, false, {}},
+                     {MemgestId(2), 0b11010, 0b00010, true, {{Role(3), 5}, {Role(4), 6}}}};
+  group.shards[2].overrun_epoch = Epoch(9);
+  group.shards[2].overrun = {MemgestId(1), MemgestId(2)};
   return view;
 }
 
@@ -141,16 +235,16 @@ TEST(DecodeView, RefusesEveryTruncationAndAnyTrailingByte) {
 
 TEST(DecodeView, RefusesOtherMagicAndVersion) {
   std::string bytes = EncodeView(FullView());
-  bytes[4] = 2;
+  bytes[4] = 1;
   EXPECT_THAT(DecodeView(bytes),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version=2")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version=1")));
   bytes[0] ^= 1;
   EXPECT_THAT(DecodeView(bytes), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("magic")));
 }
 
 TEST(DecodeView, RefusesHugeCountsWithoutReservingMemory) {
   const std::string bytes = EncodeView(FullView());
-  constexpr std::size_t kNodeCountAt = 4 + 2 + 1 + 1 + 4 + 8 + 8 + 2;
+  constexpr std::size_t kNodeCountAt = 4 + 2 + 1 + 1 + 4 + 8 + 8 + 3 + 2;
   for (const int high : {0x7f, 0xff, 0x80}) {
     std::string huge = bytes;
     huge[kNodeCountAt + 3] = static_cast<char>(high);

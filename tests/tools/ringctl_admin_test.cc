@@ -93,8 +93,13 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
   const ProgramResult shown = Run({"cluster"});
   EXPECT_EQ(shown.status, 0);
   EXPECT_THAT(shown.out, AllOf(HasSubstr("3 shards, 2 redundant"), HasSubstr("spare"),
-                               HasSubstr("COORDINATORS")));
+                               HasSubstr("COORDINATORS"), HasSubstr("2 -\n"),
+                               HasSubstr("warning: node 3 (n3) is down"),
+                               HasSubstr("redundant roles without a node: 1")));
   const nlohmann::json view = RunJson({"cluster"});
+  EXPECT_EQ(view["nodes"][3]["status"], "down");
+  EXPECT_EQ(view["groups"][4]["roles"], (nlohmann::json{4, 0, 1, 2, nullptr}));
+  EXPECT_EQ(view["groups"][4]["shards"][0]["memgests"][0]["complete"], (nlohmann::json{0, 3}));
   EXPECT_EQ(view["nodes"].size(), 6u);
   EXPECT_EQ(view["groups"][1]["roles"], (nlohmann::json{1, 2, 3, 4, 0}));
   EXPECT_EQ(view["nodes"][0]["host_base64"], "/2hvc3QA");

@@ -1,8 +1,10 @@
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "ring/cluster/health.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
@@ -12,10 +14,32 @@ namespace {
 
 using cluster::View;
 
+// Roles by their numbers, for people who do not read masks.
+nlohmann::json RolesJson(std::uint32_t mask, const View& view) {
+  nlohmann::json out = nlohmann::json::array();
+  for (int x = 0; x < view.group_count(); ++x) {
+    if ((mask >> x & 1) != 0) out.push_back(x);
+  }
+  return out;
+}
+
+nlohmann::json ShardJson(const View& view, const cluster::ShardView& shard) {
+  nlohmann::json memgests = nlohmann::json::array();
+  for (const cluster::MemgestNormal& one : shard.normal.memgests) {
+    memgests.push_back({{"id", one.id.value()},
+                        {"active", RolesJson(one.active, view)},
+                        {"complete", RolesJson(one.complete, view)},
+                        {"lost", one.lost}});
+  }
+  return {{"normal_epoch", shard.normal.epoch.value()}, {"memgests", memgests}};
+}
+
 nlohmann::json ViewJson(const View& view) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const cluster::NodeInfo& node : view.nodes) {
-    nlohmann::json out = {{"id", node.id.value()}, {"incarnation", node.incarnation.value()}};
+    nlohmann::json out = {{"id", node.id.value()},
+                          {"incarnation", node.incarnation.value()},
+                          {"status", std::string(cluster::StatusName(node.status))}};
     SetBytes(&out, "name", node.name);
     SetBytes(&out, "local", node.local_address);
     SetBytes(&out, "shm", node.shm_address);
@@ -27,17 +51,29 @@ nlohmann::json ViewJson(const View& view) {
   nlohmann::json groups = nlohmann::json::array();
   for (const cluster::GroupView& group : view.groups) {
     nlohmann::json roles = nlohmann::json::array();
-    for (const NodeId holder : group.roles) roles.push_back(holder.value());
-    groups.push_back({{"epoch", group.epoch.value()}, {"roles", roles}});
+    for (const NodeId holder : group.roles) {
+      roles.push_back(holder == cluster::kNoNode ? nlohmann::json()
+                                                 : nlohmann::json(holder.value()));
+    }
+    nlohmann::json shards = nlohmann::json::array();
+    for (const cluster::ShardView& shard : group.shards) shards.push_back(ShardJson(view, shard));
+    groups.push_back({{"epoch", group.epoch.value()}, {"roles", roles}, {"shards", shards}});
   }
   nlohmann::json memgests = nlohmann::json::array();
   for (const auto& memgest : view.memgests) {
     memgests.push_back(MemgestJson(memgest, memgest.id == view.default_memgest));
   }
-  return {{"epoch", view.epoch},  {"cluster", absl::StrFormat("%016x", view.cluster)},
-          {"s", view.s},          {"d", view.d},
-          {"nodes", nodes},       {"groups", groups},
-          {"memgests", memgests}, {"value_size_max", view.value_size_max}};
+  return {{"epoch", view.epoch},
+          {"cluster", absl::StrFormat("%016x", view.cluster)},
+          {"s", view.s},
+          {"d", view.d},
+          {"voters", view.voter_count},
+          {"fail_over", view.fail_over},
+          {"nodes", nodes},
+          {"groups", groups},
+          {"memgests", memgests},
+          {"warnings", cluster::HealthWarnings(view)},
+          {"value_size_max", view.value_size_max}};
 }
 
 struct Roles {
@@ -56,6 +92,13 @@ Roles RolesOf(const View& view, NodeId node) {
   return roles;
 }
 
+std::string RolesText(const Roles& roles, cluster::NodeStatus status) {
+  if (roles.coordinates + roles.redundant > 0) {
+    return absl::StrCat(roles.coordinates, " shards, ", roles.redundant, " redundant");
+  }
+  return status == cluster::NodeStatus::kUp ? "spare" : "-";
+}
+
 // The first address that there is: what a client would try.
 std::string Address(const cluster::NodeInfo& node) {
   for (const std::string* address : {&node.tcp_address, &node.shm_address, &node.local_address}) {
@@ -68,16 +111,13 @@ void PrintView(const View& view) {
   std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d\n\n",
               static_cast<unsigned long long>(view.cluster), view.epoch, view.s, view.d,
               view.nodes.size(), view.spare_count());
-  Table nodes({"NODE", "NAME", "ROLES", "ADDRESS", "ADMIN"});
-  for (const std::size_t column : {1, 2, 3, 4}) nodes.AlignLeft(column);
+  Table nodes({"NODE", "NAME", "STATUS", "ROLES", "ADDRESS", "ADMIN"});
+  for (const std::size_t column : {1, 2, 3, 4, 5}) nodes.AlignLeft(column);
   for (const cluster::NodeInfo& node : view.nodes) {
-    const Roles roles = RolesOf(view, node.id);
-    const bool spare = roles.coordinates + roles.redundant == 0;
     nodes.AddRow({absl::StrCat(node.id.value()), ShowBytes(node.name),
-                  spare
-                      ? "spare"
-                      : absl::StrCat(roles.coordinates, " shards, ", roles.redundant, " redundant"),
-                  Address(node), node.admin_address.empty() ? "-" : node.admin_address});
+                  std::string(cluster::StatusName(node.status)),
+                  RolesText(RolesOf(view, node.id), node.status), Address(node),
+                  node.admin_address.empty() ? "-" : node.admin_address});
   }
   std::printf("%s\n", nodes.ToString().c_str());
   Table groups({"GROUP", "EPOCH", "COORDINATORS", "REDUNDANT"});
@@ -87,12 +127,17 @@ void PrintView(const View& view) {
     std::string redundant;
     for (std::size_t x = 0; x < view.groups[g].roles.size(); ++x) {
       std::string& out = x < static_cast<std::size_t>(view.s) ? coordinators : redundant;
-      absl::StrAppend(&out, out.empty() ? "" : " ", view.groups[g].roles[x].value());
+      const NodeId holder = view.groups[g].roles[x];
+      absl::StrAppend(&out, out.empty() ? "" : " ",
+                      holder == cluster::kNoNode ? "-" : absl::StrCat(holder.value()));
     }
     groups.AddRow(
         {absl::StrCat(g), absl::StrCat(view.groups[g].epoch.value()), coordinators, redundant});
   }
   std::printf("%s", groups.ToString().c_str());
+  const std::vector<std::string> warnings = cluster::HealthWarnings(view);
+  if (!warnings.empty()) std::printf("\n");
+  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
 }
 
 int Run(const Options& options) {

@@ -1,0 +1,207 @@
+// The bytes of a command: u8 version, u8 kind, then its fields in the order of cluster_command.h;
+// counts are u32, strings have a u16 length. Nothing may follow.
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+#include "ring/cluster/cluster_command.h"
+#include "ring/cluster/fields.h"
+#include "ring/cluster/wire.h"
+
+namespace ring::cluster {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kMemgestCountMax = 0x10000;
+
+absl::Status Bad(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("cluster command: ", what));
+}
+
+absl::StatusOr<std::string> ReadReason(ByteReader& in) {
+  const absl::string_view text = in.GetString();
+  if (text.size() > kReasonSizeMax) return Bad(absl::StrCat("reason has size=", text.size()));
+  return std::string(text.data(), text.size());
+}
+
+// A count that cannot make the reader reserve more than the bytes that are there.
+absl::StatusOr<std::size_t> ReadCount(ByteReader& in) {
+  const std::size_t count = in.Get<std::uint32_t>();
+  if (count > kMemgestCountMax) return Bad(absl::StrCat("memgest_count=", count));
+  return count;
+}
+
+struct Writer {
+  ByteWriter& out;
+  void operator()(const RegisterNode& command) const { PutNode(out, command.info); }
+  void operator()(const FailNode& command) const {
+    out.Put(command.node.value());
+    out.Put(command.incarnation.value());
+    out.PutString(absl::string_view(command.reason).substr(0, kReasonSizeMax));
+  }
+  void operator()(const DrainNode& command) const { out.Put(command.node.value()); }
+  void operator()(const RemoveNode& command) const { out.Put(command.node.value()); }
+  void operator()(const NewEpoch& command) const {
+    out.Put(command.group.value());
+    out.Put(command.expected.value());
+    out.Put(command.demoted);
+    out.PutString(absl::string_view(command.reason).substr(0, kReasonSizeMax));
+  }
+  void operator()(const SetNormal& command) const {
+    out.Put(command.group.value());
+    out.Put(command.shard.value());
+    out.Put(command.epoch.value());
+    out.Put(static_cast<std::uint32_t>(command.memgests.size()));
+    for (const MemgestNormal& memgest : command.memgests) PutMemgestNormal(out, memgest);
+  }
+  void operator()(const Overrun& command) const {
+    out.Put(command.group.value());
+    out.Put(command.shard.value());
+    out.Put(command.epoch.value());
+    out.Put(static_cast<std::uint32_t>(command.memgests.size()));
+    for (const MemgestId memgest : command.memgests) out.Put(memgest.value());
+  }
+  void operator()(const CatalogueCommand& command) const {
+    out.bytes().append(EncodeCommand(command));
+  }
+};
+
+absl::StatusOr<ClusterCommand> ReadRegister(ByteReader& in) {
+  std::optional<NodeInfo> info = ReadNode(in);
+  if (!info.has_value()) return Bad("node is cut short");
+  return RegisterNode{*std::move(info)};
+}
+
+absl::StatusOr<ClusterCommand> ReadFail(ByteReader& in) {
+  FailNode command;
+  command.node = NodeId(in.Get<std::uint32_t>());
+  command.incarnation = Incarnation(in.Get<std::uint64_t>());
+  RING_ASSIGN_OR_RETURN(command.reason, ReadReason(in));
+  return command;
+}
+
+absl::StatusOr<ClusterCommand> ReadNewEpoch(ByteReader& in) {
+  NewEpoch command;
+  command.group = GroupId(in.Get<std::uint16_t>());
+  command.expected = Epoch(in.Get<std::uint32_t>());
+  command.demoted = in.Get<std::uint32_t>();
+  RING_ASSIGN_OR_RETURN(command.reason, ReadReason(in));
+  return command;
+}
+
+absl::StatusOr<ClusterCommand> ReadSetNormal(ByteReader& in) {
+  SetNormal command;
+  command.group = GroupId(in.Get<std::uint16_t>());
+  command.shard = ShardId(in.Get<std::uint16_t>());
+  command.epoch = Epoch(in.Get<std::uint32_t>());
+  RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::optional<MemgestNormal> memgest = ReadMemgestNormal(in);
+    if (!memgest.has_value()) return Bad(absl::StrCat("memgests[", i, "] is wrong or cut short"));
+    command.memgests.push_back(*std::move(memgest));
+  }
+  return command;
+}
+
+absl::StatusOr<ClusterCommand> ReadOverrun(ByteReader& in) {
+  Overrun command;
+  command.group = GroupId(in.Get<std::uint16_t>());
+  command.shard = ShardId(in.Get<std::uint16_t>());
+  command.epoch = Epoch(in.Get<std::uint32_t>());
+  RING_ASSIGN_OR_RETURN(const std::size_t count, ReadCount(in));
+  for (std::size_t i = 0; i < count && in.ok(); ++i) {
+    command.memgests.push_back(MemgestId(in.Get<std::uint16_t>()));
+  }
+  return command;
+}
+
+// The catalogue's commands have a decoder of their own, which takes all that is left.
+absl::StatusOr<ClusterCommand> ReadCatalogue(ByteReader& in) {
+  RING_ASSIGN_OR_RETURN(CatalogueCommand command, DecodeCommand(*in.rest()));
+  *in.rest() = {};
+  return command;
+}
+
+absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t kind, ByteReader& in) {
+  switch (kind) {
+    case 1:
+      return ReadRegister(in);
+    case 2:
+      return ReadFail(in);
+    case 3:
+      return DrainNode{NodeId(in.Get<std::uint32_t>())};
+    case 4:
+      return RemoveNode{NodeId(in.Get<std::uint32_t>())};
+    case 5:
+      return ReadNewEpoch(in);
+    case 6:
+      return ReadSetNormal(in);
+    case 7:
+      return ReadOverrun(in);
+    case 8:
+      return ReadCatalogue(in);
+    default:
+      return Bad(absl::StrCat("kind=", kind, " is not known"));
+  }
+}
+
+struct Describer {
+  std::string operator()(const RegisterNode& one) const {
+    return absl::StrCat("register_node name=", one.info.name,
+                        " incarnation=", one.info.incarnation.value());
+  }
+  std::string operator()(const FailNode& one) const {
+    return absl::StrCat("fail_node node=", one.node.value(),
+                        " incarnation=", one.incarnation.value(), ": ", one.reason);
+  }
+  std::string operator()(const DrainNode& one) const {
+    return absl::StrCat("drain_node node=", one.node.value());
+  }
+  std::string operator()(const RemoveNode& one) const {
+    return absl::StrCat("remove_node node=", one.node.value());
+  }
+  std::string operator()(const NewEpoch& one) const {
+    return absl::StrCat("new_epoch group=", one.group.value(), " expected=", one.expected.value(),
+                        " demoted=", one.demoted, ": ", one.reason);
+  }
+  std::string operator()(const SetNormal& one) const {
+    return absl::StrCat("normal group=", one.group.value(), " shard=", one.shard.value(),
+                        " epoch=", one.epoch.value(), " memgest_count=", one.memgests.size());
+  }
+  std::string operator()(const Overrun& one) const {
+    return absl::StrCat("overrun group=", one.group.value(), " shard=", one.shard.value(),
+                        " epoch=", one.epoch.value(), " memgest_count=", one.memgests.size());
+  }
+  std::string operator()(const CatalogueCommand& one) const {
+    return absl::StrCat("catalogue action=", static_cast<int>(one.action));
+  }
+};
+
+}  // namespace
+
+std::string CommandText(const ClusterCommand& command) { return std::visit(Describer{}, command); }
+
+std::string EncodeClusterCommand(const ClusterCommand& command) {
+  ByteWriter out;
+  out.Put(kVersion);
+  out.Put(static_cast<std::uint8_t>(command.index() + 1));
+  std::visit(Writer{out}, command);
+  return out.Take();
+}
+
+absl::StatusOr<ClusterCommand> DecodeClusterCommand(absl::string_view bytes) {
+  ByteReader in(bytes);
+  const auto version = in.Get<std::uint8_t>();
+  const auto kind = in.Get<std::uint8_t>();
+  if (!in.ok()) return Bad("cut short");
+  if (version != kVersion) {
+    return Bad(absl::StrCat("version=", version, " is not known: upgrade this node"));
+  }
+  RING_ASSIGN_OR_RETURN(ClusterCommand command, ReadKind(kind, in));
+  if (!in.ok()) return Bad("cut short");
+  if (!in.rest()->empty()) return Bad(absl::StrCat("trailing_bytes=", in.rest()->size()));
+  return command;
+}
+
+}  // namespace ring::cluster

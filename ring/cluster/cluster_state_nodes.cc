@@ -1,0 +1,185 @@
+// Nodes: they register, fail, are drained and removed.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+#include "ring/cluster/cluster_state.h"
+#include "ring/cluster/health.h"
+#include "ring/cluster/placement.h"
+
+namespace ring::cluster {
+namespace {
+
+NodeInfo* FindNode(View* view, NodeId node) {
+  return node.value() < view->nodes.size() ? &view->nodes[node.value()] : nullptr;
+}
+
+absl::Status NoSuchNode(NodeId node) {
+  return absl::NotFoundError(absl::StrCat("node=", node.value(), " is not known"));
+}
+
+bool IsPast(const PastIncarnations& past, NodeId node, Incarnation incarnation) {
+  const auto found = past.find(node);
+  return found != past.end() &&
+         std::find(found->second.begin(), found->second.end(), incarnation) != found->second.end();
+}
+
+void AddPast(PastIncarnations* past, NodeId node, Incarnation incarnation) {
+  std::vector<Incarnation>& list = (*past)[node];
+  if (list.size() == kPastMax) list.erase(list.begin());
+  list.push_back(incarnation);
+}
+
+void TakeAddresses(const NodeInfo& from, NodeInfo* to) {
+  to->local_address = from.local_address;
+  to->shm_address = from.shm_address;
+  to->tcp_address = from.tcp_address;
+  to->admin_address = from.admin_address;
+  to->host = from.host;
+}
+
+// Whether an epoch change may still want what this start of the node holds (section 5, step 2).
+bool IsSource(const View& view, const NodeInfo& node) {
+  const Holder holder{node.id, node.incarnation};
+  for (const GroupView& group : view.groups) {
+    for (const ShardView& shard : group.shards) {
+      const std::vector<Holder>& holders = shard.normal.holders;
+      if (std::find(holders.begin(), holders.end(), holder) != holders.end()) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status ClusterState::AddNode(const NodeInfo& info, Draft* draft) const {
+  if (draft->view.nodes.size() >= kNodeCountMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("node_count=", draft->view.nodes.size(), " is the most there may be"));
+  }
+  NodeInfo node = info;
+  node.id = NodeId(static_cast<std::uint32_t>(draft->view.nodes.size()));
+  node.status = NodeStatus::kUp;
+  draft->view.nodes.push_back(std::move(node));
+  return absl::OkStatus();
+}
+
+// L8, L4: another start of the node registers, so the one that was known is over: as if it had
+// failed. The new one has an empty memory.
+absl::Status ClusterState::Restart(const NodeInfo& info, NodeInfo* node, Draft* draft) const {
+  const NodeStatus before = node->status;
+  AddPast(&draft->past, node->id, node->incarnation);
+  if (draft->view.fail_over) {
+    node->status = NodeStatus::kDown;
+    Vacate(&draft->view, node->id);
+    FillVacant(&draft->view);
+  }
+  node->incarnation = info.incarnation;
+  node->status = before == NodeStatus::kDraining ? NodeStatus::kDraining : NodeStatus::kUp;
+  return absl::OkStatus();
+}
+
+absl::Status ClusterState::Execute(const RegisterNode& command, Draft* draft) const {
+  const NodeInfo& info = command.info;
+  if (info.incarnation.value() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node name=", info.name, " registers without an incarnation"));
+  }
+  const NodeInfo* known = draft->view.FindNode(info.name);
+  if (known == nullptr) {
+    RING_RETURN_IF_ERROR(AddNode(info, draft));
+    known = &draft->view.nodes.back();
+  }
+  NodeInfo* const node = FindNode(&draft->view, known->id);
+  draft->result.node = node->id;
+  if (IsPast(draft->past, node->id, info.incarnation)) {
+    return absl::AbortedError(absl::StrCat("node ", node->id.value(), " (", node->name,
+                                           "): incarnation=", info.incarnation.value(),
+                                           " is over, a later one registered"));
+  }
+  if (node->incarnation.value() == 0) {
+    node->incarnation = info.incarnation;
+    node->status = NodeStatus::kUp;
+    for (GroupView& group : draft->view.groups) {
+      for (std::size_t x = 0; x < group.roles.size(); ++x) {
+        if (group.roles[x] == node->id) group.incarnations[x] = info.incarnation;
+      }
+    }
+  } else if (node->incarnation != info.incarnation) {
+    RING_RETURN_IF_ERROR(Restart(info, node, draft));
+  } else if (node->status == NodeStatus::kRemoved) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", node->id.value(), " (", node->name,
+                                                      ") was removed: restart it to add it again"));
+  } else if (node->status == NodeStatus::kDown) {
+    // It was only silent. What it holds still counts where the last Normal record names it.
+    node->status = NodeStatus::kUp;
+  }
+  TakeAddresses(info, node);
+  if (draft->view.fail_over) FillVacant(&draft->view);
+  return RaiseEpochs(*view_, &draft->view);
+}
+
+absl::Status ClusterState::Execute(const FailNode& command, Draft* draft) const {
+  NodeInfo* const node = FindNode(&draft->view, command.node);
+  if (node == nullptr) return NoSuchNode(command.node);
+  if (IsPast(draft->past, node->id, command.incarnation)) return absl::OkStatus();
+  if (node->incarnation != command.incarnation) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node->id.value(), " has incarnation=", node->incarnation.value(),
+                     ", not ", command.incarnation.value()));
+  }
+  if (node->status == NodeStatus::kDown || node->status == NodeStatus::kRemoved) {
+    return absl::OkStatus();
+  }
+  node->status = NodeStatus::kDown;
+  if (!draft->view.fail_over) return absl::OkStatus();
+  Vacate(&draft->view, node->id);
+  FillVacant(&draft->view);
+  return RaiseEpochs(*view_, &draft->view);
+}
+
+absl::Status ClusterState::Execute(const DrainNode& command, Draft* draft) const {
+  NodeInfo* const node = FindNode(&draft->view, command.node);
+  if (node == nullptr) return NoSuchNode(command.node);
+  if (node->status == NodeStatus::kDraining) return absl::OkStatus();
+  if (node->status != NodeStatus::kUp) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", node->id.value(), " is ",
+                                                      StatusName(node->status),
+                                                      ": only one that is up can be drained"));
+  }
+  const int vacant = VacantCount(draft->view);
+  node->status = NodeStatus::kDraining;
+  if (!draft->view.HoldsRole(node->id)) return absl::OkStatus();
+  if (!draft->view.fail_over) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node ", node->id.value(), " holds roles, and fail_over is off: they cannot be moved"));
+  }
+  Vacate(&draft->view, node->id);
+  FillVacant(&draft->view);
+  if (VacantCount(draft->view) > vacant) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node ", node->id.value(), " cannot be drained, no spare takes its roles: add a node"));
+  }
+  return RaiseEpochs(*view_, &draft->view);
+}
+
+absl::Status ClusterState::Execute(const RemoveNode& command, Draft* draft) const {
+  NodeInfo* const node = FindNode(&draft->view, command.node);
+  if (node == nullptr) return NoSuchNode(command.node);
+  if (node->status == NodeStatus::kRemoved) return absl::OkStatus();
+  if (draft->view.HoldsRole(node->id)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node->id.value(), " holds roles: drain it first"));
+  }
+  if (node->status != NodeStatus::kDown && IsSource(draft->view, *node)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node->id.value(),
+                     " is still a source of values that others fetch: wait until they have them"));
+  }
+  node->status = NodeStatus::kRemoved;
+  TakeAddresses(NodeInfo(), node);  // another node may have them
+  return absl::OkStatus();
+}
+
+}  // namespace ring::cluster

@@ -1,0 +1,64 @@
+#include "ring/cluster/fields.h"
+
+#include <limits>
+#include <utility>
+
+#include "ring/base/check.h"
+
+namespace ring::cluster {
+
+void PutNode(ByteWriter& out, const NodeInfo& node) {
+  out.Put(node.id.value());
+  out.Put(node.incarnation.value());
+  out.Put(static_cast<std::uint8_t>(node.status));
+  for (const std::string* text : {&node.name, &node.local_address, &node.shm_address,
+                                  &node.tcp_address, &node.admin_address, &node.host}) {
+    out.PutString(*text);
+  }
+}
+
+std::optional<NodeInfo> ReadNode(ByteReader& in) {
+  NodeInfo node;
+  node.id = NodeId(in.Get<std::uint32_t>());
+  node.incarnation = Incarnation(in.Get<std::uint64_t>());
+  node.status = static_cast<NodeStatus>(in.Get<std::uint8_t>());
+  for (std::string* text : {&node.name, &node.local_address, &node.shm_address, &node.tcp_address,
+                            &node.admin_address, &node.host}) {
+    const absl::string_view read = in.GetString();
+    text->assign(read.data(), read.size());
+  }
+  if (!in.ok()) return std::nullopt;
+  return node;
+}
+
+void PutMemgestNormal(ByteWriter& out, const MemgestNormal& memgest) {
+  RING_CHECK(memgest.active_from.size() <= std::numeric_limits<std::uint8_t>::max())
+      << "active_from_count=" << memgest.active_from.size();
+  out.Put(memgest.id.value());
+  out.Put(static_cast<std::uint8_t>(memgest.lost ? 1 : 0));
+  out.Put(memgest.active);
+  out.Put(memgest.complete);
+  out.Put(static_cast<std::uint8_t>(memgest.active_from.size()));
+  for (const ActiveFrom& from : memgest.active_from) {
+    out.Put(static_cast<std::uint8_t>(from.role.value()));
+    out.Put(from.extent);
+  }
+}
+
+std::optional<MemgestNormal> ReadMemgestNormal(ByteReader& in) {
+  MemgestNormal memgest;
+  memgest.id = MemgestId(in.Get<std::uint16_t>());
+  const auto lost = in.Get<std::uint8_t>();
+  memgest.lost = lost == 1;
+  memgest.active = in.Get<std::uint32_t>();
+  memgest.complete = in.Get<std::uint32_t>();
+  const std::size_t count = in.Get<std::uint8_t>();
+  for (std::size_t i = 0; i < count && in.ok(); ++i) {
+    const Role role(in.Get<std::uint8_t>());
+    memgest.active_from.push_back({role, in.Get<std::uint64_t>()});
+  }
+  if (!in.ok() || lost > 1) return std::nullopt;
+  return memgest;
+}
+
+}  // namespace ring::cluster

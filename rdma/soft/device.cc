@@ -230,10 +230,13 @@ bool SoftDevice::Progress() {
   bool worked = false;
   if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) worked = ProgressPeers();
   if (polled_connections_ > 0 || check_descriptors_ || turn_ % kTurnsPerDescriptors == 0) {
-    check_descriptors_ = false;
     // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
     if (tcp_ != nullptr) worked |= tcp_->Progress();
-    if (epoll_fd_ >= 0) worked |= PollDescriptors();
+    worked |= hot_sockets_.Receive(turn_);
+    if (check_descriptors_ || hot_sockets_.LookDue()) {
+      check_descriptors_ = false;
+      if (epoll_fd_ >= 0) worked |= PollDescriptors();
+    }
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
   if (!deferred_.empty()) worked |= RunDeferred();
@@ -279,9 +282,12 @@ bool SoftDevice::PollDescriptors() {
   epoll_event events[kBatch];
   ++calls_.waits;
   const int count = epoll_wait(epoll_fd_, events, kBatch, 0);
-  if (count <= 0) return false;
   ready_.clear();
   for (int i = 0; i < count; ++i) ready_.push_back(static_cast<FdHandler*>(events[i].data.ptr));
+  hot_sockets_.Looked(std::any_of(ready_.begin(), ready_.end(), [this](const FdHandler* handler) {
+    return !hot_sockets_.IsHot(handler);
+  }));
+  if (count <= 0) return false;
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
       std::uint64_t wakeups = 0;
@@ -315,6 +321,7 @@ void SoftDevice::ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_eve
 
 void SoftDevice::Unwatch(int fd, FdHandler* handler) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  hot_sockets_.Forget(handler);
   for (FdHandler*& ready : ready_) {
     if (ready == handler) ready = nullptr;
   }

@@ -8,7 +8,8 @@
 // Threads:   one.
 // Errors:    see fabric.h.
 // Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or
-//            every 1,024th turn, and each turn while a tcp connection is open.
+//            every 1,024th turn. While a tcp connection is open: one system call a turn that asks
+//            or receives (hot_sockets.h).
 #ifndef RING_RDMA_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_DEVICE_H_
 
@@ -22,6 +23,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "rdma/fabric.h"
 #include "rdma/soft/endpoint.h"
+#include "rdma/soft/hot_sockets.h"
 #include "rdma/soft/link.h"
 #include "rdma/soft/mailbox_pool.h"
 #include "rdma/soft/mapping.h"
@@ -93,6 +95,7 @@ class SoftDevice final : public Device {
   // The handler is not called again, not even by the round of epoll events under way.
   void Unwatch(int fd, FdHandler* handler);
   SystemCalls& calls() { return calls_; }
+  HotSockets& hot_sockets() { return hot_sockets_; }
   std::uint32_t turn() const { return turn_; }
   // Connections whose every turn needs a look at the descriptors.
   void AddPolledConnection(int delta) { polled_connections_ += delta; }
@@ -141,6 +144,7 @@ class SoftDevice final : public Device {
   std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;
   SystemCalls calls_;
+  HotSockets hot_sockets_;
   int polled_connections_ = 0;
   bool check_descriptors_ = true;
   bool running_deferred_ = false;

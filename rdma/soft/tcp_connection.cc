@@ -209,6 +209,13 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
   if (IsDue()) BecomeDue();
 }
 
+bool TcpConnection::ReceiveNow() {
+  if (state_ != State::kLinked || paused_) return false;
+  if (came_turn_ != device_->turn()) ReadFrames();
+  if (IsDue()) BecomeDue();
+  return came_turn_ == device_->turn();
+}
+
 bool TcpConnection::Progress() {
   is_due_ = false;
   if (state_ == State::kDead) return false;
@@ -256,6 +263,7 @@ void TcpConnection::Kick() {
   if (flushed_turn_ == device_->turn()) return BecomeDue();
   QueueAck();
   flushed_turn_ = device_->turn();
+  device_->hot_sockets().Expect(this, flushed_turn_);
   Flush();
 }
 
@@ -287,6 +295,7 @@ void TcpConnection::Drain() {
   if (state_ == State::kDead) return;
   if (counted_) device_->AddPolledConnection(-1);
   counted_ = false;
+  device_->hot_sockets().Forget(this);
   state_ = State::kDraining;
   paused_ = false;
   read_on_ = false;

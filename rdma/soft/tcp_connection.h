@@ -14,7 +14,9 @@
 // Errors:    a protocol violation closes the connection; the queue pair's requests end with
 //            kRetryExceeded.
 // Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv for what
-//            came in a turn. A linked socket is watched by edges: none while nothing comes.
+//            came in a turn, one more for each piece of a payload of 64 KiB and more. A linked
+//            socket is watched by edges: one that is not hot (hot_sockets.h) costs nothing while
+//            quiet.
 #ifndef RING_RDMA_SOFT_TCP_CONNECTION_H_
 #define RING_RDMA_SOFT_TCP_CONNECTION_H_
 
@@ -65,6 +67,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool AwaitsHello() const { return state_ == State::kAwaitHello; }
   absl::Status Start();
   void OnReady(std::uint32_t epoll_events) override;
+  bool ReceiveNow() override;
   // Sends what waits; looks at deadlines and at a message that waits for a receive; goes on
   // reading. Gives whether anything happened. Called in the turn after it became due.
   bool Progress();
@@ -110,8 +113,9 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   void OnHandshakeFrame(const TcpFrame& frame, std::string private_data);
   void ReadFrames();
   std::uint64_t MayLand(std::uint64_t size) const;
-  std::uint64_t StraightSize() const;
+  std::uint64_t StraightSize(std::uint64_t* available) const;
   bool ReadStraight(std::uint64_t limit);
+  void BytesCame();
   std::size_t RoomToRead();
   bool ParseBuffer();
   bool OnFrame(const TcpFrame& frame);
@@ -153,6 +157,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool read_on_ = false;            // what came is not read to its end
   bool end_near_ = false;           // the socket told of an end of file: read until it comes
   std::uint32_t flushed_turn_ = 0;  // the device's turn of the last flush at a post
+  std::uint32_t came_turn_ = 0;     // and of the last bytes that came
   bool want_read_ = true;
   bool want_write_ = false;
   bool ack_due_ = false;

@@ -69,13 +69,16 @@ void TcpConnection::ReadHandshake() {
 }
 
 // Reads until the socket is empty, which a read that is not filled tells too; else read_on_ is left
-// set, as nothing tells of these bytes again.
+// set, as nothing tells of these bytes again. Less than a word may stay: what belongs to it will be
+// told of.
 void TcpConnection::ReadFrames() {
   read_on_ = false;
   if (!ParseBuffer()) return;
   for (int i = 0; i < kReadsPerTurn && state_ == State::kLinked; ++i) {
-    if (const std::uint64_t straight = StraightSize(); straight != 0) {
+    std::uint64_t available = 0;
+    if (const std::uint64_t straight = StraightSize(&available); straight != 0) {
       if (!ReadStraight(straight)) return;
+      if (available - straight < kWord && !end_near_) return;
       continue;
     }
     const std::size_t room = RoomToRead();
@@ -85,10 +88,16 @@ void TcpConnection::ReadFrames() {
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return OnHangUp();
     buffer_end_ += static_cast<std::size_t>(size);
+    BytesCame();
     if (!ParseBuffer()) return;
     if (static_cast<std::size_t>(size) < room && !end_near_) return;
   }
   read_on_ = state_ == State::kLinked;
+}
+
+void TcpConnection::BytesCame() {
+  came_turn_ = device_->turn();
+  device_->hot_sockets().Came(this, came_turn_);
 }
 
 // Moves what is left in the buffer to its front; gives how much to read behind it.
@@ -123,14 +132,14 @@ std::uint64_t TcpConnection::MayLand(std::uint64_t size) const {
 }
 
 // How much of a large payload to read without the buffer between; 0: read into the buffer. The
-// socket is asked first, as a read could end within a word.
-std::uint64_t TcpConnection::StraightSize() const {
+// socket is asked first how much is there, as a read could end within a word.
+std::uint64_t TcpConnection::StraightSize(std::uint64_t* available) const {
   if (!sink_.active || sink_.left < kStraightMin || buffer_begin_ != buffer_end_) return 0;
-  int available = 0;
+  int size = 0;
   ++device_->calls().receives;
-  if (ioctl(fd_, FIONREAD, &available) != 0 || available < 0) return 0;
-  const auto size = static_cast<std::uint64_t>(available);
-  return size < kStraightPieceMin ? 0 : MayLand(size);
+  if (ioctl(fd_, FIONREAD, &size) != 0 || size < 0) return 0;
+  *available = static_cast<std::uint64_t>(size);
+  return *available < kStraightPieceMin ? 0 : MayLand(*available);
 }
 
 // Reads up to `limit` bytes of the payload into their place. False: stop reading for now.
@@ -153,6 +162,7 @@ bool TcpConnection::ReadStraight(std::uint64_t limit) {
     OnHangUp();
     return false;
   }
+  BytesCame();
   std::uint64_t got = static_cast<std::uint64_t>(size);
   sink_.left -= got;
   while (got != 0) {

@@ -202,6 +202,24 @@ void SimConnection::OnCrash(HostId host) {
   }
 }
 
+// Both ends learn of it; what is under way is lost, as are the answers to what arrived.
+void SimConnection::Break() {
+  for (int i = 0; i < 2; ++i) {
+    Side& side = sides_[Index(i)];
+    if (side.device == nullptr || side.crashed || side.out.empty()) continue;
+    Fifo<Message> kept;
+    for (std::size_t j = 0; j < side.out.size(); ++j) {
+      if (side.out[j].kind != Kind::kRequest) kept.push_back(std::move(side.out[j]));
+    }
+    side.out = std::move(kept);
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (sides_[Index(i)].device == nullptr || sides_[Index(i)].crashed) continue;
+    TellClosed(i);
+    Delivered(sides_[Index(i)], /*wake=*/true);
+  }
+}
+
 void SimConnection::DropDevice(const soft::SoftDevice* device) {
   for (Side& side : sides_) {
     if (side.device == device) side.device = nullptr;

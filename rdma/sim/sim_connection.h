@@ -47,6 +47,11 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
   // --- for the network ---
   void OnEvent(std::uint64_t tag) override;
   void OnCrash(HostId host);
+  bool Joins(HostId one, HostId other) const {
+    return (sides_[0].host == one && sides_[1].host == other) ||
+           (sides_[0].host == other && sides_[1].host == one);
+  }
+  void Break();
   void DropDevice(const soft::SoftDevice* device);
   void set_number(std::uint32_t number) { number_ = number; }
 

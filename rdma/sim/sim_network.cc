@@ -29,6 +29,14 @@ void SimNetwork::Crash(HostId host) {
   }
 }
 
+void SimNetwork::Break(HostId one, HostId other) {
+  faults_.Count(FaultClass::kF8OneSided);
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const std::shared_ptr<SimConnection> connection = connections_[i].lock();
+    if (connection != nullptr && connection->Joins(one, other)) connection->Break();
+  }
+}
+
 void SimNetwork::SetBlocked(HostId from, HostId to, bool blocked) {
   if (!blocked) {
     blocked_.erase({from, to});

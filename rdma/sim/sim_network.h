@@ -68,6 +68,8 @@ class SimNetwork {
   // The process and its NIC stop in mid-work (F1). What is left of it may be destroyed afterwards;
   // nobody hears of that.
   void Crash(HostId host);
+  // The connections between two processes fail, as if their NICs had given up (F8).
+  void Break(HostId one, HostId other);
   bool crashed(HostId host) const { return hosts_[host].crashed; }
 
   // Whether messages get from one host to another (F6). Both ways: call it twice.

@@ -1,0 +1,265 @@
+// Every checker refuses the histories that it is there for, and lets good ones pass.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/search_checker.h"
+#include "tests/sim/checkers/version_checker.h"
+#include "tests/sim/history.h"
+
+namespace ring::sim {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::IsEmpty;
+
+constexpr Version V(std::uint64_t counter) { return Version(Epoch(1), counter); }
+
+// A history of one key, an operation a call: [begin, end], 0 for "never answered".
+class CheckerTest : public ::testing::Test {
+ protected:
+  Operation& Put(ValueId value, std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
+    return Add(OpKind::kPut, value, version, begin, end);
+  }
+  Operation& Get(ValueId value, std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
+    return Add(OpKind::kGet, value, version, begin, end);
+  }
+  Operation& GetNothing(std::uint64_t begin, std::uint64_t end) {
+    Operation& op = Add(OpKind::kGet, 0, 0, begin, end);
+    op.result = OpResult::kNotFound;
+    return op;
+  }
+  Operation& Delete(std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
+    return Add(OpKind::kDelete, 0, version, begin, end);
+  }
+  Operation& Move(std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
+    return Add(OpKind::kMove, 0, version, begin, end);
+  }
+  Operation& Add(OpKind kind, ValueId value, std::uint64_t version, std::uint64_t begin,
+                 std::uint64_t end) {
+    Operation op;
+    op.kind = kind;
+    op.value = value;
+    if (version != 0) op.version = V(version);
+    op.invoke_ns = begin;
+    op.return_ns = end;
+    op.result = end == 0 ? OpResult::kUnknown : OpResult::kOk;
+    return history_[history_.Add(op)];
+  }
+
+  // Plays the history in order of time. unreliable: whose versions are in memgests of f = 0.
+  std::vector<std::string> Versions(std::uint64_t lost_at = 0,
+                                    const std::vector<ValueId>& unreliable = {}) {
+    VersionChecker checker(&history_);
+    for (std::uint64_t now = 0; now <= 200; ++now) {
+      for (std::size_t i = 0; i < history_.operations().size(); ++i) {
+        const Operation& op = history_.operations()[i];
+        const bool reliable =
+            std::find(unreliable.begin(), unreliable.end(), op.value) == unreliable.end();
+        if (op.return_ns == now && now != 0) checker.OnReturn(i, reliable);
+      }
+      if (lost_at == now && now != 0) checker.LoseUnreliable([](int) { return true; });
+      for (std::size_t i = 0; i < history_.operations().size(); ++i) {
+        if (history_.operations()[i].invoke_ns == now) checker.OnInvoke(i);
+      }
+    }
+    checker.Finish();
+    return Kinds(checker.violations());
+  }
+  static std::vector<std::string> Kinds(const std::vector<Violation>& violations) {
+    std::vector<std::string> kinds;
+    for (const Violation& violation : violations) kinds.push_back(violation.kind);
+    return kinds;
+  }
+  std::vector<std::string> SearchKinds() { return Kinds(SearchLinearization(history_).violations); }
+
+  History history_;
+};
+
+TEST_F(CheckerTest, GoodHistoryPasses) {
+  Put(1, 1, 1, 10);
+  Get(1, 1, 5, 12);
+  Put(2, 2, 11, 20);
+  Move(3, 21, 30);
+  Get(2, 3, 31, 40);
+  Delete(4, 41, 50);
+  GetNothing(51, 60);
+  Put(3, 5, 61, 70).if_version = Version();
+  Get(3, 5, 71, 80);
+  EXPECT_THAT(Versions(), IsEmpty());
+  EXPECT_THAT(SearchKinds(), IsEmpty());
+  EXPECT_THAT(CheckResurrection(history_), IsEmpty());
+}
+
+TEST_F(CheckerTest, OverlappingWritesMayComeInAnyOrder) {
+  Put(1, 2, 1, 20);
+  Put(2, 1, 2, 19);
+  Get(1, 2, 21, 30);
+  EXPECT_THAT(Versions(), IsEmpty());
+  EXPECT_THAT(SearchKinds(), IsEmpty());
+}
+
+TEST_F(CheckerTest, StaleReadIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  Get(1, 1, 21, 30);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
+}
+
+TEST_F(CheckerTest, ReadThatGoesBackIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 100);
+  Get(2, 2, 20, 30);
+  Get(1, 1, 31, 40);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, LostWriteIsRefused) {
+  Put(1, 1, 1, 10);
+  GetNothing(11, 20);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, DeletedValueThatComesBackIsRefused) {  // G4, G5
+  Put(1, 1, 1, 10);
+  Delete(2, 11, 20);
+  Get(1, 1, 21, 30);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
+}
+
+TEST_F(CheckerTest, WriteBelowWhatWasThereIsRefused) {
+  Put(1, 5, 1, 10);
+  Put(2, 4, 11, 20);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+}
+
+TEST_F(CheckerTest, V1_OneVersionWithTwoValuesIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 1, 2, 11);
+  EXPECT_THAT(Versions(), Contains("one-version-two-values"));
+}
+
+TEST_F(CheckerTest, ForeignValueIsRefused) {
+  Put(1, 1, 1, 10);
+  Get(99, 1, 11, 20);
+  EXPECT_THAT(Versions(), Contains("wrong-value"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, X1_PutExecutedTwiceIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  Get(2, 2, 21, 30);
+  Get(1, 3, 31, 40);  // a, b, a again
+  EXPECT_THAT(Versions(), Contains("exactly-once"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, X5_FailedPutThatIsReadIsRefused) {
+  Put(1, 0, 1, 10).result = OpResult::kFailed;
+  Get(1, 1, 11, 20);
+  EXPECT_THAT(Versions(), Contains("exactly-once"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, X5_UnknownPutMayBeReadOrNot) {
+  Put(1, 1, 1, 10);
+  Put(2, 0, 11, 0);
+  Get(1, 1, 21, 30);
+  Get(2, 2, 31, 40);
+  EXPECT_THAT(Versions(), IsEmpty());
+  EXPECT_THAT(SearchKinds(), IsEmpty());
+  Get(1, 1, 41, 50);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, G7_MoveThatLosesAnUpdateIsRefused) {
+  Put(1, 1, 1, 10);
+  Move(3, 11, 30);
+  Put(2, 2, 12, 20);
+  Get(1, 3, 31, 40);
+  EXPECT_THAT(Versions(), Contains("lost-update"));
+  EXPECT_THAT(SearchKinds(), Contains("search"));
+}
+
+TEST_F(CheckerTest, ConditionThatDidNotHoldIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  Put(3, 3, 21, 30).if_version = V(1);
+  EXPECT_THAT(Versions(), Contains("condition"));
+}
+
+TEST_F(CheckerTest, ConditionThatNothingIsThereThoughSomethingIsIsRefused) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20).if_version = Version();
+  EXPECT_THAT(Versions(), Contains("condition"));
+}
+
+TEST_F(CheckerTest, MismatchWithTheVersionThatIsThereIsRefused) {
+  Put(1, 1, 1, 10);
+  Operation& put = Put(2, 1, 11, 20);
+  put.if_version = V(1);
+  put.mismatch = true;
+  put.result = OpResult::kFailed;
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+}
+
+TEST_F(CheckerTest, G6_WhatRep1MayLoseIsTheShardsNewestUnreliableVersions) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);  // in Rep(1)
+  Get(1, 1, 31, 40);
+  EXPECT_THAT(Versions(25, {2}), IsEmpty());
+}
+
+TEST_F(CheckerTest, G6_AReliableVersionIsNeverLost) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  Get(1, 1, 31, 40);
+  EXPECT_THAT(Versions(25, {}), Contains("linearizability"));
+}
+
+TEST_F(CheckerTest, G6_LostVersionsDoNotComeBackOneByOne) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);  // in Rep(1)
+  Put(3, 3, 26, 30);
+  Get(2, 2, 31, 40);
+  EXPECT_THAT(Versions(25, {2}), Contains("linearizability"));
+}
+
+TEST_F(CheckerTest, OperationThatNeverEndsIsNoLiveness) {
+  Put(1, 0, 1, 0).result = OpResult::kPending;
+  EXPECT_THAT(Kinds(CheckLiveness(history_, [](int) { return false; })), Contains("liveness"));
+  EXPECT_THAT(CheckLiveness(history_, [](int) { return true; }), IsEmpty());
+}
+
+TEST_F(CheckerTest, SearchThatTakesTooLongIsCountedNotRefused) {
+  for (std::uint64_t i = 1; i <= 24; ++i) Put(i, i, 1, 100);
+  Get(99, 50, 101, 110);
+  const SearchReport report = SearchLinearization(history_, 1000);
+  EXPECT_EQ(report.keys_given_up, 1u);
+  EXPECT_THAT(report.violations, IsEmpty());
+}
+
+TEST(HistoryTest, BytesOfAnotherValueAreSeen) {
+  std::string bytes = ValueBytes(7, 1000);
+  EXPECT_EQ(ReadValue(bytes), 7u);
+  for (const std::size_t at : {0u, 9u, 16u, 500u, 999u}) {
+    bytes[at] = static_cast<char>(bytes[at] ^ 4);
+    EXPECT_EQ(ReadValue(bytes), 0u) << at;
+    bytes[at] = static_cast<char>(bytes[at] ^ 4);
+  }
+  EXPECT_EQ(ReadValue(absl::string_view(bytes).substr(0, 999)), 0u);
+}
+
+}  // namespace
+}  // namespace ring::sim

@@ -1,0 +1,25 @@
+// tests/sim/checkers/quiesce_checker.h — what must hold once faults have stopped and all is quiet.
+//
+// What:      CheckLiveness: every operation ended. CheckResurrection: no value is read again after
+//            it had certainly been replaced or deleted, told by real time alone, without versions.
+// Ownership: borrows the history.
+// Threads:   pure.
+// Errors:    Violations.
+#ifndef RING_TESTS_SIM_CHECKERS_QUIESCE_CHECKER_H_
+#define RING_TESTS_SIM_CHECKERS_QUIESCE_CHECKER_H_
+
+#include <functional>
+#include <vector>
+
+#include "tests/sim/history.h"
+
+namespace ring::sim {
+
+// crashed: a process that is no more ends nothing.
+std::vector<Violation> CheckLiveness(const History& history,
+                                     const std::function<bool(int process)>& crashed);
+std::vector<Violation> CheckResurrection(const History& history);
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_CHECKERS_QUIESCE_CHECKER_H_

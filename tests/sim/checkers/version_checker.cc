@@ -1,0 +1,227 @@
+#include "tests/sim/checkers/version_checker.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace ring::sim {
+
+void VersionChecker::Complain(absl::string_view kind, const Operation& op, absl::string_view why) {
+  constexpr std::size_t kEnough = 20;
+  if (violations_.size() < kEnough)
+    violations_.push_back({std::string(kind), absl::StrCat(why, ": ", Describe(op))});
+}
+
+void VersionChecker::OnInvoke(std::size_t op) {
+  const KeyState& key = keys_[history_->operations()[op].key];
+  if (begun_.size() <= op) begun_.resize(op + 1);
+  begun_[op] = {key.floor, key.losses};
+}
+
+// A NOT_FOUND above a value needs a delete that is known to be newer, or may be.
+bool VersionChecker::DeleteMayStandAbove(const Operation& op, Version floor) const {
+  return std::any_of(history_->operations().begin(), history_->operations().end(),
+                     [&](const Operation& other) {
+                       return other.kind == OpKind::kDelete && other.key == op.key &&
+                              other.MayApply() && other.invoke_ns <= op.return_ns &&
+                              (other.result != OpResult::kOk || other.version > floor);
+                     });
+}
+
+void VersionChecker::OnReturn(std::size_t index, bool reliable) {
+  const Operation& op = history_->operations()[index];
+  KeyState& key = keys_[op.key];
+  Begun begun = begun_[index];
+  if (begun.losses != key.losses) {  // G6: only what was reliable then is still owed
+    begun.floor.any = begun.floor.reliable;
+    begun.floor.any_deleted = begun.floor.reliable_deleted;
+  }
+  if (op.result == OpResult::kNotFound) {
+    if (begun.floor.any.bits() != 0 && !begun.floor.any_deleted &&
+        !DeleteMayStandAbove(op, begun.floor.any)) {
+      Complain("linearizability", op,
+               absl::StrCat("not found although version ", VersionText(begun.floor.any),
+                            " had been told of"));
+    }
+    return;
+  }
+  const bool witness = op.result == OpResult::kOk || op.mismatch;
+  if (!witness || op.version.bits() == 0) return;
+  if (op.mismatch && op.if_version == op.version)
+    Complain("linearizability", op, "a mismatch with the version that is there");
+  // A move to where the key is gives the version that is there (G9).
+  const bool writes = op.kind == OpKind::kPut || op.kind == OpKind::kDelete;
+  const bool stale =
+      writes && !op.mismatch ? op.version <= begun.floor.any : op.version < begun.floor.any;
+  if (stale) {
+    Complain("linearizability", op,
+             absl::StrCat("older than version ", VersionText(begun.floor.any),
+                          ", which had been told of before"));
+  }
+  const bool deleted = op.kind == OpKind::kDelete;
+  if (op.mismatch) return;  // tells of no value: a tombstone, maybe
+  if (op.version > key.floor.any) {
+    key.floor.any = op.version;
+    key.floor.any_deleted = deleted;
+  }
+  if (reliable && op.version > key.floor.reliable) {
+    key.floor.reliable = op.version;
+    key.floor.reliable_deleted = deleted;
+  }
+}
+
+void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerned) {
+  lossy_ = true;
+  for (auto& [name, key] : keys_) {
+    if (!concerned(name)) continue;
+    ++key.losses;
+    key.floor.any = key.floor.reliable;
+    key.floor.any_deleted = key.floor.reliable_deleted;
+  }
+}
+
+std::map<int, VersionChecker::Story> VersionChecker::Collect() {
+  std::map<int, Story> stories;
+  for (std::size_t i = 0; i < history_->operations().size(); ++i) {
+    const Operation& op = history_->operations()[i];
+    Story& story = stories[op.key];
+    const bool answered = op.result == OpResult::kOk && op.version.bits() != 0;
+    if (op.kind == OpKind::kGet) {
+      if (!answered) continue;
+      const auto [it, fresh] = story.read.emplace(op.version.bits(), op.value);
+      if (!fresh && it->second != op.value) Complain("one-version-two-values", op, "V1");
+    } else if (op.kind == OpKind::kMove) {
+      if (answered) {
+        story.moves.emplace(op.version.bits(), i);
+      } else if (op.MayApply()) {
+        ++story.open_moves;
+      }
+    } else if (answered) {
+      if (!story.writes.emplace(op.version.bits(), i).second)
+        Complain("one-version-two-values", op, "V1: assigned twice");
+    } else if (op.kind == OpKind::kDelete && op.MayApply()) {
+      ++story.open_deletes;
+    }
+  }
+  for (auto& [key, story] : stories) {
+    // G9: no version of its own.
+    std::erase_if(story.moves,
+                  [&story = story](const auto& move) { return story.writes.contains(move.first); });
+  }
+  return stories;
+}
+
+void VersionChecker::CheckReads(const Story& story) {
+  for (const auto& [version, value] : story.read) {
+    const auto write = story.writes.find(version);
+    if (write == story.writes.end()) continue;
+    const Operation& op = history_->operations()[write->second];
+    if (op.kind == OpKind::kDelete || op.value != value)
+      Complain("wrong-value", op, absl::StrCat("its version was read with value ", value));
+  }
+}
+
+// I3: a value has the version of its put, and otherwise those of moves.
+void VersionChecker::CheckExecutedOnce(const std::map<int, Story>& stories) {
+  struct Put {
+    const Operation* op = nullptr;
+    std::vector<std::uint64_t> seen;
+  };
+  std::map<ValueId, Put> puts;
+  for (const Operation& op : history_->operations()) {
+    if (op.kind == OpKind::kPut) puts[op.value].op = &op;
+  }
+  for (const auto& [key, story] : stories) {
+    for (const auto& [version, value] : story.read) {
+      const auto put = puts.find(value);
+      if (put == puts.end() || put->second.op->key != key) {
+        violations_.push_back(
+            {"wrong-value",
+             absl::StrCat("key=", KeyName(key), " version=", VersionText(Version(version)),
+                          " has value ", value, ", which nobody put there")});
+        continue;
+      }
+      put->second.seen.push_back(version);
+    }
+  }
+  for (const auto& [value, put] : puts) {
+    const Story& story = stories.at(put.op->key);
+    if (put.op->result == OpResult::kFailed && !put.seen.empty()) {
+      Complain("exactly-once", *put.op, "X5: failed, and was read all the same");
+      continue;
+    }
+    std::vector<std::uint64_t> others;
+    for (const std::uint64_t version : put.seen) {
+      const bool own = put.op->version.bits() == version;
+      if (!own && !story.moves.contains(version)) others.push_back(version);
+    }
+    const std::uint64_t unexplained = put.op->version.bits() == 0 ? 1 : 0;
+    if (others.size() > story.open_moves + unexplained)
+      Complain("exactly-once", *put.op, "X1: read with versions that nobody made");
+    for (const std::uint64_t version : put.seen) {
+      if (version < put.op->version.bits())
+        Complain("exactly-once", *put.op, "X1: read with a version before its own");
+    }
+  }
+}
+
+// G7: a move takes what is the newest below its version.
+void VersionChecker::CheckMoves(const Story& story) {
+  for (const auto& [version, index] : story.moves) {
+    const auto read = story.read.find(version);
+    const auto above = story.writes.lower_bound(version);
+    if (read == story.read.end() || above == story.writes.begin()) continue;
+    const Operation& below = history_->operations()[std::prev(above)->second];
+    if (below.kind == OpKind::kPut && below.value == read->second) continue;
+    // The put of what it took may be one whose version nobody was told.
+    const bool untold = std::any_of(
+        history_->operations().begin(), history_->operations().end(), [&](const Operation& op) {
+          return op.kind == OpKind::kPut && op.value == read->second && op.version.bits() == 0;
+        });
+    if (!untold) {
+      Complain("lost-update", history_->operations()[index],
+               absl::StrCat("G7: took value ", read->second, "; below it was ", Describe(below)));
+    }
+  }
+}
+
+// The operation that made the newest known version below this one; null: none is known.
+const Operation* VersionChecker::NewestBelow(const Story& story, std::uint64_t version) const {
+  const Operation* newest = nullptr;
+  for (const auto* made : {&story.writes, &story.moves}) {
+    const auto above = made->lower_bound(version);
+    if (above == made->begin()) continue;
+    const Operation& op = history_->operations()[std::prev(above)->second];
+    if (newest == nullptr || op.version > newest->version) newest = &op;
+  }
+  return newest;
+}
+
+void VersionChecker::CheckConditions(const Story& story) {
+  for (const auto* made : {&story.writes, &story.moves}) {
+    for (const auto& [version, index] : *made) {
+      const Operation& op = history_->operations()[index];
+      const Operation* const below = NewestBelow(story, version);
+      if (!op.if_version.has_value() || below == nullptr) continue;
+      const bool exists = below->kind != OpKind::kDelete;
+      const bool broken = op.if_version->bits() == 0 ? exists && story.open_deletes == 0
+                                                     : below->version > *op.if_version;
+      if (broken)
+        Complain("condition", op,
+                 absl::StrCat("V9: did not hold, below it is ", VersionText(below->version)));
+    }
+  }
+}
+
+void VersionChecker::Finish() {
+  const std::map<int, Story> stories = Collect();
+  CheckExecutedOnce(stories);
+  for (const auto& [key, story] : stories) {
+    CheckReads(story);
+    if (lossy_) continue;  // what stood between may have vanished (G6)
+    CheckMoves(story);
+    CheckConditions(story);
+  }
+}
+
+}  // namespace ring::sim

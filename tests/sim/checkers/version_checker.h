@@ -1,0 +1,83 @@
+// tests/sim/checkers/version_checker.h — linearizability, with the versions of the answers as
+// witness.
+//
+// What:      OnInvoke and OnReturn are called as the run goes on: an answer must not be older than
+//            what had been answered when the operation began (I1). Finish looks at what is known of
+//            each key as a whole: one version is one value (V1), a value is executed once (I3), a
+//            move takes the value below it (G7), a condition held (V9), no value is foreign.
+// Shape:     linear in the history. What it does not see (e.g. which tombstone a NOT_FOUND was
+//            about) the search checker does.
+// Ownership: values.
+// Threads:   thread-compatible.
+// Errors:    Violations.
+// Source:    protocol rules I1, I3, G6 (LoseUnreliable is the model of what Rep(1) may lose).
+#ifndef RING_TESTS_SIM_CHECKERS_VERSION_CHECKER_H_
+#define RING_TESTS_SIM_CHECKERS_VERSION_CHECKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/sim/history.h"
+
+namespace ring::sim {
+
+class VersionChecker {
+ public:
+  explicit VersionChecker(const History* history) : history_(history) {}
+
+  void OnInvoke(std::size_t op);
+  // reliable: the answer's version is in a memgest with f >= 1.
+  void OnReturn(std::size_t op, bool reliable);
+  // G6: the memory of these keys' coordinator is gone, with its versions in memgests of f = 0.
+  // All of them vanish at once; what is left is the newest version of a reliable memgest.
+  void LoseUnreliable(const std::function<bool(int key)>& concerned);
+  void Finish();
+
+  const std::vector<Violation>& violations() const { return violations_; }
+
+ private:
+  struct Floor {
+    Version any;
+    bool any_deleted = false;
+    Version reliable;
+    bool reliable_deleted = false;
+  };
+  struct KeyState {
+    Floor floor;  // the newest that an answer told of
+    std::uint32_t losses = 0;
+  };
+  struct Begun {
+    Floor floor;
+    std::uint32_t losses = 0;
+  };
+  // What is known of one key at the end.
+  struct Story {
+    std::map<std::uint64_t, std::size_t> writes;  // by version: answered puts and deletes
+    std::map<std::uint64_t, std::size_t> moves;   // answered moves that made a version
+    std::map<std::uint64_t, ValueId> read;        // by version
+    std::uint64_t open_moves = 0;                 // that may have made a version nobody told of
+    std::uint64_t open_deletes = 0;
+  };
+
+  void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
+  bool DeleteMayStandAbove(const Operation& op, Version floor) const;
+  std::map<int, Story> Collect();
+  void CheckReads(const Story& story);
+  void CheckExecutedOnce(const std::map<int, Story>& stories);
+  void CheckMoves(const Story& story);
+  void CheckConditions(const Story& story);
+  const Operation* NewestBelow(const Story& story, std::uint64_t version) const;
+
+  const History* history_;
+  std::map<int, KeyState> keys_;
+  std::vector<Begun> begun_;
+  std::vector<Violation> violations_;
+  bool lossy_ = false;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_CHECKERS_VERSION_CHECKER_H_

@@ -1,0 +1,210 @@
+#include "tests/sim/fault_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ring::sim {
+namespace {
+
+constexpr std::uint64_t kUs = 1'000;
+constexpr std::uint64_t kMs = 1'000'000;
+using rdma::sim::FaultClass;
+
+}  // namespace
+
+FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures)
+    : cluster_(cluster), random_(random) {
+  SetFabric(random);
+  // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
+  const auto maybe = [&](Action action, std::uint64_t mean_ns) {
+    if (random->Below(3) != 0) Add(action, mean_ns);
+  };
+  maybe(&FaultPlan::PauseNode, 10 * kMs);
+  maybe(&FaultPlan::CrashClient, 60 * kMs);
+  maybe(&FaultPlan::BreakConnection, 10 * kMs);
+  maybe(&FaultPlan::ChangeCatalogue, 15 * kMs);
+  maybe(&FaultPlan::DriftClock, 20 * kMs);
+  maybe(&FaultPlan::ExhaustMemory, 20 * kMs);
+  maybe(&FaultPlan::PartitionClient, 40 * kMs);
+  if (node_failures) {
+    Add(&FaultPlan::CrashNode, 50 * kMs);
+    Add(&FaultPlan::PartitionNodes, 50 * kMs);
+  }
+}
+
+void FaultPlan::Add(Action action, std::uint64_t mean_ns) {
+  due_.push_back({action, mean_ns, cluster_->network().now_ns() + random_->Below(2 * mean_ns)});
+}
+
+void FaultPlan::SetFabric(Random* random) {
+  rdma::sim::SimOptions& fabric = cluster_->network().options();
+  const auto chance = [&](std::uint32_t ppm) {
+    return random->Below(2) == 0 ? 0 : static_cast<std::uint32_t>(random->Below(ppm));
+  };
+  fabric.delay_spread_ns = kUs << random->Below(6);
+  fabric.gap_ppm = chance(500'000);
+  fabric.parts_ppm = chance(300'000);
+  fabric.doorbells = random->Below(4) != 0;
+  fabric.late_ppm = chance(30'000);
+  fabric.late_ns_max = kMs << random->Below(4);
+  fabric.loss_ppm = chance(20'000);
+  fabric.late_completion_ppm = chance(30'000);
+  fabric.late_completion_ns_max = kMs << random->Below(4);
+  fabric.rnr_ppm = chance(50'000);
+  fabric.silence_ns = 2'000 * kMs;
+}
+
+void FaultPlan::Act() {
+  const std::uint64_t now_ns = cluster_->network().now_ns();
+  if (heal_ns_ != 0 && now_ns >= heal_ns_) {
+    cluster_->network().HealAll();
+    heal_ns_ = 0;
+  }
+  if (memory_back_ns_ != 0 && now_ns >= memory_back_ns_) {
+    cluster_->network().options().allocation_fail_ppm = 0;
+    memory_back_ns_ = 0;
+  }
+  for (Due& due : due_) {
+    if (now_ns < due.next_ns) continue;
+    due.next_ns = now_ns + 1 + random_->Below(2 * due.mean_ns);
+    (this->*due.action)();
+  }
+}
+
+void FaultPlan::End() {
+  due_.clear();
+  cluster_->network().HealAll();
+  cluster_->network().options() = rdma::sim::SimOptions();
+  heal_ns_ = memory_back_ns_ = 0;
+}
+
+SimNode* FaultPlan::AnyNode() {
+  SimNode* const node = cluster_->nodes()[random_->Below(cluster_->nodes().size())].get();
+  return node->up() ? node : nullptr;
+}
+
+SimClient* FaultPlan::AnyClient() {
+  SimClient* const client = cluster_->clients()[random_->Below(cluster_->clients().size())].get();
+  return client->up() ? client : nullptr;
+}
+
+void FaultPlan::PauseNode() {
+  SimNode* const node = AnyNode();
+  if (node == nullptr) return;
+  // Most are short; some are as long as it takes a client to give up on its connection (X1).
+  const std::uint64_t length =
+      random_->Below(20) == 0 ? 2'500 * kMs : (10 * kUs) << random_->Below(12);
+  node->Pause(cluster_->network().now_ns() + random_->Below(length));
+}
+
+void FaultPlan::CrashClient() {
+  constexpr int kCrashesMax = 3;
+  SimClient* const client = AnyClient();
+  if (client == nullptr || client->done() || client_crashes_ >= kCrashesMax) return;
+  ++client_crashes_;
+  client->Crash();
+  cluster_->AddClient(1 + random_->Below(4), random_->Below(60), random_->Below(2) == 0)
+      .IgnoreError();
+}
+
+void FaultPlan::BreakConnection() {
+  SimClient* const client = AnyClient();
+  SimNode* const node = AnyNode();
+  if (client == nullptr || node == nullptr) return;
+  cluster_->network().Break(client->host(), node->host());
+}
+
+void FaultPlan::ChangeCatalogue() {
+  constexpr int kUnderWayMax = 3;
+  if (changes_under_way_ >= kUnderWayMax) return;
+  cluster_->network().faults().Count(FaultClass::kF12Change);
+  ++changes_under_way_;
+  const auto ended = [this](const absl::Status&) { --changes_under_way_; };
+  const std::uint64_t draw = random_->Below(10);
+  if (draw < 3 && !made_.empty()) {
+    const std::size_t i = random_->Below(made_.size());
+    cluster_->admin().Delete(made_[i], /*force=*/false,
+                             [this, name = made_[i]](const absl::Status& deleted) {
+                               --changes_under_way_;
+                               if (deleted.ok()) std::erase(made_, name);
+                             });
+    return;
+  }
+  if (draw < 5) {
+    const auto& memgests = cluster_->nodes()[0]->node().view()->memgests;
+    const protocol::MemgestDescriptor& memgest = memgests[random_->Below(memgests.size())];
+    if (memgest.FailuresTolerated() == 0) return ended(absl::OkStatus());
+    cluster_->admin().SetDefault(memgest.name, ended);
+    return;
+  }
+  constexpr int kMadeMax = 6;
+  if (made_.size() >= kMadeMax) return ended(absl::OkStatus());
+  protocol::MemgestDescriptor memgest;
+  memgest.name = absl::StrCat("X", created_++);
+  memgest.block_size = cluster_->nodes()[0]->node().view()->memgests[0].block_size;
+  if (random_->Below(2) == 0) {
+    memgest.r = static_cast<std::uint8_t>(1 + random_->Below(4));
+    memgest.commit =
+        random_->Below(2) == 0 ? protocol::CommitRule::kQuorum : protocol::CommitRule::kAll;
+  } else {
+    memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+    memgest.r = 0;
+    memgest.k = static_cast<std::uint8_t>(2 + random_->Below(2));
+    memgest.m = static_cast<std::uint8_t>(1 + random_->Below(2));
+  }
+  made_.push_back(memgest.name);
+  cluster_->admin().Create(memgest, ended);
+}
+
+void FaultPlan::DriftClock() {
+  SimNode* const node = AnyNode();
+  if (node == nullptr) return;
+  cluster_->network().faults().Count(FaultClass::kF9Clock);
+  node->clock().set_drift_ppm(static_cast<std::int64_t>(random_->Below(2001)) - 1000);
+  if (random_->Below(4) == 0) node->clock().Jump(random_->Below(50 * kMs));
+}
+
+void FaultPlan::ExhaustMemory() {
+  rdma::sim::SimOptions& fabric = cluster_->network().options();
+  fabric.allocation_fail_ppm = static_cast<std::uint32_t>(random_->Below(1'000'000));
+  memory_back_ns_ = cluster_->network().now_ns() + random_->Below(10 * kMs);
+}
+
+// A client alone, one way or both (F6).
+void FaultPlan::PartitionClient() {
+  SimClient* const client = AnyClient();
+  SimNode* const node = AnyNode();
+  if (client == nullptr || node == nullptr || heal_ns_ != 0) return;
+  const std::uint64_t draw = random_->Below(3);
+  if (draw != 0) cluster_->network().SetBlocked(client->host(), node->host(), true);
+  if (draw != 1) cluster_->network().SetBlocked(node->host(), client->host(), true);
+  heal_ns_ = cluster_->network().now_ns() +
+             random_->Below(random_->Below(4) == 0 ? 4'000 * kMs : 50 * kMs);
+}
+
+void FaultPlan::CrashNode() {
+  if (SimNode* const node = AnyNode(); node != nullptr) node->Crash();
+}
+
+void FaultPlan::PartitionNodes() {
+  if (heal_ns_ != 0) return;
+  rdma::sim::SimNetwork& network = cluster_->network();
+  const std::uint64_t shape = random_->Below(3);
+  std::vector<bool> side(cluster_->nodes().size());
+  for (std::size_t i = 0; i < side.size(); ++i) side[i] = random_->Below(2) == 0;
+  const std::size_t bridge = random_->Below(side.size());
+  for (std::size_t i = 0; i < side.size(); ++i) {
+    for (std::size_t j = 0; j < side.size(); ++j) {
+      const bool reaches_both = shape == 2 && (i == bridge || j == bridge);
+      const bool one_way = shape == 1 && side[j];
+      if (side[i] == side[j] || reaches_both || one_way) continue;
+      network.SetBlocked(cluster_->nodes()[i]->host(), cluster_->nodes()[j]->host(), true);
+    }
+  }
+  // Short ones flap.
+  heal_ns_ = network.now_ns() + random_->Below(random_->Below(2) == 0 ? 5 * kMs : 3'000 * kMs);
+}
+
+}  // namespace ring::sim

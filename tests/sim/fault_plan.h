@@ -1,0 +1,69 @@
+// tests/sim/fault_plan.h — what goes wrong during a run, and when.
+//
+// What:      FaultPlan turns on some of the fabric's faults for the whole run, and injects others
+//            at times of its own: pauses, client crashes, connections that break, catalogue
+//            changes, memory that runs out, clocks that drift; crashes and partitions of nodes only
+//            when asked for.
+// Ownership: borrows the cluster.
+// Threads:   one.
+// Errors:    none.
+// Source:    protocol rules section 11.
+#ifndef RING_TESTS_SIM_FAULT_PLAN_H_
+#define RING_TESTS_SIM_FAULT_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ring/base/random.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace ring::sim {
+
+class FaultPlan {
+ public:
+  FaultPlan(SimCluster* cluster, Random* random, bool node_failures);
+
+  // Called again and again; does what is due.
+  void Act();
+  // Everything works again from now on.
+  void End();
+  // No catalogue change is under way.
+  bool quiet() const { return changes_under_way_ == 0; }
+
+ private:
+  using Action = void (FaultPlan::*)();
+  struct Due {
+    Action action;
+    std::uint64_t mean_ns;  // between two of them
+    std::uint64_t next_ns;
+  };
+
+  void Add(Action action, std::uint64_t mean_ns);
+  void SetFabric(Random* random);
+  void PauseNode();
+  void CrashClient();
+  void BreakConnection();
+  void ChangeCatalogue();
+  void DriftClock();
+  void ExhaustMemory();
+  void PartitionClient();
+  void CrashNode();
+  void PartitionNodes();
+  SimNode* AnyNode();
+  SimClient* AnyClient();
+
+  SimCluster* cluster_;
+  Random* random_;
+  std::vector<Due> due_;
+  int changes_under_way_ = 0;
+  int created_ = 0;
+  int client_crashes_ = 0;
+  std::vector<std::string> made_;  // memgests of this plan's that may be deleted
+  std::uint64_t heal_ns_ = 0;      // 0: no partition
+  std::uint64_t memory_back_ns_ = 0;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_FAULT_PLAN_H_

@@ -1,0 +1,97 @@
+#include "tests/sim/sim_admin.h"
+
+#include <utility>
+
+#include "ring/node/control_services.h"
+
+namespace ring::sim {
+namespace {
+constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
+constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
+}  // namespace
+
+void SimAdmin::Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done) {
+  node::Node& node = node_->node();
+  change.id = {"0123456789abcdef0123456789abcdef", next_seq_++};
+  node.control().Call(node.services().catalogue().Leader(), node::ControlType::kCatalogue,
+                      node::EncodeChange(change), kChangeTimeoutNs,
+                      [done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
+                        done(answer.status());
+                      });
+  node_->Touch();
+}
+
+void SimAdmin::Create(const protocol::MemgestDescriptor& descriptor,
+                      absl::AnyInvocable<void(absl::Status)> done) {
+  node::CatalogueChange change;
+  change.kind = node::ChangeKind::kCreate;
+  change.descriptor = descriptor;
+  Change(std::move(change), std::move(done));
+}
+
+void SimAdmin::Delete(const std::string& name, bool force,
+                      absl::AnyInvocable<void(absl::Status)> done) {
+  node::CatalogueChange change;
+  change.kind = node::ChangeKind::kDelete;
+  change.name = name;
+  change.force = force;
+  Change(std::move(change), std::move(done));
+}
+
+void SimAdmin::SetDefault(const std::string& name, absl::AnyInvocable<void(absl::Status)> done) {
+  node::CatalogueChange change;
+  change.kind = node::ChangeKind::kSetDefault;
+  change.name = name;
+  Change(std::move(change), std::move(done));
+}
+
+void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
+  node::Node& node = node_->node();
+  const std::shared_ptr<Scrub> scrub = scrub_;
+  scrub->awaited = node.control().node_count();
+  scrub->all_done = true;
+  scrub->round = {};
+  for (std::uint32_t i = 0; i < scrub->awaited; ++i) {
+    node.control().Call(NodeId(i), type, body, kAskTimeoutNs,
+                        [scrub, type](const absl::StatusOr<std::string>& answer) {
+                          --scrub->awaited;
+                          scrub->status.Update(answer.status());
+                          if (!answer.ok() || type != node::ControlType::kScrubPoll) return;
+                          absl::StatusOr<node::ScrubState> state = node::DecodeScrubState(*answer);
+                          scrub->status.Update(state.status());
+                          if (!state.ok()) return;
+                          scrub->status.Update(state->status);
+                          scrub->all_done &= state->done;
+                          scrub->round.values_checked += state->report.values_checked;
+                          scrub->round.replicas_checked += state->report.replicas_checked;
+                          scrub->round.rows_checked += state->report.rows_checked;
+                          scrub->round.mismatches += state->report.mismatches;
+                          for (std::string& detail : state->report.details)
+                            scrub->round.details.push_back(std::move(detail));
+                          if (scrub->awaited > 0 || !scrub->all_done) return;
+                          scrub->done = true;
+                          scrub->sum = scrub->round;
+                        });
+  }
+  node_->Touch();
+}
+
+void SimAdmin::StartScrub(std::uint64_t id) {
+  scrub_ = std::make_shared<Scrub>();
+  scrub_->id = node::EncodeScrubNumber(id);
+  AskAll(node::ControlType::kScrubStart, scrub_->id);
+}
+
+void SimAdmin::PollScrub() {
+  if (scrub_->awaited > 0 || scrub_->done) return;
+  AskAll(node::ControlType::kScrubPoll, scrub_->id);
+}
+
+void SimAdmin::StopScrub() {
+  const std::shared_ptr<Scrub> finished = scrub_;
+  scrub_ = std::make_shared<Scrub>();
+  AskAll(node::ControlType::kScrubStop, finished->id);
+  scrub_ = finished;
+}
+
+}  // namespace ring::sim

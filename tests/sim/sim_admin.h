@@ -1,0 +1,62 @@
+// tests/sim/sim_admin.h — the operator of a simulated cluster.
+//
+// What:      SimAdmin changes the catalogue and scrubs over the control port of one node, as
+//            ring/node/cluster_admin does from another thread.
+// Ownership: borrows the node.
+// Threads:   one.
+// Errors:    as ring/node/admin_port.h.
+#ifndef RING_TESTS_SIM_SIM_ADMIN_H_
+#define RING_TESTS_SIM_SIM_ADMIN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "ring/node/control_change.h"
+#include "ring/node/scrub_message.h"
+#include "tests/sim/sim_node.h"
+
+namespace ring::sim {
+
+class SimAdmin {
+ public:
+  explicit SimAdmin(std::shared_ptr<SimNode> node) : node_(std::move(node)) {}
+
+  // done is called on a node's turn, or with kDeadlineExceeded.
+  void Create(const protocol::MemgestDescriptor& descriptor,
+              absl::AnyInvocable<void(absl::Status)> done);
+  void Delete(const std::string& name, bool force, absl::AnyInvocable<void(absl::Status)> done);
+  void SetDefault(const std::string& name, absl::AnyInvocable<void(absl::Status)> done);
+
+  // One scrub: Start, then Poll until done() or failed.
+  void StartScrub(std::uint64_t id);
+  // Asks every node how far it is; nothing while an answer is awaited.
+  void PollScrub();
+  void StopScrub();
+  bool scrub_done() const { return scrub_ != nullptr && scrub_->done; }
+  const absl::Status& scrub_status() const { return scrub_->status; }
+  const node::ScrubReport& scrub_report() const { return scrub_->sum; }
+
+ private:
+  struct Scrub {
+    std::string id;
+    std::size_t awaited = 0;
+    bool all_done = true;
+    bool done = false;
+    absl::Status status;
+    node::ScrubReport sum;    // of the poll that found all done
+    node::ScrubReport round;  // of the poll under way
+  };
+  void Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done);
+  void AskAll(node::ControlType type, const std::string& body);
+
+  std::shared_ptr<SimNode> node_;
+  std::uint64_t next_seq_ = 1;
+  std::shared_ptr<Scrub> scrub_;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_SIM_ADMIN_H_

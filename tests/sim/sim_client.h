@@ -1,0 +1,103 @@
+// tests/sim/sim_client.h — one client process of a simulated cluster.
+//
+// What:      SimClient drives a ClientCore step by step, keeps some operations of the workload
+//            under way, and records what it is told.
+// Ownership: borrows network, workload and recorder.
+// Threads:   one.
+// Errors:    Start: as ClientCore::Start.
+#ifndef RING_TESTS_SIM_SIM_CLIENT_H_
+#define RING_TESTS_SIM_SIM_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/client_core.h"
+#include "rdma/sim/sim_device.h"
+#include "rdma/sim/sim_network.h"
+#include "tests/sim/history.h"
+#include "tests/sim/workload.h"
+
+namespace ring::sim {
+
+// Where operations are written down when they begin and end.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual std::size_t Invoke(Operation op) = 0;
+  // op: with its answer.
+  virtual void Return(std::size_t at, const Operation& op) = 0;
+  virtual const Operation& Recorded(std::size_t at) const = 0;
+  virtual void Complain(Violation violation) = 0;
+};
+
+struct SimClientOptions {
+  int process = 0;
+  std::string seed_address;
+  std::size_t window = 4;          // operations under way
+  std::uint64_t operations = 100;  // then it is done
+  std::uint64_t deadline_ns = 10'000'000'000;
+  bool sleeps = false;  // at once, not after polling for a while
+};
+
+class SimClient final : public rdma::sim::SimHost,
+                        public rdma::sim::EventTarget,
+                        public std::enable_shared_from_this<SimClient> {
+ public:
+  static absl::StatusOr<std::shared_ptr<SimClient>> Start(rdma::sim::SimNetwork* network,
+                                                          Random* random, Workload* workload,
+                                                          Recorder* recorder,
+                                                          const SimClientOptions& options);
+  rdma::sim::HostId host() const { return host_; }
+  int process() const { return options_.process; }
+  bool up() const { return core_ != nullptr; }
+  // Has had the answers to all its operations.
+  bool done() const { return !up() || (issued_ >= options_.operations && under_way_ == 0); }
+  bool idle() const { return !up() || (asked_.empty() && under_way_ == 0); }
+  // Operations beyond those of the workload, e.g. the last reads of a run.
+  void Ask(Operation op);
+  // No more of the workload.
+  void Stop() { options_.operations = std::min(options_.operations, issued_); }
+  void Crash();
+  // Ends it in order; before the network goes.
+  void Close();
+
+  void OnEvent(std::uint64_t tag) override;
+  void OnDelivery() override;
+  void OnWake() override;
+
+ private:
+  enum class State { kRunning, kPolling, kSleeping };
+  static constexpr std::uint64_t kStepNs = 400;
+  static constexpr std::uint64_t kPollNs = 20'000;
+  static constexpr std::uint64_t kRefusedNs = 100'000;  // tries again after this
+
+  SimClient(rdma::sim::SimNetwork* network, Workload* workload, Recorder* recorder,
+            const SimClientOptions& options)
+      : network_(network), workload_(workload), recorder_(recorder), options_(options) {}
+  void Run(std::uint64_t at_ns, State state);
+  void Step();
+  bool Submit(Operation op);
+  void SubmitDue();
+  bool TakeAnswers();
+  void Finish(std::size_t at, const api::Operation& answer);
+
+  rdma::sim::SimNetwork* network_;
+  Workload* workload_;
+  Recorder* recorder_;
+  SimClientOptions options_;
+  rdma::sim::HostId host_ = 0;
+  std::unique_ptr<api::ClientCore> core_;
+  State state_ = State::kRunning;
+  std::uint64_t serial_ = 0;
+  bool woken_ = false;
+  std::uint64_t issued_ = 0;
+  std::size_t under_way_ = 0;
+  std::uint64_t next_ns_ = 0;  // when the next operation is due
+  std::vector<Operation> asked_;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_SIM_CLIENT_H_

@@ -1,0 +1,83 @@
+// tests/sim/sim_cluster.h — a whole cluster with its clients, on one simulated network.
+//
+// What:      SimCluster opens nodes, clients and an operator, and lets time pass. What is done to
+//            them is the business of a run (sim_run.h) or of a test.
+// Shape:     s = 3, d = 2 and four spares, the paper's seven memgests, unless the options say else.
+// Ownership: owns everything.
+// Threads:   one.
+// Errors:    Open: a status that names the node.
+#ifndef RING_TESTS_SIM_SIM_CLUSTER_H_
+#define RING_TESTS_SIM_SIM_CLUSTER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "rdma/sim/sim_network.h"
+#include "tests/sim/checkers/version_checker.h"
+#include "tests/sim/history.h"
+#include "tests/sim/sim_admin.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/workload.h"
+
+namespace ring::sim {
+
+struct ClusterOptions {
+  std::uint64_t seed = 1;
+  rdma::sim::SimOptions fabric;
+  int node_count = 9;
+  int s = 3;
+  int d = 2;
+  std::uint32_t block_size = 64 * 1024;
+};
+
+class SimCluster final : public Recorder {
+ public:
+  explicit SimCluster(const ClusterOptions& options);
+  ~SimCluster() override;
+
+  // Opens the nodes and waits until they serve.
+  absl::Status Open();
+  absl::Status AddClient(std::size_t window, std::uint64_t operations, bool sleeps);
+  // Lets time pass until the condition holds, which is looked at every `step_ns`. False: it did not
+  // by then.
+  bool RunUntil(std::uint64_t deadline_ns, absl::FunctionRef<bool()> condition,
+                std::uint64_t step_ns = 1'000'000);
+
+  rdma::sim::SimNetwork& network() { return network_; }
+  Random& random() { return random_; }
+  Workload& workload() { return workload_; }
+  std::vector<std::shared_ptr<SimNode>>& nodes() { return nodes_; }
+  std::vector<std::shared_ptr<SimClient>>& clients() { return clients_; }
+  bool Crashed(int process) const;
+  SimAdmin& admin() { return *admin_; }
+  const History& history() const { return history_; }
+  VersionChecker& versions() { return versions_; }
+  std::vector<Violation>& violations() { return violations_; }
+
+  std::size_t Invoke(Operation op) override;
+  void Return(std::size_t at, const Operation& op) override;
+  const Operation& Recorded(std::size_t at) const override { return history_.operations()[at]; }
+  void Complain(Violation violation) override;
+
+ private:
+  ClusterOptions options_;
+  rdma::sim::SimNetwork network_;
+  SeededRandom random_;  // of what is above the network
+  Workload workload_;
+  History history_;
+  VersionChecker versions_;
+  std::vector<Violation> violations_;
+  std::vector<std::shared_ptr<SimNode>> nodes_;
+  std::vector<std::shared_ptr<SimClient>> clients_;
+  std::unique_ptr<SimAdmin> admin_;
+  std::string seed_address_;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_SIM_CLUSTER_H_

@@ -1,0 +1,114 @@
+#include "tests/sim/sim_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
+
+namespace ring::sim {
+namespace {
+constexpr std::uint64_t kTurnNs = 300;
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* network,
+                                                       const node::NodeConfig& config, NodeId id,
+                                                       Random* random) {
+  std::shared_ptr<SimNode> self(new SimNode(network));
+  self->host_ = network->AddHost(self.get());
+  self->clock_ = std::make_unique<rdma::sim::DriftingClock>(&network->clock());
+  const node::DeviceFactory open_device =
+      [&self, network](
+          const rdma::SoftDeviceOptions& options) -> absl::StatusOr<std::unique_ptr<rdma::Device>> {
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::sim::SimDevice> device,
+                          rdma::sim::SimDevice::Open(network, self->host_, options));
+    self->device_ = device.get();
+    return device;
+  };
+  node::NodeOptions options;
+  options.config = config;
+  options.id = id;
+  options.clock = self->clock_.get();
+  options.random = random;
+  options.host = "sim";
+  options.open_device = &open_device;
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));
+  node::ReactorOptions reactor;
+  reactor.clock = self->clock_.get();
+  self->reactor_ = std::make_unique<node::Reactor>(reactor);
+  self->reactor_->AddNode(std::move(node));
+  self->Run(0);
+  return self;
+}
+
+void SimNode::Close() {
+  if (!up()) return;
+  network_->ForgetHost(host_);
+  ++serial_;
+  reactor_.reset();
+  device_ = nullptr;
+}
+
+void SimNode::Run(std::uint64_t delay_ns) {
+  state_ = State::kRunning;
+  network_->events().Schedule(std::max(network_->now_ns() + delay_ns, paused_until_ns_),
+                              shared_from_this(), ++serial_);
+}
+
+void SimNode::OnEvent(std::uint64_t tag) {
+  if (tag != serial_ || !up()) return;
+  if (network_->now_ns() < paused_until_ns_) return Run(0);
+  if (state_ == State::kPolling) return Sleep();
+  if (state_ == State::kSleeping) reactor_->WakeUp();
+  state_ = State::kRunning;
+  Turn();
+}
+
+void SimNode::Turn() {
+  ++turns_;
+  idle_turns_ = reactor_->Turn() ? 0 : idle_turns_ + 1;
+  if (idle_turns_ < kIdleTurnsMax) return Run(kTurnNs + network_->random().Below(kTurnNs));
+  state_ = State::kPolling;
+  network_->events().Schedule(network_->now_ns() + kPollNs, shared_from_this(), ++serial_);
+}
+
+void SimNode::Sleep() {
+  state_ = State::kSleeping;
+  woken_ = false;
+  if (!reactor_->PrepareSleep() || woken_) {
+    reactor_->WakeUp();
+    return Run(kTurnNs);
+  }
+  network_->events().Schedule(network_->now_ns() + node::Reactor::kSleepNsMax, shared_from_this(),
+                              ++serial_);
+}
+
+void SimNode::OnDelivery() {
+  idle_turns_ = 0;
+  if (state_ == State::kPolling) Run(network_->random().Below(kTurnNs));
+}
+
+void SimNode::OnWake() {
+  woken_ = true;
+  idle_turns_ = 0;
+  if (state_ == State::kPolling) return Run(network_->random().Below(kTurnNs));
+  if (state_ != State::kSleeping) return;
+  // Its thread comes to run.
+  network_->events().Schedule(std::max(network_->now_ns() + 2'000, paused_until_ns_),
+                              shared_from_this(), ++serial_);
+}
+
+void SimNode::Touch() { OnWake(); }
+
+void SimNode::Pause(std::uint64_t until_ns) {
+  network_->faults().Count(rdma::sim::FaultClass::kF5Pause);
+  paused_until_ns_ = std::max(paused_until_ns_, until_ns);
+}
+
+void SimNode::Crash() {
+  if (!up()) return;
+  network_->Crash(host_);
+  Close();
+}
+
+}  // namespace ring::sim

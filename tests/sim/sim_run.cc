@@ -1,0 +1,197 @@
+#include "tests/sim/sim_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/log.h"
+#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/search_checker.h"
+#include "tests/sim/fault_plan.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace ring::sim {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kWorkNs = 120'000 * kMs;    // a run that takes longer hangs
+constexpr std::uint64_t kQuiesceNs = 30'000 * kMs;  // after the faults have stopped
+constexpr std::uint64_t kScrubNs = 60'000 * kMs;
+
+// ERROR means that a human must look: there is none in a run.
+int g_error_count = 0;
+std::string* g_first_error = nullptr;
+void CountErrors(LogSeverity severity, absl::string_view line) {
+  if (severity != LogSeverity::kERROR) return;
+  if (g_error_count++ == 0) *g_first_error = std::string(line);
+}
+
+class Run {
+ public:
+  explicit Run(const RunOptions& options) : options_(options) {}
+
+  RunResult Execute() {
+    result_.seed = options_.seed;
+    ClusterOptions cluster;
+    cluster.seed = options_.seed;
+    // Swarm: what a seed makes of blocks and delays, the next may not.
+    SeededRandom shape(options_.seed ^ 0x5eed);
+    constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
+    cluster.block_size = kBlocks[shape.Below(3)];
+    cluster_ = std::make_unique<SimCluster>(cluster);
+    cluster_->network().set_trace_file(options_.trace_file);
+    const std::uint64_t started_ns = cluster_->network().now_ns();
+    if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
+      Complain("start", std::string(opened.message()));
+    } else {
+      Work(shape);
+      Quiesce();
+      Check();
+    }
+    result_.sim_ns = cluster_->network().now_ns() - started_ns;
+    result_.trace_hash = cluster_->network().trace_hash();
+    result_.faults = cluster_->network().faults();
+    result_.events = cluster_->network().events().count();
+    for (const auto& node : cluster_->nodes()) result_.turns += node->turns();
+    Count();
+    if (options_.history_file != nullptr) cluster_->history().WriteJson(options_.history_file);
+    cluster_.reset();
+    return std::move(result_);
+  }
+
+ private:
+  void Complain(std::string kind, std::string detail) {
+    result_.violations.push_back({std::move(kind), std::move(detail)});
+  }
+
+  void Work(SeededRandom& shape) {
+    const std::size_t clients = 2 + shape.Below(4);
+    for (std::size_t i = 0; i < clients; ++i) {
+      const absl::Status added = cluster_->AddClient(
+          1 + shape.Below(4), options_.operations / clients, shape.Below(2) == 0);
+      if (!added.ok()) return Complain("start", std::string(added.message()));
+    }
+    FaultPlan plan(cluster_.get(), &shape, options_.node_failures);
+    const auto all_done = [&] {
+      plan.Act();
+      return std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
+                         [](const auto& client) { return client->done(); });
+    };
+    cluster_->RunUntil(cluster_->network().now_ns() + kWorkNs, all_done, 100'000);
+    plan.End();
+    for (const auto& client : cluster_->clients()) client->Stop();
+    const bool quiet = cluster_->RunUntil(cluster_->network().now_ns() + kQuiesceNs, [&] {
+      return plan.quiet() && std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
+                                         [](const auto& client) { return client->done(); });
+    });
+    if (!quiet) Complain("liveness", "operations or changes did not end after the faults stopped");
+  }
+
+  // Reads every key once more by every client that is left, then compares all copies.
+  void Quiesce() {
+    const std::size_t before = cluster_->history().operations().size();
+    for (const auto& client : cluster_->clients()) {
+      for (int key = 0; client->up() && key < cluster_->workload().key_count(); ++key) {
+        Operation get;
+        get.key = key;
+        client->Ask(get);
+      }
+    }
+    const auto ended = [&] {
+      const auto& operations = cluster_->history().operations();
+      return std::all_of(operations.begin() + static_cast<std::ptrdiff_t>(before), operations.end(),
+                         [](const Operation& op) { return op.result != OpResult::kPending; }) &&
+             std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
+                         [](const auto& client) { return client->idle(); });
+    };
+    cluster_->RunUntil(cluster_->network().now_ns() + kQuiesceNs, ended);
+    const auto& operations = cluster_->history().operations();
+    for (std::size_t i = before; i < operations.size(); ++i) {
+      const bool answered =
+          operations[i].result == OpResult::kOk || operations[i].result == OpResult::kNotFound;
+      if (!answered)
+        Complain("liveness", absl::StrCat("when all is well: ", Describe(operations[i])));
+    }
+    Scrub();
+  }
+
+  void Scrub() {
+    SimAdmin& admin = cluster_->admin();
+    admin.StartScrub(options_.seed + 1);
+    const bool done = cluster_->RunUntil(
+        cluster_->network().now_ns() + kScrubNs,
+        [&] {
+          admin.PollScrub();
+          return admin.scrub_done() || !admin.scrub_status().ok();
+        },
+        5 * kMs);
+    if (!done || !admin.scrub_status().ok()) {
+      Complain("scrub", absl::StrCat("did not end: ", admin.scrub_status().message()));
+      return;
+    }
+    const node::ScrubReport& report = admin.scrub_report();
+    result_.values_scrubbed = report.values_checked + report.replicas_checked;
+    result_.rows_scrubbed = report.rows_checked;
+    for (const std::string& detail : report.details) Complain("scrub", detail);
+    if (report.mismatches > 0 && report.details.empty())
+      Complain("scrub", absl::StrCat("mismatches=", report.mismatches));
+  }
+
+  void Check() {
+    const auto add = [&](std::vector<Violation> found) {
+      for (Violation& one : found) result_.violations.push_back(std::move(one));
+    };
+    cluster_->versions().Finish();
+    add(cluster_->versions().violations());
+    add(std::move(cluster_->violations()));
+    add(CheckLiveness(cluster_->history(),
+                      [&](int process) { return cluster_->Crashed(process); }));
+    add(CheckResurrection(cluster_->history()));
+    SearchReport search = SearchLinearization(cluster_->history());
+    result_.search_keys = search.keys_checked;
+    result_.search_given_up = search.keys_given_up;
+    add(std::move(search.violations));
+  }
+
+  void Count() {
+    for (const Operation& op : cluster_->history().operations()) {
+      ++result_.operations;
+      switch (op.result) {
+        case OpResult::kOk:
+        case OpResult::kNotFound:
+          ++result_.answered;
+          break;
+        case OpResult::kFailed:
+          ++result_.failed;
+          break;
+        default:
+          ++result_.unknown;
+          break;
+      }
+    }
+  }
+
+  RunOptions options_;
+  RunResult result_;
+  std::unique_ptr<SimCluster> cluster_;
+};
+
+}  // namespace
+
+RunResult RunSeed(const RunOptions& options) {
+  std::string first_error;
+  g_error_count = 0;
+  g_first_error = &first_error;
+  SetLogSink(&CountErrors);
+  RunResult result = Run(options).Execute();
+  SetLogSink(nullptr);
+  if (g_error_count > 0) {
+    result.violations.push_back(
+        {"error-record", absl::StrCat("count=", g_error_count, ", first: ", first_error)});
+  }
+  return result;
+}
+
+}  // namespace ring::sim

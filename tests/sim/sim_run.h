@@ -1,0 +1,49 @@
+// tests/sim/sim_run.h — one seed: a cluster, a workload, faults, and everything that is checked.
+//
+// What:      RunSeed. The seed decides everything: which faults are on, when they come, what
+//            clients ask for.
+// Threads:   one; the log sink of the process is taken meanwhile.
+// Errors:    what is wrong is a Violation of the result; a broken invariant ends the process.
+#ifndef RING_TESTS_SIM_SIM_RUN_H_
+#define RING_TESTS_SIM_SIM_RUN_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "rdma/sim/sim_options.h"
+#include "tests/sim/history.h"
+
+namespace ring::sim {
+
+struct RunOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t operations = 400;     // of all clients together
+  bool node_failures = false;         // crashes and partitions of nodes: needs fail-over
+  std::FILE* trace_file = nullptr;    // every event, as a line
+  std::FILE* history_file = nullptr;  // appended to, as JSON lines
+};
+
+struct RunResult {
+  std::uint64_t seed = 0;
+  std::uint64_t trace_hash = 0;
+  std::uint64_t sim_ns = 0;
+  std::uint64_t events = 0;
+  std::uint64_t turns = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t answered = 0;  // ok, not_found
+  std::uint64_t failed = 0;    // certainly not applied
+  std::uint64_t unknown = 0;
+  std::uint64_t search_keys = 0;
+  std::uint64_t search_given_up = 0;
+  std::uint64_t values_scrubbed = 0;
+  std::uint64_t rows_scrubbed = 0;
+  rdma::sim::FaultCounts faults;
+  std::vector<Violation> violations;
+};
+
+RunResult RunSeed(const RunOptions& options);
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_SIM_RUN_H_

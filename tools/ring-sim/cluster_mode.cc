@@ -1,0 +1,127 @@
+#include "tools/ring-sim/cluster_mode.h"
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/sim/sim_run.h"
+
+namespace ring::tools {
+namespace {
+
+struct Totals {
+  std::uint64_t seeds = 0;
+  std::uint64_t failed_seeds = 0;
+  std::uint64_t sim_ns = 0;
+  std::uint64_t events = 0;
+  std::uint64_t turns = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t answered = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t unknown = 0;
+  std::uint64_t search_keys = 0;
+  std::uint64_t search_given_up = 0;
+  std::uint64_t values_scrubbed = 0;
+  std::uint64_t rows_scrubbed = 0;
+  std::uint64_t trace_hash = 0;
+  rdma::sim::FaultCounts faults;
+  std::map<std::string, std::uint64_t> violations;
+
+  void Add(const sim::RunResult& run) {
+    ++seeds;
+    failed_seeds += run.violations.empty() ? 0 : 1;
+    sim_ns += run.sim_ns;
+    events += run.events;
+    turns += run.turns;
+    operations += run.operations;
+    answered += run.answered;
+    failed += run.failed;
+    unknown += run.unknown;
+    search_keys += run.search_keys;
+    search_given_up += run.search_given_up;
+    values_scrubbed += run.values_scrubbed;
+    rows_scrubbed += run.rows_scrubbed;
+    trace_hash = trace_hash * 0x100000001b3 ^ run.trace_hash;
+    faults.Add(run.faults);
+    for (const sim::Violation& violation : run.violations) ++violations[violation.kind];
+  }
+};
+
+nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
+  nlohmann::ordered_json json;
+  json["seeds"] = totals.seeds;
+  json["failed_seeds"] = totals.failed_seeds;
+  json["simulated_seconds"] = static_cast<double>(totals.sim_ns) / 1e9;
+  json["wall_seconds"] = wall_seconds;
+  json["events"] = totals.events;
+  json["turns"] = totals.turns;
+  json["operations"] = totals.operations;
+  json["answered"] = totals.answered;
+  json["refused"] = totals.failed;
+  json["unknown"] = totals.unknown;
+  json["keys_searched"] = totals.search_keys;
+  json["keys_given_up"] = totals.search_given_up;
+  json["values_scrubbed"] = totals.values_scrubbed;
+  json["rows_scrubbed"] = totals.rows_scrubbed;
+  for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
+    json["faults"]["F" + std::to_string(i)] = totals.faults.by_class[i];
+  json["violations"] = nlohmann::ordered_json::object();
+  for (const auto& [kind, count] : totals.violations) json["violations"][kind] = count;
+  char hash[32];
+  std::snprintf(hash, sizeof(hash), "%016llx", static_cast<unsigned long long>(totals.trace_hash));
+  json["trace_hash"] = hash;
+  return json;
+}
+
+std::FILE* Open(const std::string& name) {
+  if (name.empty()) return nullptr;
+  std::FILE* const file = std::fopen(name.c_str(), "w");
+  if (file == nullptr) std::perror(name.c_str());
+  return file;
+}
+
+}  // namespace
+
+int RunClusters(const ClusterMode& mode) {
+  const auto started = std::chrono::steady_clock::now();
+  std::FILE* const history = Open(mode.history);
+  std::FILE* const trace = Open(mode.trace);
+  Totals totals;
+  for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
+    sim::RunOptions options;
+    options.seed = seed;
+    options.operations = mode.operations;
+    options.node_failures = mode.node_failures;
+    options.history_file = history;
+    options.trace_file = seed == mode.first ? trace : nullptr;
+    const sim::RunResult run = sim::RunSeed(options);
+    totals.Add(run);
+    if (mode.verbose) {
+      std::printf(
+          "seed=%llu hash=%016llx sim_ms=%llu operations=%llu events=%llu turns=%llu\n",
+          static_cast<unsigned long long>(seed), static_cast<unsigned long long>(run.trace_hash),
+          static_cast<unsigned long long>(run.sim_ns / 1'000'000),
+          static_cast<unsigned long long>(run.operations),
+          static_cast<unsigned long long>(run.events), static_cast<unsigned long long>(run.turns));
+    }
+    for (const sim::Violation& violation : run.violations) {
+      std::printf("seed=%llu %s: %s\n", static_cast<unsigned long long>(seed),
+                  violation.kind.c_str(), violation.detail.c_str());
+    }
+    std::fflush(stdout);
+  }
+  if (history != nullptr) std::fclose(history);
+  if (trace != nullptr) std::fclose(trace);
+  const double wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const std::string summary = ToJson(totals, wall_seconds).dump(2);
+  std::printf("%s\n", summary.c_str());
+  if (std::FILE* const json = Open(mode.json); json != nullptr) {
+    std::fprintf(json, "%s\n", summary.c_str());
+    std::fclose(json);
+  }
+  return totals.failed_seeds == 0 ? 0 : 1;
+}
+
+}  // namespace ring::tools

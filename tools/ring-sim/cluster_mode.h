@@ -1,0 +1,29 @@
+// tools/ring-sim/cluster_mode.h — whole clusters: `ring-sim --seeds A..B`.
+//
+// What:      runs seeds one after the other and prints what was simulated and what was found.
+// Threads:   one.
+// Errors:    the exit status is 1 when anything was violated.
+#ifndef RING_TOOLS_RING_SIM_CLUSTER_MODE_H_
+#define RING_TOOLS_RING_SIM_CLUSTER_MODE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace ring::tools {
+
+struct ClusterMode {
+  std::uint64_t first = 1;
+  std::uint64_t last = 1;
+  std::uint64_t operations = 400;
+  bool node_failures = false;
+  bool verbose = false;
+  std::string json;     // file, or empty
+  std::string history;  // the same
+  std::string trace;    // of the first seed
+};
+
+int RunClusters(const ClusterMode& mode);
+
+}  // namespace ring::tools
+
+#endif  // RING_TOOLS_RING_SIM_CLUSTER_MODE_H_

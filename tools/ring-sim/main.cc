@@ -1,0 +1,38 @@
+// ring-sim: clusters in one thread, on virtual time, from seeds.
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "tools/ring-sim/cluster_mode.h"
+
+namespace {
+
+// "7" or "1..1000".
+bool ParseSeeds(const std::string& text, std::uint64_t* first, std::uint64_t* last) {
+  const std::size_t dots = text.find("..");
+  return CLI::detail::lexical_cast(text.substr(0, dots), *first) &&
+         CLI::detail::lexical_cast(dots == std::string::npos ? text : text.substr(dots + 2),
+                                   *last) &&
+         *first <= *last;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Simulates whole clusters with faults, and checks what clients were told");
+  ring::tools::ClusterMode mode;
+  std::string seeds = "1..10";
+  app.add_option("--seeds", seeds, "A..B, or one");
+  app.add_option("--operations", mode.operations, "of all clients of a seed")
+      ->capture_default_str();
+  app.add_option("--json", mode.json, "a file for the summary");
+  app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
+  app.add_option("--trace", mode.trace, "a file for the events of the first seed");
+  app.add_flag("--node-failures", mode.node_failures, "crashes and partitions of nodes, too");
+  app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
+  CLI11_PARSE(app, argc, argv);
+  if (!ParseSeeds(seeds, &mode.first, &mode.last)) {
+    std::fprintf(stderr, "ring-sim: --seeds=%s: give A..B or one number\n", seeds.c_str());
+    return 2;
+  }
+  return ring::tools::RunClusters(mode);
+}

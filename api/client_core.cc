@@ -315,6 +315,7 @@ void ClientCore::Free(Operation* op) {
 
 void ClientCore::Recycle(Operation* op) {
   op->state = OpState::kFree;
+  if (std::exchange(op->result.held, false)) pool_->LetGo(op->result.value);
   if (op->large) pool_->Release(std::exchange(op->large, {}));
   free_.push_back(op->index);
 }

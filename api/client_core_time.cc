@@ -93,6 +93,11 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
   connection->Reset(now_ns_, graceful);
   WantView();
   pump_needed_ = true;
+  // Values that were answered there and that nobody has done with yet.
+  for (Operation& op : ops_) {
+    if (op.state == OpState::kDone && op.result.value != nullptr && !op.result.held)
+      op.result.held = pool_->Hold(op.result.value);
+  }
   for (std::size_t i = 0; i < waiting_.size();) {
     Operation* op = &ops_[waiting_[i]];
     if (op->connection != connection) {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -23,7 +24,8 @@ absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_n
   Buffer buffer;
   buffer.size = std::size_t{1} << size_class;
   const auto old = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& retired) {
-    return retired.size_class == size_class && now_ns - retired.retired_ns >= kQuarantineNs;
+    return retired.size_class == size_class && retired.holders == 0 &&
+           now_ns - retired.retired_ns >= kQuarantineNs;
   });
   if (old != retired_.end()) {
     buffer.address = old->address;
@@ -49,6 +51,25 @@ void BufferPool::Retire(Buffer buffer, std::uint64_t now_ns) {
   if (!buffer) return;
   buffer.region->Revoke();
   retired_.push_back({buffer.address, static_cast<int>(std::bit_width(buffer.size - 1)), now_ns});
+}
+BufferPool::Retired* BufferPool::FindRetired(const std::byte* bytes) {
+  const auto found = std::find_if(retired_.begin(), retired_.end(), [=](const Retired& retired) {
+    return bytes >= retired.address &&
+           bytes < retired.address + (std::size_t{1} << retired.size_class);
+  });
+  return found == retired_.end() ? nullptr : &*found;
+}
+
+bool BufferPool::Hold(const std::byte* bytes) {
+  Retired* const retired = FindRetired(bytes);
+  if (retired != nullptr) ++retired->holders;
+  return retired != nullptr;
+}
+
+void BufferPool::LetGo(const std::byte* bytes) {
+  Retired* const retired = FindRetired(bytes);
+  RING_CHECK(retired != nullptr && retired->holders > 0) << "nobody holds these bytes";
+  --retired->holders;
 }
 
 }  // namespace ring::api

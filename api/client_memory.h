@@ -2,7 +2,7 @@
 //
 // What:      BufferPool lends registered buffers by size class; a buffer that a lost connection may
 //            still write into is retired: its key dies at once, its bytes are not used again before
-//            kQuarantineNs have passed.
+//            kQuarantineNs have passed, and whoever still reads there let go.
 // Shape:     classes are powers of two from 4 KiB to 64 MiB.
 // Ownership: buffers are the borrower's between Acquire and Release or Retire; the pool and the
 //            device outlive them.
@@ -44,6 +44,10 @@ class BufferPool {
   absl::StatusOr<Buffer> Acquire(std::size_t size, std::uint64_t now_ns);
   void Release(Buffer buffer);
   void Retire(Buffer buffer, std::uint64_t now_ns);
+  // The retired buffer that these bytes lie in keeps them until LetGo, as often as it is held.
+  // False: they lie in none.
+  bool Hold(const std::byte* bytes);
+  void LetGo(const std::byte* bytes);
 
  private:
   static constexpr int kClassMin = 12;
@@ -52,7 +56,9 @@ class BufferPool {
     std::byte* address;
     int size_class;
     std::uint64_t retired_ns;
+    std::uint32_t holders = 0;
   };
+  Retired* FindRetired(const std::byte* bytes);
 
   rdma::Device* device_;
   std::array<std::vector<Buffer>, kClassMax + 1> free_;

@@ -42,6 +42,7 @@ struct OpResult {
   std::uint32_t value_size = 0;
   NodeId owner;
   const std::byte* value = nullptr;  // in a reply slot or large buffer, checked; null: copied out
+  bool held = false;                 // value lies in a retired buffer (BufferPool::Hold)
 };
 
 struct Operation {

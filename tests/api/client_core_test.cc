@@ -122,6 +122,38 @@ TEST_F(ClientCoreTest, APauseOfTheProgramIsNotTheNodesSilence) {
   EXPECT_EQ(cluster_.node().client_count(), before);
 }
 
+// Views of completions hold until the program polls again, whatever became of the connection that
+// brought them.
+TEST_F(ClientCoreTest, I4AValueKeepsItsBytesWhenItsConnectionIsMadeAnewBeforeItIsTaken) {
+  const auto submit_get = [this] {
+    Request get = GetRequest("a", {});
+    get.sink = Sink::kPipeline;
+    ASSERT_OK(core_->Submit(get));
+    while (core_->unfinished() != 0) core_->WaitStep(clock_.NowNs() + 1'000'000);
+  };
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
+  submit_get();
+  submit_get();
+  const Operation* const taken = core_->TakeFinished();
+  ASSERT_NE(taken, nullptr);
+  const absl::string_view view = ResultValue(*taken);
+  ASSERT_EQ(view, "value");
+  const int before = cluster_.node().client_count();
+  // Each minute's silence makes a new client of it: its connections are made anew. The second one
+  // finds the memory of the first one's answers out of quarantine.
+  for (int i = 0; i < 3; ++i) {
+    clock_.Jump(absl::Seconds(61));
+    ASSERT_OK(CallWrite(core_.get(), Put("b")));
+    EXPECT_EQ(view, "value") << i;
+  }
+  ASSERT_GE(cluster_.node().client_count(), before + 3);
+  const Operation* const finished = core_->TakeFinished();
+  ASSERT_NE(finished, nullptr);
+  EXPECT_EQ(finished->result.outcome, OpOutcome::kOk);
+  EXPECT_EQ(ResultValue(*finished), "value");
+  core_->FreeTaken();
+}
+
 TEST_F(ClientCoreTest, X4AtMost1023OperationsAreUnderWayAndFirstIncompleteFollows) {
   // The twin checks that no request names a first incomplete number 1,024 back.
   ClientOptions options;

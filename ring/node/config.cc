@@ -44,6 +44,9 @@ class Parser {
 
  private:
   void ReadCluster(TableReader& root);
+  void ReadControl(TableReader& in);
+  void CheckControl(const toml::table& root);
+  void ReadDataDir(TableReader& in);
   void ReadNodes(TableReader& root);
   void ReadNode(const toml::table& table, std::size_t index);
   void CheckAddress(TableReader& in, absl::string_view key, const std::string& address);
@@ -69,6 +72,7 @@ absl::StatusOr<NodeConfig> Parser::Parse(const toml::table& root) {
   TableReader in(root, "the top level", &problems_);
   ReadCluster(in);
   ReadNodes(in);
+  CheckControl(root);
   ReadMemgests(in);
   ReadSelf(in);
   in.Finish();
@@ -101,7 +105,54 @@ void Parser::ReadCluster(TableReader& root) {
   config_.value_size_max =
       in.Size("value_size_max", protocol::kValueSizeMaxDefault, 1, cluster::kValueSizeMaxLimit);
   config_.default_memgest = in.String("default_memgest", "");
+  ReadControl(in);
   in.Finish();
+}
+
+void Parser::ReadControl(TableReader& in) {
+  ControlConfig& control = config_.control;
+  const auto milliseconds = [&in](absl::string_view key, std::uint32_t fallback, std::uint32_t low,
+                                  std::uint32_t high) {
+    return static_cast<std::uint32_t>(in.Integer(key, fallback, low, high));
+  };
+  if (in.Has("voters")) {
+    control.voters = static_cast<int>(in.Integer("voters", 1, 1, cluster::kVoterCountMax));
+  }
+  control.heartbeat_ms = milliseconds("heartbeat_ms", control.heartbeat_ms, 1, kHeartbeatMsMax);
+  control.detect_ms = milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax);
+  control.lease_ms = milliseconds("lease_ms", control.lease_ms, kDetectMsMin, kDetectMsMax);
+  const std::string overrun = in.String("overrun", "stop");
+  if (overrun == "continue") {
+    control.overrun = cluster::OverrunPolicy::kContinue;
+  } else if (overrun != "stop") {
+    in.Problem("overrun", absl::StrCat("overrun=\"", overrun.substr(0, 64),
+                                       "\" must be \"stop\" or \"continue\""));
+  }
+  const std::string fail_over = in.String("fail_over", "off");
+  if (fail_over == "on") {
+    control.fail_over = true;
+  } else if (fail_over != "off") {
+    in.Problem("fail_over", absl::StrCat("fail_over=\"", fail_over.substr(0, 64),
+                                         "\" must be \"on\" or \"off\""));
+  }
+}
+
+// Behind [[nodes]]: it depends on how many there are.
+void Parser::CheckControl(const toml::table& root) {
+  const ControlProblem problem = node::CheckControl(config_.control, config_.nodes.size());
+  if (problem.key.empty() || config_.nodes.empty()) return;
+  const toml::table* const table = root["cluster"].as_table();
+  const toml::node* const node = table == nullptr ? nullptr : table->get(problem.key);
+  problems_.Add(node == nullptr ? root.source() : node->source(), problem.what);
+}
+
+void Parser::ReadDataDir(TableReader& in) {
+  config_.control.data_dir = in.String("data_dir", "");
+  const std::string& path = config_.control.data_dir;
+  if (!path.empty() && path.front() != '/') {
+    in.Problem("data_dir",
+               absl::StrCat("data_dir=\"", path.substr(0, 64), "\" must be an absolute path"));
+  }
 }
 
 void Parser::CheckUnique(const toml::source_region& where, absl::string_view key,
@@ -272,6 +323,7 @@ void Parser::ReadSelf(TableReader& root) {
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
   ReadTransport(in);
   ReadPolling(in);
+  ReadDataDir(in);
   const std::string level = in.String("log_level", "info");
   if (const absl::StatusOr<LogSeverity> parsed = ParseLogSeverity(level); parsed.ok()) {
     config_.log_level = *parsed;
@@ -388,6 +440,9 @@ cluster::View NodeConfig::InitialView() const {
   cluster::View view = cluster::InitialView(s, d, std::move(infos), memgests);
   view.cluster = cluster::ClusterHash(cluster_name, s, d);
   view.value_size_max = value_size_max;
+  view.voter_count = static_cast<std::uint32_t>(control.VoterCount(nodes.size()));
+  view.overrun = control.overrun;
+  view.fail_over = control.fail_over;
   const MemgestDescriptor* chosen = view.FindMemgest(default_memgest);
   RING_CHECK(chosen != nullptr) << "default_memgest=" << default_memgest;
   view.default_memgest = chosen->id;

@@ -23,6 +23,7 @@
 #include "ring/base/id.h"
 #include "ring/base/log.h"
 #include "ring/cluster/view.h"
+#include "ring/node/control_config.h"
 #include "ring/protocol/limits.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -63,6 +64,7 @@ struct NodeConfig {
   std::vector<NodeEntry> nodes;  // the first s+d are active, the rest are spares
   std::vector<protocol::MemgestDescriptor> memgests;  // numbered from 1
   std::string default_memgest;
+  ControlConfig control;
 
   NodeId self;  // index into nodes
   Transport transport = Transport::kAuto;

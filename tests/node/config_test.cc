@@ -91,6 +91,13 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.poll, defaults.poll);
   EXPECT_EQ(shown.poll_us, defaults.poll_us);
   EXPECT_EQ(shown.log_level, defaults.log_level);
+  EXPECT_EQ(shown.control.VoterCount(6), defaults.control.VoterCount(6));
+  EXPECT_EQ(shown.control.heartbeat_ms, defaults.control.heartbeat_ms);
+  EXPECT_EQ(shown.control.detect_ms, defaults.control.detect_ms);
+  EXPECT_EQ(shown.control.lease_ms, defaults.control.lease_ms);
+  EXPECT_EQ(shown.control.overrun, defaults.control.overrun);
+  EXPECT_EQ(shown.control.fail_over, defaults.control.fail_over);
+  EXPECT_EQ(shown.control.data_dir, defaults.control.data_dir);
   EXPECT_EQ(shown.memgests[0].commit, protocol::MemgestDescriptor().commit);
   EXPECT_EQ(shown.memgests[1].block_size, protocol::kBlockSizeDefault);
 }
@@ -130,6 +137,48 @@ TEST(NodeConfig, ATypeErrorIsRefusedWhereItStands) {
   ExpectRefused(Changed("[cluster]", "[[cluster]]"), "1:1", "cluster must be a table");
   ExpectRefused(Changed("log_level = \"warning\"", "ring_size = true"), "7:13",
                 "must be a size: bytes, or a string such as \"4MiB\"");
+}
+
+TEST(NodeConfig, SaysHowTheClusterAgreesAndWhenANodeIsLost) {
+  ASSERT_OK_AND_ASSIGN(
+      const NodeConfig config,
+      ParseNodeConfig(
+          absl::StrReplaceAll(kSmall, {{"d = 2",
+                                        "d = 2\nvoters = 3\nheartbeat_ms = 2\ndetect_ms = 5\n"
+                                        "lease_ms = 50\noverrun = \"continue\"\n"
+                                        "fail_over = \"on\""},
+                                       {"log_level", "data_dir = \"/var/lib/ring\"\nlog_level"}}),
+          "ring.toml"));
+  EXPECT_EQ(config.control.VoterCount(5), 3);
+  EXPECT_EQ(config.control.heartbeat_ms, 2u);
+  EXPECT_EQ(config.control.detect_ms, 5u);
+  EXPECT_EQ(config.control.lease_ms, 50u);
+  EXPECT_EQ(config.control.data_dir, "/var/lib/ring");
+  const cluster::View view = config.InitialView();
+  EXPECT_EQ(view.voter_count, 3u);
+  EXPECT_EQ(view.overrun, cluster::OverrunPolicy::kContinue);
+  EXPECT_TRUE(view.fail_over);
+}
+
+TEST(NodeConfig, L11FiveNodesHaveFiveVotersUnlessToldOtherwise) {
+  ASSERT_OK_AND_ASSIGN(const NodeConfig config, ParseNodeConfig(kSmall, "ring.toml"));
+  EXPECT_EQ(config.InitialView().voter_count, 5u);
+  EXPECT_EQ(ControlConfig().VoterCount(4), 3);
+  EXPECT_EQ(ControlConfig().VoterCount(2), 1);
+}
+
+TEST(NodeConfig, WaysToAgreeThatCannotWorkAreRefused) {
+  ExpectRefused(Changed("d = 2", "d = 2\nvoters = 4"), "5:10", "voters=4 must be odd");
+  ExpectRefused(Changed("d = 2", "d = 2\nvoters = 7"), "5:10",
+                "voters=7 is more than node_count=5");
+  ExpectRefused(Changed("d = 2", "d = 2\nvoters = 0"), "5:10", "voters=0");
+  ExpectRefused(Changed("d = 2", "d = 2\ndetect_ms = 49"), "5:13",
+                "at least twice heartbeat_ms=25");
+  ExpectRefused(Changed("d = 2", "d = 2\nlease_ms = 4"), "5:12", "lease_ms=4");
+  ExpectRefused(Changed("d = 2", "d = 2\noverrun = \"ask\""), "5:11", "overrun=\"ask\"");
+  ExpectRefused(Changed("d = 2", "d = 2\nfail_over = \"yes\""), "5:13", "fail_over=\"yes\"");
+  ExpectRefused(Changed("log_level = \"warning\"", "data_dir = \"ring\""), "7:12",
+                "must be an absolute path");
 }
 
 TEST(NodeConfig, ImpossibleNumbersAreRefused) {

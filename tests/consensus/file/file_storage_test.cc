@@ -1,0 +1,293 @@
+// What only files can do wrong (10.6, 10.7).
+#include "consensus/file/file_storage.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/consensus/file/temp_directory.h"
+#include "tests/consensus/raft_net.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::consensus {
+namespace {
+
+namespace fs = std::filesystem;
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+PersistRequest Entries(LogIndex first, LogIndex last, Term term = 1) {
+  PersistRequest request;
+  for (LogIndex index = first; index <= last; ++index) {
+    request.entries.push_back({term, index, EntryKind::kCommand, std::string(40, 'x')});
+  }
+  return request;
+}
+
+// A sync that fails from the n-th call on, a number of times.
+int syncs_before_failure = -1;
+int sync_failures = 0;
+int FailingSync(int fd) {
+  if (syncs_before_failure == 0 && sync_failures > 0) {
+    --sync_failures;
+    errno = EIO;
+    return -1;
+  }
+  if (syncs_before_failure > 0) --syncs_before_failure;
+  return ::fsync(fd);
+}
+
+class FileStorageTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<InitialState> Open(std::uint64_t segment_size_max = 1 << 20) {
+    storage_.reset();
+    auto storage = FileStorage::Open(directory_.path(), S(7),
+                                     {.segment_size_max = segment_size_max, .sync = FailingSync});
+    if (!storage.ok()) return storage.status();
+    storage_ = *std::move(storage);
+    return storage_->Load();
+  }
+  std::vector<std::string> Files(const std::string& prefix) {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      if (entry.path().filename().string().starts_with(prefix)) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  static void Write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<FileStorage> storage_;
+};
+
+TEST_F(FileStorageTest, P106TheDirectoryKeepsItsId) {
+  ASSERT_OK(Open().status());
+  EXPECT_EQ(storage_->id(), S(7));
+  storage_.reset();
+  auto again = FileStorage::Open(directory_.path(), S(8));
+  ASSERT_OK(again.status());
+  EXPECT_EQ((*again)->id(), S(7));
+  again->reset();
+  EXPECT_THAT(FileStorage::Open(directory_.path(), MakeServerId(3, 7)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("node=0")));
+}
+
+TEST_F(FileStorageTest, TwoNeverShareADirectory) {
+  ASSERT_OK(Open().status());
+  EXPECT_THAT(FileStorage::Open(directory_.path(), S(7)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
+}
+
+TEST_F(FileStorageTest, ALogWithoutAnIdentityIsRefused) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 1)));
+  fs::remove(directory_.path() + "/identity");
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("identity")));
+}
+
+TEST_F(FileStorageTest, ATornLastWriteIsForgottenWhereverItWasTorn) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 3)));
+  const std::string path = Files("log-").back();
+  const std::size_t durable = Read(path).size();
+  ASSERT_OK(storage_->Persist(Entries(4, 5)));
+  storage_.reset();
+  const std::string whole = Read(path);
+  for (std::size_t size = durable; size < whole.size(); ++size) {
+    for (const auto& file : Files("log-")) fs::remove(file);
+    Write(path, whole.substr(0, size));
+    const auto state = Open();
+    ASSERT_OK(state.status());
+    EXPECT_GE(state->entries.size(), 3u) << size;
+    EXPECT_LE(state->entries.size(), 4u) << size;
+    // What follows is written behind what was whole.
+    ASSERT_OK(storage_->Persist(Entries(state->entries.size() + 1, 6, 2)));
+    const auto again = Open();
+    ASSERT_OK(again.status());
+    EXPECT_EQ(again->entries.size(), 6u);
+    storage_.reset();
+  }
+}
+
+TEST_F(FileStorageTest, CorruptionBeforeALaterWriteIsRefusedWhereverItIs) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 3)));
+  const std::string path = Files("log-").back();
+  const std::size_t durable = Read(path).size();
+  ASSERT_OK(storage_->Persist(Entries(4, 5)));
+  storage_.reset();
+  const std::string whole = Read(path);
+  for (std::size_t at = 0; at < durable; ++at) {
+    std::string bad = whole;
+    bad[at] = static_cast<char>(bad[at] ^ 4);
+    Write(path, bad);
+    EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path))) << at;
+  }
+}
+
+TEST_F(FileStorageTest, CorruptionInAnOlderFileIsRefused) {
+  ASSERT_OK(Open(200).status());
+  for (LogIndex index = 1; index <= 10; ++index) {
+    ASSERT_OK(storage_->Persist(Entries(index, index)));
+  }
+  storage_.reset();
+  const std::vector<std::string> files = Files("log-");
+  ASSERT_GE(files.size(), 3u);
+  const std::string whole = Read(files[1]);
+  Write(files[1], whole.substr(0, whole.size() - 1));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(files[1])));
+  fs::remove(files[1]);
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("missing")));
+}
+
+TEST_F(FileStorageTest, ACorruptSnapshotOrIdentityIsRefused) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(Bootstrap(Voters({1, 2, 3}), *storage_));
+  storage_.reset();
+  for (const std::string& path : {Files("snapshot-").back(), directory_.path() + "/identity"}) {
+    const std::string whole = Read(path);
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      std::string bad = whole;
+      bad[at] = static_cast<char>(bad[at] ^ 1);
+      Write(path, bad);
+      EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    }
+    Write(path, whole);
+  }
+  EXPECT_OK(Open().status());
+}
+
+TEST_F(FileStorageTest, ASnapshotThatWasBeingWrittenIsForgotten) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(Bootstrap(Voters({1, 2, 3}), *storage_));
+  Write(directory_.path() + "/snapshot-0000000000000009.tmp", "half");
+  const auto state = Open();
+  ASSERT_OK(state.status());
+  EXPECT_EQ(state->snapshot->index, 0u);
+  EXPECT_EQ(Files("snapshot-").size(), 1u);
+}
+
+TEST_F(FileStorageTest, ALogFileThatWasBeingCreatedIsForgotten) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 2)));
+  storage_.reset();
+  Write(directory_.path() + "/log-0000000000000002", "RLO");
+  const auto state = Open();
+  ASSERT_OK(state.status());
+  EXPECT_EQ(state->entries.size(), 2u);
+  ASSERT_OK(storage_->Persist(Entries(3, 3)));
+  EXPECT_EQ(Open()->entries.size(), 3u);
+}
+
+TEST_F(FileStorageTest, SnapshotsLetTheFilesBeforeThemGo) {
+  ASSERT_OK(Open(200).status());
+  for (LogIndex index = 1; index <= 100; ++index) {
+    ASSERT_OK(storage_->Persist(Entries(index, index)));
+    if (index % 10 != 0) continue;
+    PersistRequest request;
+    request.snapshot =
+        std::make_shared<const Snapshot>(Snapshot{index - 2, 1, Voters({1}), "state"});
+    ASSERT_OK(storage_->Persist(request));
+    EXPECT_LE(Files("log-").size(), 3u);
+    EXPECT_EQ(Files("snapshot-").size(), 1u);
+  }
+  const auto state = Open(200);
+  ASSERT_OK(state.status());
+  EXPECT_EQ(state->entries.size(), 2u);
+}
+
+// A crash between a leader's snapshot and the end of the old log, at any file operation: the old
+// log's entries behind the snapshot's index must not come back as this log's.
+TEST_F(FileStorageTest, ALogThatASnapshotReplacedNeverComesBack) {
+  for (int calls = 0; calls < 12; ++calls) {
+    for (const auto& entry : fs::directory_iterator(directory_.path())) fs::remove(entry.path());
+    syncs_before_failure = -1;
+    ASSERT_OK(Open(200).status());
+    for (LogIndex index = 1; index <= 30; ++index) {
+      ASSERT_OK(storage_->Persist(Entries(index, index)));
+    }
+    PersistRequest request = Entries(21, 21, 3);
+    request.hard_state = HardState{3, kNoServer};
+    request.snapshot = std::make_shared<const Snapshot>(Snapshot{20, 2, Voters({1}), "state"});
+    request.snapshot_replaces_log = true;
+    syncs_before_failure = calls;
+    sync_failures = 1000;
+    const bool done = storage_->Persist(request).ok();
+    sync_failures = 0;
+    const auto state = Open(200);
+    ASSERT_OK(state.status());
+    if (state->snapshot == nullptr) {
+      EXPECT_EQ(state->entries.size(), 30u);
+      EXPECT_FALSE(done);
+      continue;
+    }
+    EXPECT_EQ(state->hard_state.term, 3u);
+    for (const Entry& entry : state->entries) EXPECT_EQ(entry.term, 3u) << entry.index;
+    if (done) {
+      EXPECT_EQ(state->entries.size(), 1u);
+    }
+  }
+}
+
+TEST_F(FileStorageTest, P107AFailedSyncIsAFailedPersistAndNeverTakenForDone) {
+  for (int calls = 0; calls < 6; ++calls) {
+    for (const auto& entry : fs::directory_iterator(directory_.path())) fs::remove(entry.path());
+    syncs_before_failure = -1;
+    ASSERT_OK(Open(250).status());
+    ASSERT_OK(storage_->Persist(Entries(1, 2)));
+    syncs_before_failure = calls;
+    sync_failures = 1;
+    LogIndex durable = 2;
+    for (LogIndex index = 3; index <= 8; ++index) {
+      // The same request again until it succeeds, as Raft does.
+      int attempts = 1;
+      while (!storage_->Persist(Entries(durable + 1, index)).ok()) ASSERT_LT(++attempts, 4);
+      durable = index;
+    }
+    EXPECT_EQ(sync_failures, 0);
+    const auto state = Open(250);
+    ASSERT_OK(state.status());
+    EXPECT_EQ(state->entries.size(), 8u) << "the sync that failed: " << calls;
+  }
+}
+
+TEST_F(FileStorageTest, P107AFullDiskIsAFailedPersist) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 2)));
+  // A write that the file system takes only a part of.
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const std::size_t size = Read(Files("log-").back()).size();
+  rlimit small = before;
+  small.rlim_cur = size + 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
+  EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_OK(storage_->Persist(Entries(3, 6)));
+  EXPECT_EQ(Open()->entries.size(), 6u);
+}
+
+}  // namespace
+}  // namespace ring::consensus

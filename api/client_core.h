@@ -94,6 +94,9 @@ class ClientCore {
   bool RefreshView(std::uint64_t until_ns);
   const cluster::View& view() const { return view_; }
   std::size_t in_use() const { return in_use_; }
+  // Whether steps can make room for a request that found none: operations are lent, or were given
+  // up and their answers, or the ends of their connections, are still to come.
+  bool may_make_room() const { return in_use_ != 0 || !waiting_.empty(); }
   // Queued or on the wire, without those that were given up.
   std::size_t unfinished() const { return unfinished_; }
   std::vector<NodeConnection> Connections() const;

@@ -74,7 +74,7 @@ absl::StatusOr<Operation*> Admit(ClientCore* core, const Request& request) {
   absl::StatusOr<Operation*> op = core->Submit(request);
   if (op.ok() || !absl::IsResourceExhausted(op.status())) return op;
   const std::uint64_t until_ns = core->DeadlineNs(request.deadline);
-  while (core->in_use() != 0 && core->ClockNs() < until_ns) {
+  while (core->may_make_room() && core->ClockNs() < until_ns) {
     if (!core->RunCallbacks()) core->WaitStep(until_ns);
     core->RunCallbacks();
     op = core->Submit(request);

@@ -275,6 +275,23 @@ TEST(ClientRetry, OperationsThatWereGivenUpDoNotCloseTheWindow) {
   cluster.node(0).faults().silent = false;
 }
 
+// Nothing but the waiting calls makes a step here: one that finds every place taken by what was
+// given up must make some, too.
+TEST(ClientRetry, AWaitingCallFindsRoomBehindOperationsThatWereGivenUp) {
+  TwinCluster cluster;
+  ClientOptions options;
+  options.window = 1;
+  const auto client = cluster.Connect(options);
+  ASSERT_OK(client->Put("k", "v"));
+  cluster.node().faults().silent = true;
+  for (int i = 0; i < 4; ++i)
+    EXPECT_FALSE(client->Get("k", {.deadline = absl::Milliseconds(10)}).ok());
+  EXPECT_EQ(client->outstanding(), 0u);
+  cluster.node().faults().silent = false;
+  ASSERT_OK_AND_ASSIGN(const GetResult get, client->Get("k"));
+  EXPECT_EQ(get.value, "v");
+}
+
 TEST(ClientRetry, DestroyingTheClientEndsEveryCallbackOnce) {
   TwinCluster cluster;
   auto client = cluster.Connect();

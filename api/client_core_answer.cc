@@ -103,7 +103,7 @@ void ClientCore::TakeValue(Operation* op, const protocol::ReplyHeader& reply,
 // A check sum was wrong on one side: what the node has may well be whole, so it is tried again.
 void ClientCore::OnDamaged(Operation* op, OpOutcome outcome) {
   op->result.value = nullptr;
-  if (++op->damaged_count >= kDamagedMax) return Finish(op, outcome);
+  if (++op->damaged_count >= kDamagedMax) return Settle(op, outcome);
   Requeue(op, now_ns_);
 }
 

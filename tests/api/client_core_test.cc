@@ -108,6 +108,35 @@ TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
   EXPECT_EQ(cluster_.store().executed_count, 1);  // I3
 }
 
+// That the later attempts were damaged on their way says nothing of the first, which may still run.
+TEST_F(ClientCoreTest, X5AnEarlierLostAttemptMakesDamagedOnesUnknown) {
+  cluster_.node().faults().silent = true;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  core_->Step();
+  const int before = cluster_.node().client_count();
+  for (int i = 0; i < 200 && cluster_.node().client_count() == before; ++i) {
+    core_->WaitStep(clock_.NowNs() + 1'000'000);
+    clock_.Jump(absl::Milliseconds(50));
+  }
+  ASSERT_TRUE(op->unanswered);
+  cluster_.node().faults().refuse_with = protocol::Outcome::kBadChecksum;
+  cluster_.node().faults().refuse_count = 1'000'000;
+  cluster_.node().faults().silent = false;
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kUnknown);
+  core_->Free(op);
+}
+
+TEST_F(ClientCoreTest, X5ADamagedRequestIsCertainlyNotApplied) {
+  cluster_.node().faults().refuse_with = protocol::Outcome::kBadChecksum;
+  cluster_.node().faults().refuse_count = 3;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kBadChecksum);
+  core_->Free(op);
+  EXPECT_EQ(cluster_.node().faults().refuse_count, 0);
+}
+
 TEST_F(ClientCoreTest, APauseOfTheProgramIsNotTheNodesSilence) {
   const int answered = cluster_.node().answer_count();
   ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));

@@ -68,6 +68,8 @@ void ClientCore::OnAnswer(Operation* op, const protocol::ReplyHeader& reply,
       return Refuse(op, outcome);
     case protocol::Outcome::kUnavailable:
       return Refuse(op, outcome);
+    case protocol::Outcome::kUnknown:
+      return Finish(op, op->mutates() ? OpOutcome::kUnknown : OpOutcome::kUnavailable);
     default:
       return Settle(op, outcome);
   }

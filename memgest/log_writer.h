@@ -127,6 +127,8 @@ class LogWriter {
   std::uint64_t folded_position() const { return folded_position_; }
   bool staged() const { return staged_count_ > 0; }
   bool broken() const { return broken_; }
+  // The member holds what it should of all orders up to this one. REQUIRES: nothing was appended.
+  void StartAt(std::uint64_t order) { acked_order_ = last_order_ = order; }
   // What its member lacks is kept no more: it posts nothing, and only a snapshot helps the member.
   void Abandon() { broken_ = abandoned_ = true; }
   bool abandoned() const { return abandoned_; }

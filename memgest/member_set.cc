@@ -29,6 +29,14 @@ Member* MemberSet::Find(Role role) {
   return found == members_.end() ? nullptr : &*found;
 }
 
+void MemberSet::DropWriters() {
+  for (Member& member : members_) {
+    member.writer = nullptr;
+    member.behind = false;
+  }
+  SetActive(0);
+}
+
 void MemberSet::SetActive(RoleMask roles) {
   int named = 0;
   for (Member& member : members_) {

@@ -52,6 +52,8 @@ class MemberSet {
   // Null: not a member.
   Member* Find(Role role);
 
+  // The epoch ends; nobody counts before the next Normal.
+  void DropWriters();
   // A Normal was applied: these roles count from now on. It ends a proposal.
   void SetActive(RoleMask roles);
   // A Normal was proposed, and its outcome is not known.

@@ -52,6 +52,8 @@ class Memgest {
   MemberSet& members() { return members_; }
 
   std::uint64_t next_index() const { return last_index_ + 1; }
+  // A log that was taken over goes on here. REQUIRES: nothing was appended.
+  void ContinueAt(std::uint64_t next_index) { last_index_ = next_index - 1; }
   std::uint64_t TakeIndex() { return ++last_index_; }
 
   // Calculator of the code column that the block at this offset lies in: inputs {old, new}, outputs
@@ -67,6 +69,9 @@ class Memgest {
     Collection collection;
   };
   Fifo<InFlight>& collecting() { return collecting_; }
+
+  // What entries up to this order refer to may be another version's bytes by now.
+  std::uint64_t reused_order = 0;
 
   // Counts for operators: newest committed versions and their bytes.
   std::uint64_t key_count = 0;

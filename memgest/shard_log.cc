@@ -13,12 +13,8 @@ ShardLog::ShardLog(Epoch epoch, DeltaArena* arena)
     : epoch_(epoch), arena_(arena), pending_(kPendingMax) {}
 
 LogWriter* ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer) {
-  LogWriter* const added = writer.get();
-  links_.push_back({role, std::move(writer)});
-  for (Memgest* const memgest : memgests_) {
-    if (Member* const member = memgest->members().Find(role)) member->writer = added;
-  }
-  return added;
+  RING_CHECK(next_order_ == 1) << "a log that has entries: say what the member holds";
+  return *AddWriter(role, std::move(writer), {});
 }
 
 void ShardLog::Attach(Memgest* memgest, RoleMask active) {
@@ -26,6 +22,7 @@ void ShardLog::Attach(Memgest* memgest, RoleMask active) {
   for (const Link& link : links_) {
     if (Member* const member = memgest->members().Find(link.role)) {
       member->writer = link.writer.get();
+      member->behind = link.behind;
     }
   }
   memgest->members().SetActive(active);
@@ -34,25 +31,27 @@ void ShardLog::Attach(Memgest* memgest, RoleMask active) {
 void ShardLog::Detach(Memgest* memgest) { std::erase(memgests_, memgest); }
 
 bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const {
-  if (Full()) return false;
+  if (held_ || Full()) return false;
   bool lost = false;
   for (const Member& member : memgest.members()) {
-    if (member.writer == nullptr) continue;
+    if (member.writer == nullptr || member.behind) continue;
     if (member.writer->HasRoom(entry_size, reserved)) continue;
-    if (!member.writer->broken()) return false;
-    lost = true;
+    const bool gone = member.writer->broken();
+    if (!gone && (member.active || member.proposed)) return false;
+    lost |= gone;  // a learner falls behind
   }
   return lost ? memgest.members().Available() : memgest.members().Enough();
 }
 
 bool ShardLog::Stuck(const Memgest& memgest) const {
+  if (held_) return false;
   if (!memgest.members().Available()) return true;
   return Full() && commit_front_ < next_order_ && !at(commit_front_).memgest->members().Available();
 }
 
 Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
                           absl::Span<const EntryPayload> payloads) {
-  RING_CHECK(!Full()) << "ask HasRoom before";
+  RING_CHECK(!Full() && !held_) << "ask HasRoom before";
   const std::uint64_t order = next_order_++;
   fields.memgest = memgest.descriptor().id;
   fields.index = memgest.TakeIndex();
@@ -73,9 +72,17 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
     head_size = BuildEntryHead(fields, epoch_, head);
     for (std::size_t i = 0; i < memgest.members().size(); ++i) {
       const EntryPayload& payload = payloads[payloads.size() == 1 ? 0 : i];
-      LogWriter* const writer = memgest.members()[i].writer;
-      if (writer == nullptr || writer->broken()) continue;
-      writer->Append(order, head, head_size, fields.payload_length, payload);
+      const Member& member = memgest.members()[i];
+      if (member.writer == nullptr || member.behind || member.writer->broken()) continue;
+      if (!member.active && !member.proposed) {
+        const std::size_t size =
+            head_size + AlignUp(fields.payload_length, kEntryAlignment) + kEntryTrailerSize;
+        if (!member.writer->HasRoom(size, false)) {
+          FallBehind(member.role, order);
+          continue;
+        }
+      }
+      member.writer->Append(order, head, head_size, fields.payload_length, payload);
     }
     dirty_ = true;
   }
@@ -92,6 +99,11 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
 absl::Status ShardLog::FlushStaged() {
   dirty_ = false;
   absl::Status result;
+  if (behind_count_ > 0) {
+    for (Link& link : links_) {
+      if (link.behind) Feed(link);
+    }
+  }
   for (const Link& link : links_) {
     if (link.writer->staged()) result.Update(link.writer->Flush());
     dirty_ |= link.writer->staged();  // its queue was full: it goes out with the next Flush
@@ -166,6 +178,7 @@ void ShardLog::SetDeltasAside() {
 }
 
 void ShardLog::EndTurn(bool busy) {
+  if (held_) return;
   // Most turns are other shards' turns.
   const std::uint64_t news = News() + commit_front_;
   if (news == turn_news_ && (!unshared_ || busy)) return;

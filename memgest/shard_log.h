@@ -6,6 +6,8 @@
 //            commit_front() are all committed, which is what members may fold (E9).
 // Shape:     at most kPendingMax entries are uncommitted, or not acknowledged by some member, or
 //            behind such a one. That long they can be sent again (log_retention.h).
+//            In an epoch change the log is held: it takes no entries and commits nothing, while
+//            members get what they lack (shard_log_epoch.cc).
 // Ownership: owns the writers.
 // Threads:   one, the node's.
 // Errors:    HasRoom false: nothing was done, ask again after completions. Flush passes on what
@@ -16,18 +18,21 @@
 #ifndef RING_MEMGEST_SHARD_LOG_H_
 #define RING_MEMGEST_SHARD_LOG_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "memgest/delta_arena.h"
 #include "memgest/log_entry.h"
 #include "memgest/log_retention.h"
 #include "memgest/log_writer.h"
 #include "memgest/memgest.h"
+#include "memgest/sealed_ring.h"
 #include "ring/base/id.h"
 
 namespace ring::memgest {
@@ -54,8 +59,14 @@ class ShardLog {
   struct Link {
     Role role;
     std::unique_ptr<LogWriter> writer;
+    // A writer that is behind gets its entries out of what is kept, from this order on; of each log
+    // those beyond `held`.
+    bool behind = false;
+    std::uint64_t next_order = 0;
+    std::vector<SealedLog> held;
   };
-  // Adds the writer towards a member; stable address. Memgests that have the role get it.
+  // Adds the writer towards a member; stable address. Memgests that have the role get it. REQUIRES:
+  // nothing was appended yet.
   LogWriter* AddWriter(Role role, std::unique_ptr<LogWriter> writer);
   const std::vector<Link>& links() const { return links_; }
 
@@ -80,21 +91,56 @@ class ShardLog {
   bool Stuck(const Memgest& memgest) const;
   // Whether nobody can read, or be sent again, what was appended to this log up to the order: what
   // its entries refer to may be used again (G2).
-  bool MayReuse(const Memgest& memgest, std::uint64_t order) const {
-    return order < retention_.first_kept() || memgest.members().AckedByAll(order);
+  bool MayReuse(Memgest& memgest, std::uint64_t order) const {
+    if (held_ || (order >= retention_.first_kept() && !memgest.members().AckedByAll(order))) {
+      return false;
+    }
+    memgest.reused_order = std::max(memgest.reused_order, order);
+    return true;
+  }
+
+  // The epoch change (protocol rules, section 5) at a coordinator that lives on, or takes over.
+  // Drops all writers: nothing they are told counts any more (L6). From here to Normal nothing is
+  // appended, committed or told. What was appended belongs to the new epoch. REQUIRES: epoch is
+  // higher; the queue pairs of the writers are reset.
+  void BeginEpoch(Epoch epoch);
+  // A fresh ring at this role's holder, which has of each log what `held` says: its last index
+  // (SealedLog::last), 0 where it says nothing. The entries beyond go there, in order, as they were
+  // appended; its acknowledgement of the others is taken as given. Outside of an epoch change: a
+  // learner, with what its snapshot says. Errors, without effect: kOutOfRange, something it lacks is
+  // not kept any more, and it needs a snapshot; kFailedPrecondition, it has more than there is.
+  absl::StatusOr<LogWriter*> AddWriter(Role role, std::unique_ptr<LogWriter> writer,
+                                       absl::Span<const SealedLog> held);
+  // Whether the role's holder has all that was appended before the epoch, or before the last
+  // Propose: who is named in a Normal must.
+  bool CaughtUp(Role role) const;
+  // The first Normal of the epoch was applied, and the memgests know whom it names: what was
+  // appended before is committed, whatever the size of the sets. REQUIRES: who is named is CaughtUp.
+  void Normal();
+  // L7: a further Normal is to be proposed. Call MemberSet::Propose first; then, when everyone it
+  // names is CaughtUp, propose.
+  void MarkProposal() { caught_up_mark_ = next_order_ - 1; }
+  bool held() const { return held_; }
+  // Who counts has changed: what waits is looked at again.
+  void ForgetNews() { commit_news_ = turn_news_ = ~std::uint64_t{0}; }
+  // S13: the order was committed by a Normal that names too few of its memgest.
+  bool AdoptedByFew(const Pending& pending) const {
+    return pending.order < adopted_end_ && !pending.memgest->members().Enough();
   }
 
   // Posts what is staged, one chain a member.
-  absl::Status Flush() { return dirty_ ? FlushStaged() : absl::OkStatus(); }
+  absl::Status Flush() { return dirty_ || behind_count_ > 0 ? FlushStaged() : absl::OkStatus(); }
   bool dirty() const { return dirty_; }
 
   // Calls on_commit(Pending&) for every entry that became committed, in order of each log.
   template <class OnCommit>
   void AdvanceCommit(OnCommit on_commit) {
+    if (held_) return;
     commit_news_ = News();
     for (std::uint64_t order = commit_front_; order < next_order_; ++order) {
       Pending& pending = at(order);
-      if (pending.committed || !pending.memgest->members().Satisfied(order)) continue;
+      if (pending.committed) continue;
+      if (order >= adopted_end_ && !pending.memgest->members().Satisfied(order)) continue;
       pending.committed = true;
       on_commit(pending);
     }
@@ -129,7 +175,9 @@ class ShardLog {
   std::uint64_t commit_front() const { return commit_front_; }
   std::uint64_t next_order() const { return next_order_; }
   // Everything appended is committed, lacked by nobody, and the members were told.
-  bool quiet() const { return release_front_ == next_order_ && !unshared_; }
+  bool quiet() const {
+    return release_front_ == next_order_ && !unshared_ && !held_ && behind_count_ == 0;
+  }
   Epoch epoch() const { return epoch_; }
   // The pending entry that made this line, newest first; null if it is committed and gone.
   Pending* FindByLine(std::uint32_t line);
@@ -146,6 +194,13 @@ class ShardLog {
   absl::Status FlushStaged();
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
+  Link* FindLink(Role role);
+  void SetBehind(Link& link, bool behind);
+  void FallBehind(Role role, std::uint64_t order);
+  bool Lacks(const Link& link, std::uint64_t order) const;
+  std::uint64_t NextLacked(const Link& link, std::uint64_t order) const;
+  absl::Status CheckKept(const Link& link, const Memgest& memgest) const;
+  void Feed(Link& link);
   void MoveFront();
   void ReleaseAcked();
   void AbandonBroken();
@@ -160,6 +215,10 @@ class ShardLog {
   std::uint64_t next_order_ = 1;
   std::uint64_t commit_front_ = 1;   // every order below is committed
   std::uint64_t release_front_ = 1;  // every order below is committed, and kept no more
+  std::uint64_t adopted_end_ = 0;    // every order below was committed by a Normal
+  std::uint64_t caught_up_mark_ = 0;
+  int behind_count_ = 0;  // links
+  bool held_ = false;
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position
   bool told_ = false;

@@ -31,7 +31,7 @@ std::uint32_t ShardCoordinator::NewOperation(const Request& request, memgest::En
 
 void ShardCoordinator::Commit() {
   if (log_.HasNews() || collections_queued_) CommitNews();
-  if (!ready_.empty()) RunReady();
+  if (!ready_.empty() && !log_.held()) RunReady();
 }
 
 void ShardCoordinator::CommitNews() {
@@ -85,6 +85,8 @@ void ShardCoordinator::AnswerOperation(const memgest::Pending& pending) {
                                    Version(line.version));
   ++(counters_.*operation.kind);
   Reply reply;
+  // S13: it is committed, on fewer than its memgest promises. A retry finds the record.
+  if (log_.AdoptedByFew(pending)) reply.outcome = protocol::Outcome::kUnknown;
   reply.version = Version(line.version);
   reply.memgest = MemgestId(line.memgest);
   reply.value_length = line.value_length;

@@ -50,6 +50,7 @@ void ShardCoordinator::Submit(const Request& request) {
 }
 
 bool ShardCoordinator::Execute(const Request& request) {
+  if (log_.held()) return false;  // the epoch's Normal must come first
   switch (request.operation) {
     case Operation::kGet:
     case Operation::kWhere:

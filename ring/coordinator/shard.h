@@ -53,6 +53,12 @@ struct ShardCounters {
   std::uint64_t refusals = 0;
 };
 
+// Whom a Normal names for one memgest.
+struct NamedSet {
+  MemgestId memgest;
+  memgest::RoleMask roles = 0;
+};
+
 // What a memgest still holds in a shard; all zero: it may be DELETED (G10).
 struct DrainCounts {
   std::uint64_t keys = 0;
@@ -86,6 +92,19 @@ class ShardCoordinator {
     return id.value() < memgests_.size() ? memgests_[id.value()].get() : nullptr;
   }
   const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
+
+  // epoch.cc: the epoch change (protocol rules, section 5) at a coordinator that lives on. Between
+  // BeginEpoch and the first ApplyNormal nothing is served: what comes waits. Members come back by
+  // log().AddWriter. REQUIRES: epoch is higher, the queue pairs towards the members are reset.
+  void BeginEpoch(Epoch epoch);
+  // A Normal of this epoch is known to be committed: it says who counts, and commits what was
+  // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
+  // is named is log().CaughtUp, and holds what was proposed.
+  void ApplyNormal(absl::Span<const NamedSet> sets);
+  // L7: a further Normal of the epoch. From here on both sets are needed; when log().CaughtUp says
+  // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
+  void Propose(absl::Span<const NamedSet> sets);
+  void EndProposal();
 
   // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come
   //        again after the

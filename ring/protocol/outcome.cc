@@ -55,6 +55,8 @@ OutcomeText TextOf(Outcome outcome) {
     case Outcome::kDataLost:
       return {StatusCode::kDataLoss, "DATA_LOST",
               "more memories were lost than the memgest tolerates"};
+    case Outcome::kUnknown:
+      return {StatusCode::kDeadlineExceeded, "UNKNOWN", "the write may or may not be applied"};
   }
   return {StatusCode::kInternal, "UNKNOWN_OUTCOME", "the node answered with an unknown outcome"};
 }

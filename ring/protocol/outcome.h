@@ -33,6 +33,7 @@ enum class Outcome : std::uint8_t {
   kBadChecksum = 12,        // the value does not match its CRC: nothing was stored
   kReplyTooLarge = 13,      // the value does not fit the reply; value_length says what is needed
   kDataLost = 14,
+  kUnknown = 15,  // a write that may be applied or not (X5): the role was lost, or too few have it
 };
 
 absl::string_view OutcomeName(Outcome outcome);
@@ -41,7 +42,7 @@ absl::Status ToStatus(Outcome outcome, absl::string_view detail);
 
 // Whether a code in a message is one of the above.
 constexpr bool IsOutcome(std::uint8_t code) {
-  return code <= static_cast<std::uint8_t>(Outcome::kDataLost);
+  return code <= static_cast<std::uint8_t>(Outcome::kUnknown);
 }
 
 // Status payload that marks an unknown outcome (X5).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "ring/base/crc32c.h"
 #include "ring/base/random.h"
@@ -53,7 +54,7 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   RING_CHECK(arena.ok()) << arena.status().ToString();
   arena_ = *std::move(arena);
   ShardOptions shard;
-  shard.epoch = Epoch(5);
+  shard.epoch = epoch_;
   shard.s = kShards;
   shard.d = kRedundant;
   shard.line_count_max = options.line_count_max;
@@ -233,6 +234,7 @@ void ShardHarness::Turn(std::uint64_t pass_ns) {
   now_ns += pass_ns;
   shard_->Flush().IgnoreError();  // what did not go out goes with the next
   for (const std::unique_ptr<MemberTwin>& member : members_) {
+    if (member->gone) continue;
     if (member->lands) member->qp.Land();
     if (member->acks) member->Ack();
   }
@@ -241,7 +243,64 @@ void ShardHarness::Turn(std::uint64_t pass_ns) {
   while (!holds_reads && !reads_.empty()) FinishRead(true);
   shard_->EndTurn(now_ns);
   for (const std::unique_ptr<MemberTwin>& member : members_) {
-    if (member->folds) member->Fold();
+    if (member->folds && !member->gone) member->Fold();
+  }
+}
+
+void ShardHarness::BeginEpoch(const std::set<int>& gone) {
+  const Epoch next(epoch_.value() + 1);
+  std::vector<std::vector<memgest::SealedLog>> sealed;
+  for (const std::unique_ptr<MemberTwin>& member : members_) {
+    member->gone |= gone.contains(member->role().value());
+    sealed.emplace_back();
+    if (!member->gone) sealed.back() = member->Seal(next, last_normal_);
+  }
+  epoch_ = next;
+  shard_->BeginEpoch(next);
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i]->gone) continue;
+    const absl::Status status = members_[i]->Rejoin(&shard_->log(), next, sealed[i]);
+    RING_CHECK(status.ok()) << status.ToString();
+  }
+}
+
+std::vector<NamedSet> ShardHarness::LivingSets() const {
+  memgest::RoleMask living = 0;
+  for (const std::unique_ptr<MemberTwin>& member : members_) {
+    if (!member->gone) living |= memgest::MaskOf(member->role());
+  }
+  std::vector<NamedSet> sets;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : shard_->memgests()) {
+    if (memgest != nullptr) sets.push_back({memgest->descriptor().id, living});
+  }
+  return sets;
+}
+
+void ShardHarness::Normal() {
+  const auto caught_up = [this] {
+    return std::all_of(members_.begin(), members_.end(),
+                       [this](const std::unique_ptr<MemberTwin>& member) {
+                         return member->gone || shard_->log().CaughtUp(member->role());
+                       });
+  };
+  std::vector<std::pair<bool, bool>> flows;
+  for (const std::unique_ptr<MemberTwin>& member : members_) {
+    flows.emplace_back(std::exchange(member->lands, true), std::exchange(member->acks, true));
+  }
+  for (int i = 0; i < kTurnsMax && !caught_up(); ++i) Turn();
+  ASSERT_TRUE(caught_up());
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    std::tie(members_[i]->lands, members_[i]->acks) = flows[i];
+  }
+  std::vector<memgest::SealedLog> adopted;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : shard_->memgests()) {
+    if (memgest == nullptr) continue;
+    adopted.push_back({memgest->descriptor().id, 0, memgest->next_index() - 1});
+  }
+  shard_->ApplyNormal(LivingSets());
+  last_normal_ = epoch_;
+  for (const std::unique_ptr<MemberTwin>& member : members_) {
+    if (!member->gone) member->Adopt(epoch_, adopted);
   }
 }
 

@@ -133,6 +133,15 @@ class ShardHarness final : public ReplySink {
   // Settle.
   void Scrub();
 
+  // An epoch change: the members in `gone` died, all others are sealed, the coordinator begins the
+  // epoch, and gives them fresh rings. Nothing has landed there yet.
+  void BeginEpoch(const std::set<int>& gone = {});
+  // Everyone who lives gets what he lacks; then the Normal that names them.
+  void Normal();
+  // What names everyone who lives.
+  std::vector<NamedSet> LivingSets() const;
+  Epoch epoch() const { return epoch_; }
+
   // Everybody's link at once.
   void SetFlow(bool lands, bool acks);
   MemberTwin& member(int role);
@@ -183,6 +192,8 @@ class ShardHarness final : public ReplySink {
   void ScrubArena();
 
   HarnessOptions options_;
+  Epoch epoch_{5};
+  Epoch last_normal_{5};
   memgest::TwinDevice device_;
   memgest::TwinDevice member_device_;
   std::unique_ptr<memgest::DeltaArena> arena_;

@@ -71,6 +71,13 @@ class SteppedQueuePair final : public rdma::QueuePair {
   }
   // Whatever is posted from now on, or has not landed, is flushed.
   void Fail() { failed_ = true; }
+  // A queue pair of a further epoch: nothing of what was posted lands any more (L5).
+  void Renew(const rdma::RemoteBuffer& to) {
+    posted_.clear();
+    completions.clear();
+    failed_ = false;
+    target = to;
+  }
   // What landed, and was not acknowledged, comes back failed: the answer was lost.
   void FailUnacknowledged() {
     failed_ = true;
@@ -118,31 +125,42 @@ class MemberTwin {
   MemberTwin(rdma::Device* device, Role role, Epoch epoch, std::size_t ring_size,
              std::uint32_t line_count_max)
       : role_(role),
-        ring_(memgest::AllocateAligned(memgest::kRingControlSize + ring_size)),
+        ring_size_(ring_size),
         staging_(memgest::AllocateAligned(kStagingSize)),
         shard_(device, GroupId(0), ShardId(0), line_count_max) {
-    qp.target = {reinterpret_cast<std::uint64_t>(ring_.get()),
-                 memgest::kRingControlSize + ring_size, 7};
     to_coordinator_.target = {reinterpret_cast<std::uint64_t>(&credit_), sizeof(credit_), 8};
-    memgest::LogReaderOptions reader;
-    reader.memory = ring_.get();
-    reader.size = memgest::kRingControlSize + ring_size;
-    reader.epoch = epoch;
-    reader.qp = &to_coordinator_;
-    reader.credit = to_coordinator_.target;
-    shard_.Attach(std::make_unique<memgest::LogReader>(reader));
     writer_options_.qp = &qp;
-    writer_options_.ring = qp.target;
     writer_options_.credit = &credit_;
     writer_options_.staging = staging_.get();
     writer_options_.staging_size = kStagingSize;
     writer_options_.writer_id = static_cast<std::uint16_t>(role.value() + 1);
-    writer_options_.epoch = epoch;
     writer_options_.send_depth = 1024;
+    OpenRing(epoch);
   }
 
   void MakeWriter(memgest::ShardLog* log) {
     writer_ = log->AddWriter(role_, std::make_unique<memgest::LogWriter>(writer_options_));
+  }
+  // Step 2 of an epoch change: what was posted and has not landed never will (L5).
+  std::vector<memgest::SealedLog> Seal(Epoch next, Epoch last_normal) {
+    qp.Renew({});
+    writer_ = nullptr;
+    absl::StatusOr<std::vector<memgest::SealedLog>> sealed = shard_.Seal(next, last_normal);
+    RING_CHECK(sealed.ok()) << "role=" << role_.value() << ": " << sealed.status().ToString();
+    return *std::move(sealed);
+  }
+  // Step 5: a fresh ring; the coordinator sends what is not held.
+  absl::Status Rejoin(memgest::ShardLog* log, Epoch epoch,
+                      absl::Span<const memgest::SealedLog> held) {
+    OpenRing(epoch);
+    absl::StatusOr<memgest::LogWriter*> writer =
+        log->AddWriter(role_, std::make_unique<memgest::LogWriter>(writer_options_), held);
+    if (writer.ok()) writer_ = *writer;
+    return writer.status();
+  }
+  void Adopt(Epoch epoch, absl::Span<const memgest::SealedLog> adopted) {
+    const absl::Status status = shard_.Adopt(epoch, adopted);
+    RING_CHECK(status.ok()) << "role=" << role_.value() << ": " << status.ToString();
   }
   void AddMemgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s) {
     if (descriptor.scheme == protocol::Scheme::kReplicated) {
@@ -159,13 +177,13 @@ class MemberTwin {
     for (; count > 0 && !qp.completions.empty(); --count) {
       const rdma::WorkCompletion completion = qp.completions.front();
       qp.completions.pop_front();
-      writer_->OnCompletion(completion);
+      if (writer_ != nullptr) writer_->OnCompletion(completion);
     }
   }
   int Fold(int budget = 1 << 20) {
     const absl::StatusOr<int> folded = shard_.Fold(budget);
     RING_CHECK(folded.ok()) << "role=" << role_.value() << ": " << folded.status().ToString();
-    RING_CHECK(shard_.reader()->ShareCredit(*folded == 0).ok());
+    if (shard_.reader() != nullptr) RING_CHECK(shard_.reader()->ShareCredit(*folded == 0).ok());
     return *folded;
   }
 
@@ -176,19 +194,37 @@ class MemberTwin {
     const auto found = parities_.find(id.value());
     return found == parities_.end() ? nullptr : found->second.get();
   }
-  const std::byte* ring() const { return ring_.get() + memgest::kRingControlSize; }
+  const std::byte* ring() const { return rings_.back().get() + memgest::kRingControlSize; }
 
   SteppedQueuePair qp;
   // What a turn of the harness does by itself.
   bool lands = true;
   bool acks = true;
   bool folds = true;
+  bool gone = false;  // its node died
 
  private:
   static constexpr std::uint32_t kStagingSize = 256 * 1024;
 
+  void OpenRing(Epoch epoch) {
+    const std::size_t size = memgest::kRingControlSize + ring_size_;
+    rings_.push_back(memgest::AllocateAligned(size));  // those before may be sealed
+    credit_ = 0;
+    qp.Renew({reinterpret_cast<std::uint64_t>(rings_.back().get()), size, 7});
+    memgest::LogReaderOptions reader;
+    reader.memory = rings_.back().get();
+    reader.size = size;
+    reader.epoch = epoch;
+    reader.qp = &to_coordinator_;
+    reader.credit = to_coordinator_.target;
+    shard_.Attach(std::make_unique<memgest::LogReader>(reader));
+    writer_options_.ring = qp.target;
+    writer_options_.epoch = epoch;
+  }
+
   Role role_;
-  memgest::AlignedBytes ring_;
+  std::size_t ring_size_;
+  std::vector<memgest::AlignedBytes> rings_;
   memgest::AlignedBytes staging_;
   alignas(64) std::atomic<std::uint64_t> credit_{0};
   memgest::FakeQueuePair to_coordinator_;

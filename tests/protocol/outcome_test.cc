@@ -20,7 +20,7 @@ TEST(Outcome, EveryCodeThatTravelsHasANameAndAStatus) {
     EXPECT_NE(OutcomeName(outcome), "UNKNOWN_OUTCOME") << code;
     EXPECT_EQ(ToStatus(outcome, "key=k").ok(), outcome == Outcome::kOk) << code;
   }
-  EXPECT_EQ(count, 15);
+  EXPECT_EQ(count, 16);
 }
 
 TEST(Outcome, CanonicalCodesSayWhatTheCallerShouldDo) {

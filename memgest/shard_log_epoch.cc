@@ -1,0 +1,151 @@
+// ShardLog in an epoch change (protocol rules, section 5, steps 5 and 6), and learners (L7).
+//
+// A writer knows one number, the order up to which its member has everything (ADR 0008). A member
+// that holds some of the kept entries and lacks others gets each of those under the order before the
+// next one that it lacks: when that is acknowledged, all in between is there as well.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/shard_log.h"
+#include "ring/base/align.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::memgest {
+
+void ShardLog::BeginEpoch(Epoch epoch) {
+  RING_CHECK(epoch > epoch_) << "epoch=" << epoch.value() << " present=" << epoch_.value();
+  epoch_ = epoch;
+  held_ = true;
+  for (Memgest* const memgest : memgests_) memgest->members().DropWriters();
+  links_.clear();
+  behind_count_ = 0;
+  dirty_ = unshared_ = false;
+  caught_up_mark_ = next_order_ - 1;
+  retention_.SetEpoch(next_order_, epoch);
+  ForgetNews();
+}
+
+ShardLog::Link* ShardLog::FindLink(Role role) {
+  const auto found = std::find_if(links_.begin(), links_.end(),
+                                  [role](const Link& link) { return link.role == role; });
+  return found == links_.end() ? nullptr : &*found;
+}
+
+// Whether the entry is one that the link's member should have and does not.
+bool ShardLog::Lacks(const Link& link, std::uint64_t order) const {
+  Memgest& memgest = *at(order).memgest;
+  if (memgest.members().Find(link.role) == nullptr) return false;
+  for (const SealedLog& log : link.held) {
+    if (log.memgest == memgest.descriptor().id) return retention_.Index(order) > log.last;
+  }
+  return true;
+}
+
+std::uint64_t ShardLog::NextLacked(const Link& link, std::uint64_t order) const {
+  while (order < next_order_ && !Lacks(link, order)) ++order;
+  return order;
+}
+
+absl::Status ShardLog::CheckKept(const Link& link, const Memgest& memgest) const {
+  std::uint64_t last = 0;
+  for (const SealedLog& log : link.held) {
+    if (log.memgest == memgest.descriptor().id) last = log.last;
+  }
+  const auto what = [&] {
+    return absl::StrCat("role=", link.role.value(), " memgest=", memgest.descriptor().id.value(),
+                        " last=", last, ", next_index=", memgest.next_index());
+  };
+  if (last >= memgest.next_index()) {
+    return absl::FailedPreconditionError(absl::StrCat(what(), ": it has more than there is"));
+  }
+  if (last + 1 == memgest.next_index()) return absl::OkStatus();
+  const std::uint64_t first = std::max(retention_.first_kept(), memgest.reused_order + 1);
+  for (std::uint64_t order = first; order < next_order_; ++order) {
+    if (at(order).memgest != &memgest) continue;
+    if (retention_.Index(order) <= last + 1) return absl::OkStatus();
+    break;
+  }
+  return absl::OutOfRangeError(absl::StrCat(what(), ": what it lacks is kept no more"));
+}
+
+absl::StatusOr<LogWriter*> ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer,
+                                               absl::Span<const SealedLog> held) {
+  RING_CHECK(FindLink(role) == nullptr) << "role=" << role.value() << " has a writer";
+  Link link;
+  link.role = role;
+  link.held.assign(held.begin(), held.end());
+  for (Memgest* const memgest : memgests_) {
+    if (memgest->members().Find(role) == nullptr) continue;
+    RING_RETURN_IF_ERROR(CheckKept(link, *memgest));
+  }
+  link.next_order = NextLacked(link, retention_.first_kept());
+  LogWriter* const added = writer.get();
+  added->StartAt(link.next_order - 1);
+  link.writer = std::move(writer);
+  links_.push_back(std::move(link));
+  for (Memgest* const memgest : memgests_) {
+    if (Member* const member = memgest->members().Find(role)) member->writer = added;
+  }
+  if (links_.back().next_order < next_order_) SetBehind(links_.back(), true);
+  ForgetNews();
+  return added;
+}
+
+void ShardLog::SetBehind(Link& link, bool behind) {
+  behind_count_ += (behind ? 1 : 0) - (link.behind ? 1 : 0);
+  link.behind = behind;
+  for (Memgest* const memgest : memgests_) {
+    if (Member* const member = memgest->members().Find(link.role)) member->behind = behind;
+  }
+  if (!behind) link.held.clear();
+}
+
+void ShardLog::FallBehind(Role role, std::uint64_t order) {
+  Link& link = *FindLink(role);
+  link.next_order = order;
+  SetBehind(link, true);
+}
+
+void ShardLog::Feed(Link& link) {
+  if (link.writer->broken()) return;  // what it lacks may be kept no more
+  while (link.next_order < next_order_) {
+    const std::uint64_t order = link.next_order;
+    const MemberSet& members = at(order).memgest->members();
+    const absl::Span<const std::byte> head = retention_.Head(order);
+    const std::size_t payload_length = retention_.PayloadLength(order);
+    const std::size_t size =
+        head.size() + AlignUp(payload_length, kEntryAlignment) + kEntryTrailerSize;
+    if (!link.writer->HasRoom(size, true)) return;  // it goes on behind acknowledgements
+    std::size_t place = 0;
+    while (members[place].role != link.role) ++place;
+    const std::uint64_t next = NextLacked(link, order + 1);
+    link.writer->Append(next - 1, head.data(), head.size(), payload_length,
+                        retention_.Payload(order, place));
+    link.next_order = next;
+    dirty_ = true;
+  }
+  SetBehind(link, false);
+}
+
+bool ShardLog::CaughtUp(Role role) const {
+  const auto found = std::find_if(links_.begin(), links_.end(),
+                                  [role](const Link& link) { return link.role == role; });
+  return found != links_.end() && found->writer->acked_order() >= caught_up_mark_;
+}
+
+void ShardLog::Normal() {
+  RING_CHECK(held_);
+  for (const Memgest* const memgest : memgests_) {
+    for (const Member& member : memgest->members()) {
+      RING_CHECK(!member.active || CaughtUp(member.role))
+          << "role=" << member.role.value() << " is named and lacks entries";
+    }
+  }
+  held_ = false;
+  adopted_end_ = next_order_;
+  ForgetNews();
+}
+
+}  // namespace ring::memgest

@@ -1,0 +1,307 @@
+// The log of a shard through an epoch change: what goes to whom again, under which orders, and what
+// is refused. Section 5, step 5; L6, L7, ADR 0008, ADR 0013.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "memgest/delta_arena.h"
+#include "memgest/shard_log.h"
+#include "tests/memgest/log_link.h"
+#include "tests/memgest/twin_device.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::memgest {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr MemgestId kA{1};
+constexpr MemgestId kB{2};
+constexpr int kFirstRole = 3;
+
+// Two logs, Rep(3), and members at roles 3 and 4.
+class ShardLogEpochTest : public ::testing::Test {
+ protected:
+  ShardLogEpochTest() {
+    for (const MemgestId id : {kA, kB}) {
+      protocol::MemgestDescriptor descriptor;
+      descriptor.id = id;
+      descriptor.r = 3;
+      memgests_[id.value()] =
+          std::make_unique<Memgest>(&device_, descriptor, ShardId(0), 3, 2, &lines_);
+      log_.Attach(memgests_[id.value()].get(), kAllRoles);
+    }
+    for (const int role : {3, 4}) {
+      Open(role, Epoch(5));
+      log_.AddWriter(Role(static_cast<std::uint16_t>(role)), TakeWriter(role));
+    }
+  }
+  LogLink& link(int role) { return *links_[static_cast<std::size_t>(role - kFirstRole)]; }
+  LogWriter* writer(int role) {
+    for (const ShardLog::Link& one : log_.links()) {
+      if (one.role.value() == role) return one.writer.get();
+    }
+    return nullptr;
+  }
+  void Open(int role, Epoch epoch) {
+    const auto place = static_cast<std::size_t>(role - kFirstRole);
+    if (links_.size() <= place) links_.resize(place + 1);
+    if (links_[place] != nullptr) old_links_.push_back(std::move(links_[place]));
+    links_[place] = std::make_unique<LogLink>();
+    LogLink& opened = *links_[place];
+    opened.writer_options.send_depth = depth_;
+    opened.to_member.depth = depth_;
+    opened.writer_options.epoch = opened.reader_options.epoch = epoch;
+    opened.writer = std::make_unique<LogWriter>(opened.writer_options);
+    opened.reader = std::make_unique<LogReader>(opened.reader_options);
+  }
+  std::unique_ptr<LogWriter> TakeWriter(int role) { return std::move(link(role).writer); }
+  absl::Status Rejoin(int role, std::vector<SealedLog> held) {
+    Open(role, epoch_);
+    return log_.AddWriter(Role(static_cast<std::uint16_t>(role)), TakeWriter(role), held).status();
+  }
+  void BeginEpoch() {
+    epoch_ = Epoch(epoch_.value() + 1);
+    log_.BeginEpoch(epoch_);
+  }
+  void Append(MemgestId memgest) {
+    const EntryFields fields = Fields(++count_);
+    ASSERT_TRUE(log_.HasRoom(*memgests_[memgest.value()], 1024, false));
+    EntryPayload nothing;
+    log_.Append(*memgests_[memgest.value()], fields, absl::MakeConstSpan(&nothing, 1));
+  }
+  static EntryFields Fields(std::uint64_t n) {
+    EntryFields fields;
+    fields.type = EntryType::kTombstone;
+    fields.version = Version(Epoch(5), n);
+    fields.key = "k";
+    fields.line = static_cast<std::uint32_t>(n);
+    fields.client = {n, 7};
+    fields.seq = 100 + n;
+    fields.request_crc = static_cast<std::uint32_t>(n * n);
+    return fields;
+  }
+  // Flushes; the roles' devices execute and acknowledge.
+  void Turn(std::vector<int> roles) {
+    for (const int role : {3, 4}) {
+      link(role).to_member.hold = std::find(roles.begin(), roles.end(), role) == roles.end();
+    }
+    ASSERT_OK(log_.Flush());
+    for (const int role : roles) {
+      link(role).to_member.Run();
+      for (const auto& completion : link(role).to_member.completions) {
+        if (writer(role) != nullptr) writer(role)->OnCompletion(completion);
+      }
+      link(role).to_member.completions.clear();
+    }
+    log_.AdvanceCommit([this](Pending& pending) { committed_.push_back(pending.order); });
+    log_.EndTurn();
+  }
+  // What lies in a role's ring, "A1 B1 ...", with every field checked.
+  std::string RingOf(int role) {
+    std::string all;
+    link(role).reader->FindTail([&](const EntryView& entry) {
+      if (!all.empty()) all += ' ';
+      all += entry.header.memgest == kA.value() ? 'A' : 'B';
+      all += std::to_string(entry.header.index);
+      const std::uint64_t n = entry.header.version & Version::kCounterMax;
+      const EntryFields expected = Fields(n);
+      EXPECT_EQ(entry.header.version, expected.version.bits());
+      EXPECT_EQ(entry.header.client, expected.client);
+      EXPECT_EQ(entry.header.seq, expected.seq);
+      EXPECT_EQ(entry.header.request_crc, expected.request_crc);
+      EXPECT_EQ(entry.header.line, expected.line);
+      EXPECT_EQ(entry.header.epoch, epoch_.value());
+    });
+    return all;
+  }
+  void Name(RoleMask roles) {
+    for (auto& [id, memgest] : memgests_) memgest->members().SetActive(roles);
+  }
+
+  TwinDevice device_;
+  LineTable lines_{&device_, 1u << 16};
+  std::unique_ptr<DeltaArena> arena_ = *DeltaArena::Create(&device_);
+  std::map<std::uint16_t, std::unique_ptr<Memgest>> memgests_;
+  std::vector<std::unique_ptr<LogLink>> links_;
+  std::vector<std::unique_ptr<LogLink>> old_links_;
+  std::uint32_t depth_ = 256;
+  Epoch epoch_{5};
+  ShardLog log_{Epoch(5), arena_.get()};
+  std::uint64_t count_ = 0;
+  std::vector<std::uint64_t> committed_;
+};
+
+TEST_F(ShardLogEpochTest, AMemberGetsOfEachLogJustWhatItLacks) {
+  for (const MemgestId id : {kA, kB, kA, kB, kA}) Append(id);
+  Turn({3});
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {{kA, 0, 3}, {kB, 0, 2}}));
+  ASSERT_OK(Rejoin(4, {{kA, 0, 1}}));
+  Turn({3, 4});
+  EXPECT_EQ(RingOf(3), "");
+  EXPECT_EQ(RingOf(4), "B1 A2 B2 A3");
+}
+
+// ADR 0008: one number a member, though it lacks entries between others that it holds.
+TEST_F(ShardLogEpochTest, WhatIsHeldCountsAsAcknowledgedAndWhatIsSentAgainDoesNot) {
+  for (const MemgestId id : {kA, kB, kA, kB, kA}) Append(id);  // orders 1 to 5
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {{kA, 0, 3}, {kB, 0, 0}}));  // lacks orders 2 and 4
+  EXPECT_EQ(writer(3)->acked_order(), 1u);
+  EXPECT_FALSE(log_.CaughtUp(Role(3)));
+  Turn({});
+  link(3).to_member.Run();
+  link(3).to_member.completions.clear();  // the answer is lost
+  EXPECT_EQ(writer(3)->acked_order(), 1u);
+  EXPECT_EQ(RingOf(3), "B1 B2");
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {{kA, 0, 3}}));
+  Turn({3});
+  EXPECT_EQ(writer(3)->acked_order(), 5u);
+  EXPECT_TRUE(log_.CaughtUp(Role(3)));
+}
+
+TEST_F(ShardLogEpochTest, L6CompletionsOfTheOldEpochCountForNothing) {
+  Append(kA);
+  Turn({});
+  link(3).to_member.Run();
+  const std::vector<rdma::WorkCompletion> stale = link(3).to_member.completions;
+  ASSERT_FALSE(stale.empty());
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {}));
+  for (const rdma::WorkCompletion& completion : stale) writer(3)->OnCompletion(completion);
+  EXPECT_EQ(writer(3)->acked_order(), 0u);
+  EXPECT_FALSE(writer(3)->broken());
+}
+
+TEST_F(ShardLogEpochTest, HeldNothingIsCommittedToldOrTaken) {
+  Append(kA);
+  Append(kB);
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {}));
+  ASSERT_OK(Rejoin(4, {}));
+  for (int i = 0; i < 5; ++i) Turn({3, 4});
+  EXPECT_TRUE(log_.CaughtUp(Role(3)) && log_.CaughtUp(Role(4)));
+  EXPECT_TRUE(committed_.empty());
+  EXPECT_EQ(link(3).ControlWord(), 0u);
+  EXPECT_FALSE(log_.HasRoom(*memgests_[1], 256, true));
+  EXPECT_FALSE(log_.Stuck(*memgests_[1])) << "it passes";
+  EXPECT_FALSE(log_.quiet());
+  Name(kAllRoles);
+  log_.Normal();
+  Turn({3, 4});
+  EXPECT_EQ(committed_, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(link(3).ControlWord(), writer(3)->position());
+  EXPECT_TRUE(log_.HasRoom(*memgests_[1], 256, true));
+  EXPECT_TRUE(log_.quiet());
+}
+
+TEST_F(ShardLogEpochTest, ANormalOfFewCommitsWhatWasAdoptedAndNothingAfterIt) {
+  Append(kA);
+  BeginEpoch();
+  ASSERT_OK(Rejoin(4, {}));
+  Turn({4});
+  Name(0);
+  log_.Normal();
+  Turn({4});
+  EXPECT_EQ(committed_, std::vector<std::uint64_t>{1});
+  EXPECT_FALSE(log_.HasRoom(*memgests_[1], 256, true));
+  EXPECT_TRUE(log_.Stuck(*memgests_[1]));
+}
+
+TEST_F(ShardLogEpochTest, WhoLacksWhatIsKeptNoMoreNeedsASnapshot) {
+  Append(kA);
+  Turn({3, 4});
+  ASSERT_TRUE(log_.quiet());
+  Append(kA);
+  Append(kB);
+  BeginEpoch();
+  EXPECT_THAT(Rejoin(3, {{kB, 0, 0}}),
+              StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("role=3 memgest=1 last=0")));
+  EXPECT_EQ(writer(3), nullptr);
+  EXPECT_THAT(Rejoin(3, {{kA, 0, 3}}), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK(Rejoin(3, {{kA, 0, 1}}));
+  Turn({3});
+  EXPECT_EQ(RingOf(3), "A2 B1");
+}
+
+// ADR 0013: bytes that may be another version's by now are not sent as those of an old entry,
+// although an entry of another log before it is still kept.
+TEST_F(ShardLogEpochTest, G2WhatMayHaveBeenReusedIsNotSentAgain) {
+  memgests_[kB.value()]->members().SetActive(0);
+  protocol::MemgestDescriptor alone;
+  alone.id = MemgestId(3);
+  alone.r = 2;  // role 3 is its only member
+  Memgest other(&device_, alone, ShardId(0), 3, 2, &lines_);
+  log_.Attach(&other, kAllRoles);
+  EntryPayload nothing;
+  log_.Append(*memgests_[1], Fields(++count_), absl::MakeConstSpan(&nothing, 1));
+  log_.Append(other, Fields(++count_), absl::MakeConstSpan(&nothing, 1));
+  Turn({3});  // role 4 lacks order 1: it is kept, and with it order 2
+  ASSERT_TRUE(log_.MayReuse(other, 2));
+  BeginEpoch();
+  EXPECT_THAT(Rejoin(3, {{kA, 0, 1}}), StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("=3")));
+  ASSERT_OK(Rejoin(3, {{kA, 0, 1}, {MemgestId(3), 0, 1}}));
+  log_.Detach(&other);
+}
+
+// More than a writer takes at once; heads that filled the ring of heads.
+TEST_F(ShardLogEpochTest, AllThatIsKeptGoesThroughASmallWindow) {
+  while (log_.HasRoom(*memgests_[1], 1024, false)) {
+    Append(kA);
+    Turn({4});
+  }
+  ASSERT_GT(count_, 60u);
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {}));
+  for (int i = 0; i < 20; ++i) Turn({3});
+  ASSERT_TRUE(log_.CaughtUp(Role(3)));
+  std::string expected;
+  for (std::uint64_t i = 1; i <= count_; ++i) expected += (i > 1 ? " A" : "A") + std::to_string(i);
+  EXPECT_EQ(RingOf(3), expected);
+}
+
+// L7: a learner gets everything behind its snapshot, counts for nothing, and holds nobody up.
+TEST_F(ShardLogEpochTest, L7ALearnerGetsEveryEntryAndDoesNotCount) {
+  BeginEpoch();
+  ASSERT_OK(Rejoin(4, {}));
+  Name(RoleMask{1} << 4);
+  log_.Normal();
+  for (int i = 0; i < 3; ++i) Append(kA);
+  Turn({4});
+  depth_ = 16;
+  ASSERT_OK(Rejoin(3, {{kA, 0, 3}}));  // a snapshot taken now
+  Append(kA);
+  Turn({3});
+  EXPECT_EQ(committed_.size(), 3u);
+  Turn({4});
+  EXPECT_EQ(committed_.size(), 4u);
+  // It takes nothing for a while; the others go on, and later it gets what it missed.
+  for (std::uint64_t i = 0; i < LogWriter::kStagedMax + 20; ++i) {
+    Append(i % 2 == 0 ? kA : kB);
+    if (i % 16 == 15) Turn({4});
+  }
+  Turn({4});
+  EXPECT_EQ(committed_.size(), count_);
+  EXPECT_TRUE(log_.links()[1].behind);
+  // L7: both sets, from the proposal on; it may be proposed when the learner has everything.
+  for (auto& [id, memgest] : memgests_) memgest->members().Propose(kAllRoles);
+  log_.MarkProposal();
+  EXPECT_FALSE(log_.CaughtUp(Role(3)));
+  for (int i = 0; i < 40; ++i) Turn({3, 4});
+  EXPECT_TRUE(log_.CaughtUp(Role(3)));
+  EXPECT_FALSE(log_.links()[1].behind);
+  std::string expected = "A4";
+  for (std::uint64_t a = 5, b = 1; a + b <= count_ + 1;) {
+    expected += " A" + std::to_string(a++);
+    expected += " B" + std::to_string(b++);
+  }
+  EXPECT_EQ(RingOf(3), expected);
+}
+
+}  // namespace
+}  // namespace ring::memgest

@@ -1,13 +1,13 @@
-// memgest/member_set.h — the members of one memgest in one shard, who of them counts, and the commit
-// rule.
+// memgest/member_set.h — the members of one memgest in one shard, who of them counts, and the
+// commit rule.
 //
 // What:      One place for each role that the descriptor names: its writer, if there is one, and
 //            whether the shard's last Normal named it (active). A set that is proposed can stand
 //            beside the active one: then an entry needs both (L7).
 // Shape:     in the order of MemgestDescriptor::MemberRoles; the coordinator is counted apart. A
 //            QUORUM needs its floor(r/2) others, however many are named. ALL and SRS need everyone
-//            who is named, and of those at least max(1, r-2) and max(1, m-1): with fewer nothing new
-//            is accepted (S13).
+//            who is named, and of those at least max(1, r-2) and max(1, m-1): with fewer nothing
+//            new is accepted (S13).
 // Units:     orders as in shard_log.h.
 // Ownership: borrows the writers.
 // Threads:   one, the node's.

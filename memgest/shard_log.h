@@ -107,15 +107,16 @@ class ShardLog {
   // A fresh ring at this role's holder, which has of each log what `held` says: its last index
   // (SealedLog::last), 0 where it says nothing. The entries beyond go there, in order, as they were
   // appended; its acknowledgement of the others is taken as given. Outside of an epoch change: a
-  // learner, with what its snapshot says. Errors, without effect: kOutOfRange, something it lacks is
-  // not kept any more, and it needs a snapshot; kFailedPrecondition, it has more than there is.
+  // learner, with what its snapshot says. Errors, without effect: kOutOfRange, something it lacks
+  // is not kept any more, and it needs a snapshot; kFailedPrecondition, it has more than there is.
   absl::StatusOr<LogWriter*> AddWriter(Role role, std::unique_ptr<LogWriter> writer,
                                        absl::Span<const SealedLog> held);
   // Whether the role's holder has all that was appended before the epoch, or before the last
   // Propose: who is named in a Normal must.
   bool CaughtUp(Role role) const;
   // The first Normal of the epoch was applied, and the memgests know whom it names: what was
-  // appended before is committed, whatever the size of the sets. REQUIRES: who is named is CaughtUp.
+  // appended before is committed, whatever the size of the sets. REQUIRES: who is named is
+  // CaughtUp.
   void Normal();
   // L7: a further Normal is to be proposed. Call MemberSet::Propose first; then, when everyone it
   // names is CaughtUp, propose.

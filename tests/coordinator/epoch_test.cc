@@ -24,7 +24,8 @@ TEST(Epoch, WhatMembersLackIsSentAgainAndNothingTwice) {
       ShardHarness harness({.block_size = 16 * 1024});
       for (const MemgestId memgest : kStrong) {
         harness.Run(harness.Put(memgest, "old" + std::to_string(memgest.value()), "x"));
-        harness.Run(harness.Put(memgest, "moved" + std::to_string(memgest.value()), Bytes(9000, 7)));
+        harness.Run(
+            harness.Put(memgest, "moved" + std::to_string(memgest.value()), Bytes(9000, 7)));
       }
       harness.Settle();
       for (MemberTwin* const member : harness.members()) member->folds = false;
@@ -34,8 +35,8 @@ TEST(Epoch, WhatMembersLackIsSentAgainAndNothingTwice) {
       for (const MemgestId memgest : kStrong) {
         const std::string id = std::to_string(memgest.value());
         numbers.push_back(harness.Put(memgest, "k" + id, Bytes(3000, memgest.value())));
-        numbers.push_back(harness.Put(memgest, "large" + id, Bytes(100'000, memgest.value()),
-                                      {.large = true}));
+        numbers.push_back(
+            harness.Put(memgest, "large" + id, Bytes(100'000, memgest.value()), {.large = true}));
         numbers.push_back(harness.Delete("old" + id));
         numbers.push_back(harness.Move("moved" + id, memgest == kRep3 ? kSrs32 : kRep3));
         harness.Turns(3);
@@ -139,7 +140,7 @@ TEST(Epoch, S13ADegradedEpochServesWhoHasEnough) {
 TEST(Epoch, S13WhoWaitsForAnAdoptedEntryOfTooFewIsToldUnknown) {
   ShardHarness harness;
   harness.SetFlow(true, false);
-  const int alone = harness.Put(kSrs21, "alone", "v");   // role 3 is all it has
+  const int alone = harness.Put(kSrs21, "alone", "v");    // role 3 is all it has
   const int enough = harness.Put(kSrs32, "enough", "v");  // role 4 is left
   harness.Turn();
   harness.BeginEpoch({3});

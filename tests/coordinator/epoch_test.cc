@@ -15,7 +15,8 @@ using protocol::Outcome;
 
 constexpr MemgestId kStrong[] = {kRep2, kRep3, kRep4, kSrs21, kSrs31, kSrs32};
 
-// Whatever a member lacked, each kind of entry comes back as it was appended: members end as copies.
+// Whatever a member lacked, each kind of entry comes back as it was appended: members end as
+// copies.
 TEST(Epoch, WhatMembersLackIsSentAgainAndNothingTwice) {
   for (const bool lands : {false, true}) {
     for (const bool acks : {false, true}) {

@@ -90,6 +90,8 @@ TEST_F(ControlCatalogueTest, G11_LeaderFinishesACreateThatNobodyRetries) {
   EXPECT_THAT(Create(NextId()).status(), StatusIs(absl::StatusCode::kUnavailable));
   spare_->ComeBack();
   AwaitState("new", MemgestState::kActive);
+  // Others hear of it later than who is asked above.
+  while (spare_->Seen("new").size() < 2) absl::SleepFor(absl::Milliseconds(5));
   // Whoever missed it is shown CREATING first: its members have memory before anything is written.
   EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
 }

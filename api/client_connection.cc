@@ -207,7 +207,11 @@ bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
 }
 
 void Connection::Flush() {
-  if (chain_length_ == 0 || broken_) return;
+  if (broken_) return;
+  if (chain_length_ == 0) {
+    if (owes_bell_) RingBell();
+    return;
+  }
   if (posted_ + chain_length_ + 1 - completed_ > kSendDepth) return;  // completions first
   rdma::WorkRequest& last = chain_[chain_length_ - 1];
   const rdma::WorkRequest* const next = std::exchange(last.next, nullptr);
@@ -224,13 +228,26 @@ void Connection::Flush() {
   }
   posted_ += chain_length_;
   chain_length_ = 0;
-  if (qp_->PeerSleeping()) {
-    rdma::WorkRequest doorbell;
-    doorbell.opcode = rdma::Opcode::kSend;
-    doorbell.signaled = true;
-    doorbell.wr_id = posted_ + 1;
-    if (qp_->PostSend(doorbell).ok()) ++posted_;
+  RingBell();
+}
+
+// A node that sleeps through its bells finds the requests when it wakes up; if it went back to
+// sleep before the last of them, its answers to the others are here, and it is rung once more.
+void Connection::RingBell() {
+  owes_bell_ = qp_->PeerSleeping();
+  if (!owes_bell_) {
+    bells_ = 0;
+    return;
   }
+  if (bells_ >= kBellsPerSleep || posted_ + 1 - completed_ > kSendDepth) return;
+  rdma::WorkRequest doorbell;
+  doorbell.opcode = rdma::Opcode::kSend;
+  doorbell.signaled = true;
+  doorbell.wr_id = posted_ + 1;
+  if (!qp_->PostSend(doorbell).ok()) return;
+  ++posted_;
+  ++bells_;
+  owes_bell_ = false;
 }
 
 void Connection::ClearStaleStamps() {
@@ -251,6 +268,8 @@ void Connection::Reset(std::uint64_t now_ns, bool graceful) {
   }
   broken_ = false;
   chain_length_ = 0;
+  bells_ = 0;
+  owes_bell_ = false;
   waiting_count_ = 0;
   address_index_ = 0;
   if (state_ == State::kReady) backoff_ns_ = 0;

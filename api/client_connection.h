@@ -73,9 +73,10 @@ class Connection {
 
   // Places the operation's frame and adds it to the chain. False: no room now.
   bool Enqueue(Operation* op, std::uint64_t first_incomplete);
-  // Posts the chain, and rings the doorbell when the node sleeps.
+  // Posts the chain, and rings the doorbell when the node sleeps: a few times, until it is seen
+  // awake.
   void Flush();
-  bool has_chain() const { return chain_length_ != 0; }
+  bool wants_flush() const { return chain_length_ != 0 || owes_bell_; }
 
   // The answer to op, once it is there; null before.
   const protocol::ReplyHeader* FindReply(const Operation& op) const {
@@ -92,6 +93,7 @@ class Connection {
     ring_.Answered(op.ring_end);
     --waiting_count_;
     last_answer_ns_ = now_ns;
+    bells_ = 0;  // the node is awake, or was
   }
   std::size_t waiting_count() const { return waiting_count_; }
   void OnAsked() {
@@ -111,11 +113,13 @@ class Connection {
   static constexpr std::size_t kChainMax = 64;
   static constexpr std::uint32_t kSendDepth = 256;
   static constexpr std::uint32_t kRecvDepth = 16;
+  static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a node posts
 
   void StartAttempt(std::uint64_t now_ns);
   void Fail(absl::Status status, std::uint64_t now_ns);
   void Establish(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
   void AddWrite(const std::byte* source, std::size_t size, std::uint64_t cell, std::size_t offset);
+  void RingBell();
   void ClearStaleStamps();
 
   const ConnectionContext* context_;
@@ -140,6 +144,9 @@ class Connection {
   std::size_t chain_length_ = 0;
   std::uint64_t posted_ = 0;  // work requests, for the send queue's depth
   std::uint64_t completed_ = 0;
+  // Doorbells since the node was last seen awake: one that was stopped takes none.
+  std::uint32_t bells_ = 0;
+  bool owes_bell_ = false;  // a request went out without one
 };
 
 }  // namespace ring::api

@@ -225,7 +225,7 @@ void ClientCore::Pump() {
 
 void ClientCore::Flush() {
   ForEachConnection([](Connection* connection) {
-    if (connection->has_chain()) connection->Flush();
+    if (connection->wants_flush()) connection->Flush();
   });
 }
 

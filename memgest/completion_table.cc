@@ -136,6 +136,22 @@ void CompletionTable::ForEach(
   }
 }
 
+void CompletionTable::ForEachClient(
+    absl::FunctionRef<void(const ClientId&, std::uint64_t, const Client*)> visit) const {
+  for (const auto& [id, client] : clients_) visit(id, client->first(), client.get());
+}
+
+void CompletionTable::ForEachDone(const Client* client,
+                                  absl::FunctionRef<void(const CompletionRecord&)> visit) {
+  client->ForEach([visit](const CompletionRecord& record) {
+    if (record.state == kDoneState) visit(record);
+  });
+}
+
+void CompletionTable::MoveFirst(Client* client, std::uint64_t first_incomplete) {
+  client->MoveFirst(first_incomplete);
+}
+
 void CompletionTable::Expire(const ClientId& id) { clients_.erase(id); }
 
 void CompletionTable::DropAll() {

@@ -84,6 +84,15 @@ class CompletionTable {
                                       const CompletionRecord&)>
                    visit) const;
 
+  // The same in two steps: every client, also one without records; and what is done of one.
+  void ForEachClient(
+      absl::FunctionRef<void(const ClientId&, std::uint64_t first_incomplete, const Client*)> visit)
+      const;
+  static void ForEachDone(const Client* client,
+                          absl::FunctionRef<void(const CompletionRecord&)> visit);
+  // The client said so, in whatever log: requests below it are stale.
+  static void MoveFirst(Client* client, std::uint64_t first_incomplete);
+
   void Expire(const ClientId& id);  // EXPIRE_RECORD
   void DropAll();
   std::size_t client_count() const { return clients_.size(); }

@@ -217,6 +217,13 @@ absl::Status DecodeEntryTo(absl::Span<const std::byte> bytes, std::uint64_t posi
 // what was appended (E4).
 absl::Status CheckPayload(const EntryView& view, std::uint32_t crc);
 
+// The bytes of a decoded entry, in the ring. REQUIRES: not a PAD's.
+inline absl::Span<const std::byte> EntryBytes(const EntryView& view) {
+  const std::size_t head =
+      kEntryHeaderSize + std::size_t{view.header.extension_cells} * kEntryAlignment;
+  return {view.payload - head, view.size};
+}
+
 // Where the entry stands that follows one of `size` bytes which ends `left` bytes before the end of
 // the ring: behind it, or at the ring's start if no header fits there.
 constexpr std::uint64_t NextEntryPosition(std::uint64_t position, std::size_t size,

@@ -66,12 +66,20 @@ void MemberShard::AddParity(const protocol::MemgestDescriptor& descriptor, Parit
   if (!state.removed) state.parity = store;
 }
 
+void MemberShard::AddMetadata(const protocol::MemgestDescriptor& descriptor) {
+  const MemgestState& state = AddState(descriptor);
+  RING_CHECK(state.replica == nullptr && state.parity == nullptr &&
+             descriptor.scheme == protocol::Scheme::kStretchedReedSolomon)
+      << "memgest=" << descriptor.id.value();
+}
+
 void MemberShard::RemoveMemgest(MemgestId id) {
   MemgestState* state = FindState(id);
   if (state == nullptr || state->removed) return;
   state->removed = true;
   state->replica = nullptr;
   state->parity = nullptr;
+  state->absent_count = 0;
   for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
     const std::uint32_t first = granule * kLinesPerGranule;
     const Granule& record = lines_.granule(first);
@@ -100,14 +108,14 @@ absl::Status MemberShard::Prepare(const EntryView& entry, MemgestState& state) {
   }
   if (state.removed) return absl::OkStatus();
   if (header.type == EntryType::kRelease &&
-      (header.payload_length != 0) != (state.parity != nullptr)) {
+      (header.payload_length != 0) != (state.replica == nullptr)) {
     return Contradiction(header, "a release has a payload for parities, and for them alone");
   }
   absl::Status status;
   if (UsesLine(header.type)) status = lines_.EnsureMemory(header.line);
   if (status.ok() && state.replica != nullptr) {
     status = state.replica->Ensure(header.offset_cells, header.payload_length);
-  } else if (status.ok()) {
+  } else if (status.ok() && state.parity != nullptr) {
     status = ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
                           [&](std::uint32_t offset, std::uint32_t, std::uint32_t size) {
                             return state.parity->Ensure(shard_, offset, size);
@@ -129,7 +137,7 @@ void MemberShard::Prefetch(const EntryView& entry, const MemgestState& state) co
   if (header.payload_length == 0) return;
   if (state.replica != nullptr) {
     state.replica->Prefetch(header.offset_cells, header.payload_length);
-  } else {
+  } else if (state.parity != nullptr) {
     // Longer ones stream well enough by themselves.
     state.parity->Prefetch(shard_, header.offset_cells, std::min(header.payload_length, 2048u));
   }
@@ -158,7 +166,7 @@ absl::StatusOr<bool> MemberShard::Take(LogReader& reader, Taken* taken) {
 
 absl::StatusOr<int> MemberShard::Fold(int budget) {
   if (!failure_.ok()) return failure_;
-  if (held_) return 0;
+  if (held_ || install_id_ != 0) return 0;
   if (sealed_ != nullptr) {
     RING_ASSIGN_OR_RETURN(const int folded, FoldSealed(budget));
     if (folded > 0 || sealed_ != nullptr) return folded;
@@ -245,7 +253,7 @@ absl::Status MemberShard::WriteBytes(const EntryView& entry, MemgestState& state
     const absl::Status whole = CheckPayload(entry, written.crc);
     return whole.ok() ? whole : Contradiction(header, whole.message());
   }
-  if (header.payload_length == 0) return absl::OkStatus();
+  if (header.payload_length == 0 || state.parity == nullptr) return absl::OkStatus();
   const absl::Status status =
       ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
                    [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
@@ -279,6 +287,12 @@ void MemberShard::WriteLine(const EntryView& entry) {
   lines_.TakeLine(header.line);
 }
 
+void MemberShard::CollectLine(std::uint32_t line, MemgestState& state) {
+  if ((lines_.line(line).flags & kAbsent) != 0) --state.absent_count;
+  lines_.Clear(line);
+  lines_.DropLine(line);
+}
+
 void MemberShard::FoldRecord(const EntryHeader& header) {
   if (header.client.empty()) return;
   if (header.type == EntryType::kExpireRecord) {
@@ -306,9 +320,14 @@ absl::Status MemberShard::FoldEntry(const Taken& taken) {
       if (UsesLine(header.type)) RING_RETURN_IF_ERROR(EnsureFree(header));
       RING_RETURN_IF_ERROR(WriteBytes(entry, state));
       if (UsesLine(header.type)) WriteLine(entry);
-      for (const CollectItem& item : entry.collect) {
-        lines_.Clear(item.line);
-        lines_.DropLine(item.line);
+      // Its PARTs may have come before the snapshot that this log goes on behind.
+      const bool joined = state.install_id != 0 && header.type == EntryType::kFinal;
+      if (joined && !HasValue(header.line, state)) MarkAbsent(header.line, state);
+      for (const CollectItem& item : entry.collect) CollectLine(item.line, state);
+      if (header.payload_length > 0) {
+        const std::uint64_t end =
+            header.offset_cells + std::uint64_t{CellCount(header.payload_length)};
+        state.end_cells = std::max(state.end_cells, end);
       }
     }
     FoldRecord(header);
@@ -321,6 +340,16 @@ absl::Status MemberShard::FoldEntry(const Taken& taken) {
 std::uint64_t MemberShard::applied(MemgestId id) const {
   const auto found = states_.find(id);
   return found == states_.end() ? 0 : found->second->applied;
+}
+
+std::uint64_t MemberShard::end_cells(MemgestId id) const {
+  const auto found = states_.find(id);
+  return found == states_.end() ? 0 : found->second->end_cells;
+}
+
+std::uint64_t MemberShard::absent_count(MemgestId id) const {
+  const auto found = states_.find(id);
+  return found == states_.end() ? 0 : found->second->absent_count;
 }
 
 const HeapSpace* MemberShard::replica_heap(MemgestId id) const {

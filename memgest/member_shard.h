@@ -45,6 +45,7 @@
 #include "memgest/parity_store.h"
 #include "memgest/replica_store.h"
 #include "memgest/sealed_ring.h"
+#include "memgest/snapshot.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -58,6 +59,9 @@ class MemberShard {
   void AddReplica(const protocol::MemgestDescriptor& descriptor);
   // ... as a parity. store is the group's, and outlives this.
   void AddParity(const protocol::MemgestDescriptor& descriptor, ParityStore* store);
+  // ... with its metadata alone: coded, at the node that takes the shard over. Its values are
+  // decoded later, block by block.
+  void AddMetadata(const protocol::MemgestDescriptor& descriptor);
   // Drops its lines and heap. What its log still says is skipped, but for completion records.
   void RemoveMemgest(MemgestId id);
 
@@ -92,8 +96,27 @@ class MemberShard {
   const SealedRing* sealed() const { return sealed_.get(); }
   // Whether Fold may find something.
   bool HasWork() const {
-    return !held_ && (sealed_ != nullptr || (reader_ != nullptr && reader_->HasCommitted()));
+    return !held_ && install_id_ == 0 &&
+           (sealed_ != nullptr || (reader_ != nullptr && reader_->HasCommitted()));
   }
+
+  // What is folded of these logs, as it is now.
+  Snapshot TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId> logs) const;
+  // A joiner takes the next piece of a snapshot; logs that stand in it go on behind it. Values are
+  // not here then: lines of replicated memgests are kAbsent. Nothing is folded from a ring while a
+  // snapshot is half taken; one that was taken before is ignored. Errors: kInvalidArgument, the
+  // piece is wrong, contradicts what is here, or is not the next one: Reset; kFailedPrecondition (a
+  // memgest that is not known here) and kResourceExhausted: the same piece again, later.
+  absl::Status Install(absl::string_view piece);
+  // Folds an entry of a shipped tail (memgest/log_tail.h): what is committed or will be with the
+  // next Normal. One that was folded is skipped. Errors: as Fold.
+  absl::Status FoldShipped(const EntryView& entry);
+  // The value of a line that is kAbsent. OK without effect: it is here. Errors: kNotFound, the line
+  // does not hold that version any more (S5); kInvalidArgument, the bytes are not the version's;
+  // kResourceExhausted.
+  absl::Status InstallValue(std::uint32_t line, Version version, absl::Span<const std::byte> bytes);
+  // Lines that wait for their value; 0 everywhere: data-complete, as far as copies go.
+  std::uint64_t absent_count(MemgestId id) const;
 
   // Folds up to `budget` committed entries; gives how many. Prefetches two entries ahead. After it,
   // all entries below the reader's folded position are folded: the caller shares the credit, and
@@ -102,6 +125,8 @@ class MemberShard {
 
   // Last index folded of a memgest's log here (0: none).
   std::uint64_t applied(MemgestId id) const;
+  // Behind the highest cell of the memgest's heap that an entry ever wrote (S4).
+  std::uint64_t end_cells(MemgestId id) const;
   LineTable& lines() { return lines_; }
   CompletionTable& completions() { return completions_; }
   // Replica's copy of the values; null for a memgest that is not replicated here. Bytes are a
@@ -118,8 +143,11 @@ class MemberShard {
     protocol::MemgestDescriptor descriptor;
     std::uint64_t applied = 0;
     std::uint64_t ring_index = 0;  // of the last entry in the present ring; 0: none
+    std::uint64_t end_cells = 0;
+    std::uint64_t absent_count = 0;
+    std::uint64_t install_id = 0;  // of the snapshot that it came by; 0: it began here
     bool removed = false;
-    std::unique_ptr<ReplicaStore> replica;  // one of the two, unless removed
+    std::unique_ptr<ReplicaStore> replica;  // one of the two, unless removed or metadata alone
     ParityStore* parity = nullptr;
   };
   struct Taken {
@@ -151,6 +179,14 @@ class MemberShard {
            header.type != EntryType::kRelease;
   }
   void WriteLine(const EntryView& entry);
+  void CollectLine(std::uint32_t line, MemgestState& state);
+  // The runs of cells that a line's value lies in.
+  template <class Visit>
+  absl::Status ForEachRun(std::uint32_t line, Visit visit) const;
+  bool HasValue(std::uint32_t line, const MemgestState& state) const;
+  void MarkAbsent(std::uint32_t line, MemgestState& state);
+  absl::Status InstallItem(const SnapshotItem& item, std::uint64_t id);
+  absl::Status InstallLine(const SnapshotItem& item);
   void FoldRecord(const EntryHeader& header);
 
   rdma::Device* device_;
@@ -161,6 +197,9 @@ class MemberShard {
   std::unique_ptr<LogReader> reader_;
   std::unique_ptr<SealedRing> sealed_;
   Epoch promised_;
+  std::uint64_t install_id_ = 0;    // of the snapshot that is half taken; 0: none
+  std::uint64_t installed_id_ = 0;  // of the one that was taken last
+  std::uint32_t install_next_ = 0;  // its next piece
   bool held_ = false;  // what was promised last is not Normal yet, as far as this node knows
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
   MemgestState* last_state_ =

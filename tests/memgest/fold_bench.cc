@@ -1,11 +1,13 @@
 // Nanoseconds per folded entry at a member: replica and parity, values of 1 KiB over a table and
-// heap that no cache holds. Run by hand: memgest_fold_bench.
+// heap that no cache holds; and per line of a snapshot, taken and installed. Run by hand:
+// memgest_fold_bench.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "memgest/member_shard.h"
@@ -97,6 +99,40 @@ double Measure(bool coded, std::uint32_t length, std::uint32_t batch) {
   return static_cast<double>(time.count()) / static_cast<double>(entries);
 }
 
+double NsPerLine(std::chrono::steady_clock::duration time) {
+  return static_cast<double>(std::chrono::nanoseconds(time).count()) / kSlots;
+}
+
+void MeasureSnapshot() {
+  TwinDevice device;
+  MemberShard source(&device, GroupId(0), ShardId(0), kSlots);
+  source.AddReplica(Descriptor(false));
+  for (std::uint32_t number = 0; number < kSlots; ++number) {
+    LineTable& lines = source.lines();
+    RING_CHECK(lines.EnsureLine(number, MemgestId(1), 16, number * CellsOf(16)).ok());
+    MetadataLine& line = lines.line(number);
+    line.version = number + 1;
+    line.offset_cells = number * CellsOf(16);
+    line.memgest = 1;
+    line.flags = kLive | kCommitted;
+    lines.SetKey(number, "0123456789abcdef");
+    lines.TakeLine(number);
+  }
+  const MemgestId memgest(1);
+  const auto start = std::chrono::steady_clock::now();
+  const Snapshot snapshot = source.TakeSnapshot(1, absl::MakeConstSpan(&memgest, 1));
+  const auto taken = std::chrono::steady_clock::now();
+  MemberShard joiner(&device, GroupId(0), ShardId(0), kSlots);
+  joiner.AddReplica(Descriptor(false));
+  for (const std::string& piece : snapshot.pieces) RING_CHECK(joiner.Install(piece).ok());
+  const auto installed = std::chrono::steady_clock::now();
+  std::size_t size = 0;
+  for (const std::string& piece : snapshot.pieces) size += piece.size();
+  std::printf("snapshot, 16-byte keys: %.0f bytes a line, taken %.0f ns, installed %.0f ns\n",
+              static_cast<double>(size) / kSlots, NsPerLine(taken - start),
+              NsPerLine(installed - taken));
+}
+
 }  // namespace
 }  // namespace ring::memgest
 
@@ -110,5 +146,6 @@ int main() {
   }
   std::printf("448 B, %u entries a Fold: replica %.0f ns, parity %.0f ns\n", kBatch,
               Measure(false, 448, kBatch), Measure(true, 448, kBatch));
+  ring::memgest::MeasureSnapshot();
   return 0;
 }

@@ -1,0 +1,209 @@
+// A member that joins, and what it joins from: snapshots of logs, shipped tails, single values.
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/member_shard.h"
+#include "memgest/size_class.h"
+#include "ring/base/crc32c.h"
+#include "ring/base/status.h"
+
+namespace ring::memgest {
+
+// Calls visit(offset_cells, first byte, length) until it fails.
+template <class Visit>
+absl::Status MemberShard::ForEachRun(std::uint32_t number, Visit visit) const {
+  const MetadataLine& line = lines_.line(number);
+  const Range whole = {line.offset_cells, CellCount(line.value_length)};
+  const absl::Span<const Range> ranges =
+      (line.flags & kLarge) != 0 ? lines_.Ranges(number) : absl::MakeConstSpan(&whole, 1);
+  std::uint32_t done = 0;
+  for (const Range& range : ranges) {
+    // Bytes of a heap are contiguous within a chunk only.
+    for (std::uint32_t cells = 0; cells < range.length_cells && done < line.value_length;) {
+      const std::uint32_t offset = range.offset_cells + cells;
+      const std::uint32_t room =
+          std::min(range.length_cells - cells,
+                   HeapSpace::kChunkCells - (offset & HeapSpace::kChunkCellMask));
+      const std::uint32_t size = std::min(room * kCellSize, line.value_length - done);
+      RING_RETURN_IF_ERROR(visit(offset, done, size));
+      done += size;
+      cells += room;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool MemberShard::HasValue(std::uint32_t number, const MemgestState& state) const {
+  if (state.replica == nullptr) return true;
+  const HeapSpace& heap = state.replica->heap();
+  std::uint32_t crc = 0;
+  const absl::Status there =
+      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t, std::uint32_t size) {
+        if (!heap.Has(offset, CellCount(size))) return absl::NotFoundError("no memory");
+        crc = Crc32c(heap.At(offset), size, crc);
+        return absl::OkStatus();
+      });
+  return there.ok() && crc == lines_.line(number).value_crc;
+}
+
+void MemberShard::MarkAbsent(std::uint32_t number, MemgestState& state) {
+  lines_.line(number).flags |= kAbsent;
+  ++state.absent_count;
+}
+
+Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId> logs) const {
+  SnapshotWriter writer(id);
+  for (const MemgestId memgest : logs) {
+    writer.BeginLog({memgest, applied(memgest), end_cells(memgest)});
+    for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
+      const std::uint32_t first = granule * kLinesPerGranule;
+      const Granule& record = lines_.granule(first);
+      if (!record.used || record.memgest != memgest.value()) continue;
+      for (std::uint64_t taken = record.taken; taken != 0; taken &= taken - 1) {
+        writer.AddLine(lines_, first + static_cast<std::uint32_t>(std::countr_zero(taken)));
+      }
+    }
+  }
+  writer.AddCompletions(completions_, logs);
+  return writer.Take();
+}
+
+absl::Status MemberShard::Install(absl::string_view piece) {
+  if (!failure_.ok()) return failure_;
+  RING_ASSIGN_OR_RETURN(SnapshotReader reader, SnapshotReader::Open(piece));
+  if (reader.id() == installed_id_) return absl::OkStatus();
+  if (install_id_ == 0 ? reader.number() != 0 : reader.id() != install_id_) {
+    return absl::InvalidArgumentError(absl::StrCat("snapshot id=", reader.id(),
+                                                   " piece=", reader.number(), ", id=", install_id_,
+                                                   " is under way"));
+  }
+  if (install_id_ == 0) install_next_ = 0;
+  if (reader.number() < install_next_) return absl::OkStatus();
+  if (reader.number() > install_next_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot piece=", reader.number(), ", the next one is ", install_next_));
+  }
+  install_id_ = reader.id();
+  SnapshotItem item;
+  while (true) {
+    RING_ASSIGN_OR_RETURN(const bool more, reader.Next(&item));
+    if (!more) break;
+    RING_RETURN_IF_ERROR(InstallItem(item, reader.id()));
+  }
+  ++install_next_;
+  if (reader.last()) {
+    installed_id_ = install_id_;
+    install_id_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemberShard::InstallItem(const SnapshotItem& item, std::uint64_t id) {
+  switch (item.kind) {
+    case SnapshotItem::Kind::kLog: {
+      MemgestState* const state = FindState(item.log.memgest);
+      if (state == nullptr) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("memgest=", item.log.memgest.value(), " is not known here yet"));
+      }
+      if (state->install_id == id) return absl::OkStatus();
+      if (state->applied != 0 || state->install_id != 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "memgest=", item.log.memgest.value(), " applied=", state->applied, " is here already"));
+      }
+      state->install_id = id;
+      state->applied = item.log.applied;
+      state->end_cells = item.log.end_cells;
+      return absl::OkStatus();
+    }
+    case SnapshotItem::Kind::kGranule:
+      return absl::OkStatus();  // its lines say the same
+    case SnapshotItem::Kind::kLine:
+      return InstallLine(item);
+    case SnapshotItem::Kind::kClient:
+      CompletionTable::MoveFirst(completions_.FindOrAdd(item.client), item.first_incomplete);
+      return absl::OkStatus();
+    case SnapshotItem::Kind::kDone:
+      CompletionTable::Finish(completions_.FindOrAdd(item.client), item.done.seq,
+                              item.first_incomplete, item.done.request_crc,
+                              MemgestId(item.done.memgest), item.done.code,
+                              Version(item.done.version));
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemberShard::InstallLine(const SnapshotItem& item) {
+  MemgestState& state = *FindState(item.log.memgest);
+  if (state.removed) return absl::OkStatus();
+  RING_RETURN_IF_ERROR(lines_.EnsureLine(item.number, item.log.memgest, item.line.size_class,
+                                         item.line.offset_cells));
+  MetadataLine& line = lines_.line(item.number);
+  if (line.version == item.line.version) return absl::OkStatus();  // of a piece that comes again
+  if (line.version != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot line=", item.number, " holds version=", line.version));
+  }
+  line = item.line;
+  line.flags |= kLive | kCommitted;
+  lines_.SetKey(item.number, item.key);
+  if (!item.ranges.empty()) lines_.SetRanges(item.number, item.ranges);
+  lines_.TakeLine(item.number);
+  if (state.replica != nullptr && line.value_length > 0) MarkAbsent(item.number, state);
+  return absl::OkStatus();
+}
+
+absl::Status MemberShard::FoldShipped(const EntryView& entry) {
+  if (!failure_.ok()) return failure_;
+  Taken taken;
+  taken.view = entry;
+  taken.state = FindState(MemgestId(entry.header.memgest));
+  if (taken.state == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("memgest=", entry.header.memgest, " is not known here yet"));
+  }
+  // Not of a ring: what counts is what was folded.
+  taken.state->ring_index = 0;
+  absl::Status status = Prepare(taken.view, *taken.state);
+  if (status.ok()) status = FoldEntry(taken);
+  taken.state->ring_index = 0;
+  if (fence_) FenceStores();
+  fence_ = false;
+  if (status.code() == absl::StatusCode::kDataLoss) failure_ = status;
+  return status;
+}
+
+absl::Status MemberShard::InstallValue(std::uint32_t number, Version version,
+                                       absl::Span<const std::byte> bytes) {
+  if (!lines_.Has(number) || version == Version() ||
+      lines_.line(number).version != version.bits()) {
+    return absl::NotFoundError(
+        absl::StrCat("line=", number, " does not hold version=", version.bits()));
+  }
+  MetadataLine& line = lines_.line(number);
+  if ((line.flags & kAbsent) == 0) return absl::OkStatus();
+  if (bytes.size() != line.value_length || Crc32c(bytes.data(), bytes.size()) != line.value_crc) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("line=", number, " version=", version.bits(), ": size=", bytes.size(), " of ",
+                     line.value_length, ", or another CRC than the version's"));
+  }
+  MemgestState& state = *FindState(MemgestId(line.memgest));
+  RING_RETURN_IF_ERROR(
+      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t, std::uint32_t size) {
+        return state.replica->Ensure(offset, size);
+      }));
+  bool weak = false;
+  const absl::Status written =
+      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
+        weak |= state.replica->Write(offset, bytes.data() + first, size).weak;
+        return absl::OkStatus();
+      });
+  RING_CHECK(written.ok());
+  if (weak) FenceStores();
+  line.flags &= static_cast<std::uint8_t>(~kAbsent);
+  --state.absent_count;
+  return absl::OkStatus();
+}
+
+}  // namespace ring::memgest

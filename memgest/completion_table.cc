@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::memgest {
 namespace {
@@ -89,6 +90,7 @@ CompletionTable::Check CompletionTable::Lookup(Client* client, std::uint64_t seq
   if (!client->Covers(seq)) return Check::kTooMany;
   const CompletionRecord* found = client->Find(seq);
   if (found == nullptr) return Check::kNew;
+  if (Mutant(found->state == kDoneState ? "X1" : "X2")) return Check::kNew;
   *record = *found;
   if (found->request_crc != request_crc) return Check::kReused;
   return found->state == kInFlightState ? Check::kInFlight : Check::kDone;
@@ -120,6 +122,7 @@ void CompletionTable::Finish(Client* client, std::uint64_t seq, std::uint64_t fi
   record.code = code;
   record.state = kDoneState;
   client->Place(seq) = record;
+  if (Mutant("X4")) client->MoveFirst(seq + 1);
 }
 
 void CompletionTable::Forget(Client* client, std::uint64_t seq) {

@@ -1,9 +1,11 @@
 #include "memgest/srs_memgest.h"
 
 #include <array>
+#include <cstring>
 
 #include "ring/base/align.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::memgest {
 
@@ -31,8 +33,10 @@ Pending& AppendCoded(ShardLog& log, Memgest& memgest, const EntryFields& fields,
   }
   outputs[parity_count] = slot;  // S11: in place, behind the read of the old bytes
   const std::array<const std::byte*, 2> inputs = {slot, new_bytes};
+  if (Mutant("S3")) std::memset(slot, 0, length);
+  if (Mutant("S11")) std::memcpy(slot, new_bytes, length);
   // In this thread: on the software NIC a CALC request costs a third more (ec_offload/ec_send.h).
-  RING_CHECK(memgest.CalculatorAt(fields.offset_cells)
+  RING_CHECK(memgest.CalculatorAt(Mutant("S8") ? 0 : fields.offset_cells)
                  .Run(inputs.data(), outputs.data(), length, crcs.data()));
   std::array<rdma::Sge, kParityMax> deltas;
   std::array<EntryPayload, kParityMax> payloads;

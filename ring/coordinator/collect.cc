@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -26,7 +27,7 @@ void ShardCoordinator::OnCollected(const memgest::Collection& collection) {
   RING_CHECK(lines_.line(line).version == collection.item.version) << "line=" << line;
   Unlink(line, collection.upper);
   lines_.line(line).prev = memgest::kNoLine;  // a pinned line is no link of the chain any more
-  if (lines_.line(line).pins > 0) {
+  if (lines_.line(line).pins > 0 && !Mutant("V6")) {
     lingering_.push_back(line);  // V6: a send, a move or a decode still refers to the slot
   } else {
     FreeLine(line);
@@ -53,7 +54,7 @@ void ShardCoordinator::Unlink(std::uint32_t line, std::uint32_t upper) {
   lines_.line(upper).prev = below;
   constexpr std::uint8_t kFinished = memgest::kTombstone | memgest::kCommitted;
   const std::uint8_t flags = lines_.line(upper).flags;
-  if (below == memgest::kNoLine && (flags & kFinished) == kFinished &&
+  if ((below == memgest::kNoLine || Mutant("G5")) && (flags & kFinished) == kFinished &&
       (flags & memgest::kCollecting) == 0) {
     QueueCollection(upper, memgest::kNoLine);  // G5: the last lower version is gone for good
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
@@ -58,18 +59,20 @@ void ShardCoordinator::OnCommit(memgest::Pending& pending) {
   lines_.line(pending.line).flags |= memgest::kCommitted;
   AnswerOperation(pending);
   Waiting& operation = operations_[pending.operation - 1];
-  ReleaseWaiters(&operation.waiter);
+  const bool superseded = (lines_.line(pending.line).flags & memgest::kSuperseded) != 0;
+  if (!Mutant("V4") || !superseded) ReleaseWaiters(&operation.waiter);
   operation.client = nullptr;  // nobody attaches to it any more
   operation.next_free = free_operation_;
   free_operation_ = pending.operation;
   pending.operation = 0;
 
   std::uint32_t above = memgest::kNoLine;
-  if ((lines_.line(pending.line).flags & memgest::kSuperseded) != 0)
-    above = CommittedAbove(pending.line);
+  if (superseded) above = CommittedAbove(pending.line);
   if (above == memgest::kNoLine) {
     CountVisible(pending.line);
     CollectBelow(pending.line);
+  } else if (Mutant("V3")) {
+    QueueCollection(above, memgest::kNoLine);
   } else {
     CollectBelow(
         above);  // V3: a higher version was committed before; this one changes nothing visible
@@ -127,8 +130,8 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
   for (std::uint32_t lower = lines_.line(number).prev; lower != memgest::kNoLine;
        upper = lower, lower = lines_.line(lower).prev) {
     const memgest::MetadataLine& line = lines_.line(lower);
-    if ((line.flags & memgest::kCommitted) ==
-        0) {  // G3: never collected; its readers have their answer (V4)
+    // G3: never collected; its readers have their answer (V4)
+    if ((line.flags & memgest::kCommitted) == 0 && !Mutant("G3")) {
       if (deferred_count_ > 0) {
         memgest::Pending* const pending = log_.FindByLine(lower);
         if (pending != nullptr && pending->operation != 0) {
@@ -140,7 +143,7 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
     // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a
     // move.
     const int own = MemgestOf(lower).failures_tolerated();
-    const bool dominated = strength >= 1 || strength >= own || explicit_move;
+    const bool dominated = strength >= 1 || strength >= own || explicit_move || Mutant("G1");
     strength = std::max(strength, own);
     explicit_move |= (line.flags & memgest::kExplicit) != 0;
     // G5: a tombstone goes once nothing is left below it, whatever is above.

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::coordinator {
@@ -22,7 +23,7 @@ std::uint32_t* KeyTable::FindIn(const Buckets& buckets, std::uint32_t tag,
     Bucket& bucket = buckets.at(b);
     for (std::uint32_t match = MatchMask(bucket, tag); match != 0; match &= match - 1) {
       const int i = __builtin_ctz(match);
-      if (lines_->KeyEquals(bucket.line[i], key))
+      if (lines_->KeyEquals(bucket.line[i], key) || Mutant("V8"))
         return &bucket.line[i];  // V8: the key itself decides
     }
     if (MatchMask(bucket, kEmptyTag) != 0) return nullptr;

@@ -8,6 +8,7 @@
 #include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 
 namespace ring::coordinator {
 
@@ -187,6 +188,11 @@ void LargeWrite::Append() {
   if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return AwaitRoom();
   const std::optional<memgest::DeltaArena::Piece> scratch = TakeScratch();
   if (!scratch.has_value()) return AwaitRoom();
+  if (Mutant("S10") && done_ + piece_.length == length_) {
+    done_ = length_;
+    state_ = State::kFinish;
+    return;
+  }
   memgest::EntryFields fields;
   fields.type = memgest::EntryType::kPart;
   fields.line = slot_.line;
@@ -229,19 +235,21 @@ void LargeWrite::Finish() {
     GiveUp(Outcome::kResourceExhausted);
     return;
   }
-  if (move && (head == nullptr || *head != source_)) {  // G7: a newer version came: look again
+  // G7: a newer version came: look again
+  if (move && (head == nullptr || *head != source_) && !Mutant("G7")) {
     const Request again = request_;
     GiveUp(Outcome::kOk);
     shard_.DeferUntilNextTurn(again);
     return;
   }
-  switch (shard_.CheckCondition(request_, head)) {
-    case ShardCoordinator::Condition::kWait:
+  using Condition = ShardCoordinator::Condition;
+  switch (Mutant("V5") ? Condition::kHolds : shard_.CheckCondition(request_, head)) {
+    case Condition::kWait:
       return AwaitRoom();
-    case ShardCoordinator::Condition::kMismatch:
+    case Condition::kMismatch:
       GiveUp(Outcome::kVersionMismatch, shard_.VersionThere(head));
       return;
-    case ShardCoordinator::Condition::kHolds:
+    case Condition::kHolds:
       break;
   }
   ShardCoordinator::Write write;

@@ -2,6 +2,7 @@
 // this node's memory.
 #include "memgest/srs_memgest.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
@@ -32,7 +33,7 @@ bool ShardCoordinator::Move(const Request& request) {
     return true;
   }
   const memgest::MetadataLine& source = lines_.line(*head);
-  if (source.memgest == request.memgest.value()) {  // G9
+  if (source.memgest == request.memgest.value() && !Mutant("G9")) {
     ++counters_.moves;
     Remember(request, Outcome::kOk, Version(source.version));
     AnswerLine(request, *head, false);
@@ -90,6 +91,7 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
     return true;
   }
   CommitToWrite(request, write, head);
+  if (Mutant("G8")) QueueCollection(from, memgest::kNoLine);
   return true;
 }
 

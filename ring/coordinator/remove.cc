@@ -1,6 +1,8 @@
 // delete: one tombstone, in a memgest strong enough to outlive every version below it (G4).
 #include "ring/coordinator/shard.h"
 
+#include "ring/base/mutant.h"
+
 namespace ring::coordinator {
 
 using protocol::Outcome;
@@ -49,12 +51,11 @@ memgest::Memgest* ShardCoordinator::TombstoneHome(std::uint32_t head) {
   for (std::uint32_t line = head; line != memgest::kNoLine; line = lines_.line(line).prev) {
     memgest::Memgest& memgest = MemgestOf(line);
     if (memgest.failures_tolerated() > strongest) strongest = memgest.failures_tolerated();
-    if (memgest.writable() &&
-        (home == nullptr || memgest.failures_tolerated() > home->failures_tolerated())) {
-      home = &memgest;
-    }
+    const bool stronger = home == nullptr || (memgest.failures_tolerated() >
+                                              home->failures_tolerated()) != Mutant("G4");
+    if (memgest.writable() && stronger) home = &memgest;
   }
-  if (home != nullptr && home->failures_tolerated() >= strongest) return home;
+  if (home != nullptr && (home->failures_tolerated() >= strongest || Mutant("G4"))) return home;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest != nullptr && memgest->writable() && memgest->failures_tolerated() >= strongest)
       return memgest.get();

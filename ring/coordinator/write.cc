@@ -3,6 +3,7 @@
 #include "memgest/replicated_memgest.h"
 #include "memgest/srs_memgest.h"
 #include "ring/base/align.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -20,7 +21,10 @@ bool ShardCoordinator::ReserveWrite(const memgest::Memgest& memgest, std::size_t
 
 void ShardCoordinator::CommitToWrite(const Request& request, const Write& write,
                                      std::uint32_t* head) {
-  const Version version(options_.epoch, ++tenure_counter_);  // V1: assigned once, ever
+  ++tenure_counter_;
+  const std::uint64_t of_key = head == nullptr ? 0 : Version(lines_.line(*head).version).counter();
+  // V1: assigned once, ever
+  const Version version(options_.epoch, Mutant("V1") ? of_key + 1 : tenure_counter_);
   StoreLine(request, write, version, head);
   memgest::CompletionTable::Begin(request.client, request.seq, request.request_crc,
                                   write.memgest->descriptor().id, version);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
 
@@ -165,7 +166,7 @@ void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
 bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {
   const memgest::ParityStore::Row row = store.ReadRow(extent_, row_);
   for (std::size_t column = 0; column < frozen_.size(); ++column) {
-    if (row.last_touch[column] != frozen_[column].last_touch) return false;
+    if (row.last_touch[column] != frozen_[column].last_touch && !Mutant("S2")) return false;
   }
   return true;
 }

@@ -15,7 +15,7 @@ using rdma::sim::FaultClass;
 }  // namespace
 
 FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures)
-    : cluster_(cluster), random_(random) {
+    : cluster_(cluster), random_(random), scrubber_(cluster->nodes()[1]) {
   SetFabric(random);
   // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
   const auto maybe = [&](Action action, std::uint64_t mean_ns) {
@@ -28,6 +28,7 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures)
   maybe(&FaultPlan::DriftClock, 20 * kMs);
   maybe(&FaultPlan::ExhaustMemory, 20 * kMs);
   maybe(&FaultPlan::PartitionClient, 40 * kMs);
+  maybe(&FaultPlan::Scrub, 3 * kMs);
   if (node_failures) {
     Add(&FaultPlan::CrashNode, 50 * kMs);
     Add(&FaultPlan::PartitionNodes, 50 * kMs);
@@ -66,6 +67,7 @@ void FaultPlan::Act() {
     cluster_->network().options().allocation_fail_ppm = 0;
     memory_back_ns_ = 0;
   }
+  PollScrub();
   for (Due& due : due_) {
     if (now_ns < due.next_ns) continue;
     due.next_ns = now_ns + 1 + random_->Below(2 * due.mean_ns);
@@ -182,6 +184,30 @@ void FaultPlan::PartitionClient() {
   if (draw != 1) cluster_->network().SetBlocked(node->host(), client->host(), true);
   heal_ns_ = cluster_->network().now_ns() +
              random_->Below(random_->Below(4) == 0 ? 4'000 * kMs : 50 * kMs);
+}
+
+// Under operations (S2). It may fail, when nodes do not answer in time, but never find anything.
+void FaultPlan::Scrub() {
+  if (scrubbing_) return;
+  scrubber_.StartScrub(next_scrub_++);
+  scrubbing_ = true;
+}
+
+void FaultPlan::PollScrub() {
+  constexpr std::uint64_t kPollNs = 500 * kUs;
+  if (!scrubbing_ || cluster_->network().now_ns() < next_poll_ns_) return;
+  next_poll_ns_ = cluster_->network().now_ns() + kPollNs;
+  scrubber_.PollScrub();
+  if (!scrubber_.scrub_done() && scrubber_.scrub_status().ok()) return;
+  for (const std::string& detail : scrubber_.scrub_report().details)
+    cluster_->Complain({"scrub-under-load", detail});
+  scrubbing_ = false;
+  scrubber_.StopScrub();
+}
+
+bool FaultPlan::quiet() {
+  PollScrub();
+  return changes_under_way_ == 0 && !scrubbing_;
 }
 
 void FaultPlan::CrashNode() {

@@ -28,8 +28,8 @@ class FaultPlan {
   void Act();
   // Everything works again from now on.
   void End();
-  // No catalogue change is under way.
-  bool quiet() const { return changes_under_way_ == 0; }
+  // No catalogue change or scrub is under way.
+  bool quiet();
 
  private:
   using Action = void (FaultPlan::*)();
@@ -48,6 +48,8 @@ class FaultPlan {
   void DriftClock();
   void ExhaustMemory();
   void PartitionClient();
+  void Scrub();
+  void PollScrub();
   void CrashNode();
   void PartitionNodes();
   SimNode* AnyNode();
@@ -56,6 +58,10 @@ class FaultPlan {
   SimCluster* cluster_;
   Random* random_;
   std::vector<Due> due_;
+  SimAdmin scrubber_;
+  bool scrubbing_ = false;
+  std::uint64_t next_poll_ns_ = 0;
+  std::uint64_t next_scrub_ = 1'000'000;
   int changes_under_way_ = 0;
   int created_ = 0;
   int client_crashes_ = 0;

@@ -40,8 +40,10 @@ struct Operation {
   std::uint32_t size = 0;  // of the value
   MemgestId memgest{0};    // put, move: asked for (0: the default); afterwards where it is
   std::string memgest_name;
-  Version version;  // of the answer; none: Version()
+  int tolerates = -1;  // f of the memgest of the answer; -1: not known
+  Version version;     // of the answer; none: Version()
   std::optional<Version> if_version;
+  bool patient = false;   // has a long deadline
   bool mismatch = false;  // refused because if_version did not hold; version is the one there
   std::uint64_t invoke_ns = 0;
   std::uint64_t return_ns = 0;  // 0: none

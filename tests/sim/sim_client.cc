@@ -148,7 +148,7 @@ bool SimClient::Submit(Operation op) {
   request.value = value;
   if (op.memgest.value() != 0) request.memgest = op.memgest;
   request.if_version = op.if_version;
-  request.deadline = absl::ZeroDuration();
+  request.deadline = op.patient ? absl::Seconds(20) : absl::ZeroDuration();
   request.sink = api::Sink::kPipeline;
   op.process = options_.process;
   op.invoke_ns = network_->now_ns();

@@ -37,7 +37,7 @@ struct SimClientOptions {
   std::string seed_address;
   std::size_t window = 4;          // operations under way
   std::uint64_t operations = 100;  // then it is done
-  std::uint64_t deadline_ns = 10'000'000'000;
+  std::uint64_t deadline_ns = 0;
   bool sleeps = false;  // at once, not after polling for a while
 };
 

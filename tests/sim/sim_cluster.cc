@@ -77,6 +77,7 @@ absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations,
   options.window = window;
   options.operations = operations;
   options.sleeps = sleeps;
+  options.deadline_ns = options_.deadline_ns;
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimClient> client,
                         SimClient::Start(&network_, &random_, &workload_, this, options));
   clients_.push_back(std::move(client));
@@ -113,7 +114,10 @@ void SimCluster::Return(std::size_t at, const Operation& op) {
   history_[at] = op;
   const auto& view = nodes_[0]->node().view();
   const protocol::MemgestDescriptor* const memgest = view->FindMemgest(op.memgest);
-  if (memgest != nullptr) history_[at].memgest_name = memgest->name;
+  if (memgest != nullptr) {
+    history_[at].memgest_name = memgest->name;
+    history_[at].tolerates = memgest->FailuresTolerated();
+  }
   versions_.OnReturn(at, memgest != nullptr && memgest->FailuresTolerated() >= 1);
 }
 

@@ -26,6 +26,9 @@
 
 namespace ring::sim {
 
+// Nothing that is injected keeps an operation so long.
+inline constexpr std::uint64_t kDeadlineLongNs = 20'000'000'000;
+
 struct ClusterOptions {
   std::uint64_t seed = 1;
   rdma::sim::SimOptions fabric;
@@ -33,6 +36,7 @@ struct ClusterOptions {
   int s = 3;
   int d = 2;
   std::uint32_t block_size = 64 * 1024;
+  std::uint64_t deadline_ns = kDeadlineLongNs;  // of the clients' operations
 };
 
 class SimCluster final : public Recorder {

@@ -18,7 +18,7 @@ namespace ring::sim {
 
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::uint64_t operations = 400;     // of all clients together
+  std::uint64_t operations = 1500;    // of all clients together
   bool node_failures = false;         // crashes and partitions of nodes: needs fail-over
   std::FILE* trace_file = nullptr;    // every event, as a line
   std::FILE* history_file = nullptr;  // appended to, as JSON lines
@@ -38,6 +38,7 @@ struct RunResult {
   std::uint64_t search_given_up = 0;
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
+  std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
   rdma::sim::FaultCounts faults;
   std::vector<Violation> violations;
 };

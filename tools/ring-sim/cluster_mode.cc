@@ -24,6 +24,7 @@ struct Totals {
   std::uint64_t search_given_up = 0;
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
+  std::uint64_t versions_kept = 0;
   std::uint64_t trace_hash = 0;
   rdma::sim::FaultCounts faults;
   std::map<std::string, std::uint64_t> violations;
@@ -42,6 +43,7 @@ struct Totals {
     search_given_up += run.search_given_up;
     values_scrubbed += run.values_scrubbed;
     rows_scrubbed += run.rows_scrubbed;
+    versions_kept += run.versions_kept;
     trace_hash = trace_hash * 0x100000001b3 ^ run.trace_hash;
     faults.Add(run.faults);
     for (const sim::Violation& violation : run.violations) ++violations[violation.kind];
@@ -64,6 +66,7 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   json["keys_given_up"] = totals.search_given_up;
   json["values_scrubbed"] = totals.values_scrubbed;
   json["rows_scrubbed"] = totals.rows_scrubbed;
+  json["versions_kept"] = totals.versions_kept;
   for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
     json["faults"]["F" + std::to_string(i)] = totals.faults.by_class[i];
   json["violations"] = nlohmann::ordered_json::object();

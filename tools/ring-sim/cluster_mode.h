@@ -14,7 +14,7 @@ namespace ring::tools {
 struct ClusterMode {
   std::uint64_t first = 1;
   std::uint64_t last = 1;
-  std::uint64_t operations = 400;
+  std::uint64_t operations = 1500;
   bool node_failures = false;
   bool verbose = false;
   std::string json;     // file, or empty

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tools/ring-sim/cluster_mode.h"
+#include "tools/ring-sim/mutant_mode.h"
 
 namespace {
 
@@ -28,8 +29,18 @@ int main(int argc, char** argv) {
   app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
   app.add_option("--trace", mode.trace, "a file for the events of the first seed");
   app.add_flag("--node-failures", mode.node_failures, "crashes and partitions of nodes, too");
+  ring::tools::MutantMode mutants;
+  bool all_mutants = false;
+  app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
+  app.add_option("--mutant", mutants.only, "with one of them (a build of the preset mutants)");
+  app.add_option("--budget", mutants.budget, "seeds for each of them")->capture_default_str();
   app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
   CLI11_PARSE(app, argc, argv);
+  if (all_mutants || !mutants.only.empty()) {
+    mutants.operations = mode.operations;
+    mutants.json = mode.json;
+    return ring::tools::RunMutants(mutants);
+  }
   if (!ParseSeeds(seeds, &mode.first, &mode.last)) {
     std::fprintf(stderr, "ring-sim: --seeds=%s: give A..B or one number\n", seeds.c_str());
     return 2;

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/sim/checkers/memgest_checker.h"
 #include "tests/sim/checkers/quiesce_checker.h"
 #include "tests/sim/checkers/search_checker.h"
 #include "tests/sim/checkers/version_checker.h"
@@ -234,6 +235,47 @@ TEST_F(CheckerTest, G6_LostVersionsDoNotComeBackOneByOne) {
   Put(3, 3, 26, 30);
   Get(2, 2, 31, 40);
   EXPECT_THAT(Versions(25, {2}), Contains("linearizability"));
+}
+
+// f of the answers' memgests; ids are 1 + f.
+void In(Operation& op, int tolerates) {
+  op.tolerates = tolerates;
+  op.memgest = MemgestId(static_cast<std::uint16_t>(1 + tolerates));
+}
+
+TEST_F(CheckerTest, G4_TombstoneWeakerThanWhatItHidesIsRefused) {
+  In(Put(1, 1, 1, 10), 1);
+  In(Put(2, 2, 11, 20), 0);  // the reliable one stays below it
+  In(Delete(3, 21, 30), 0);
+  KeptVersions kept;
+  EXPECT_THAT(Kinds(CheckMemgests(history_, &kept)), Contains("memgest"));
+}
+
+TEST_F(CheckerTest, G4_TombstoneAboveAMoveNeedsOnlyItsStrength) {
+  In(Put(1, 1, 1, 10), 1);
+  In(Move(2, 11, 20), 0);  // lets the reliable one go
+  In(Delete(3, 21, 30), 0);
+  KeptVersions kept;
+  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+}
+
+TEST_F(CheckerTest, G1_WhatAWeakerVersionDoesNotReplaceIsKept) {
+  In(Put(1, 1, 1, 10), 2);
+  In(Put(2, 2, 11, 20), 1);
+  In(Put(3, 3, 21, 30), 0);
+  In(Put(4, 4, 31, 40), 0);
+  KeptVersions kept;
+  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+  EXPECT_THAT(kept[0], ::testing::ElementsAre(V(2)));
+}
+
+TEST_F(CheckerTest, G9_MoveToWhereTheKeyIsThatMakesAVersionIsRefused) {
+  In(Put(1, 1, 1, 10), 1);
+  In(Move(1, 11, 20), 1);  // gives the version that is there
+  KeptVersions kept;
+  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+  In(Move(2, 21, 30), 1);
+  EXPECT_THAT(Kinds(CheckMemgests(history_, &kept)), Contains("memgest"));
 }
 
 TEST_F(CheckerTest, OperationThatNeverEndsIsNoLiveness) {

@@ -63,6 +63,7 @@ class CompletionTable::Client {
 
 CompletionTable::CompletionTable() = default;
 CompletionTable::~CompletionTable() = default;
+CompletionTable::CompletionTable(CompletionTable&&) noexcept = default;
 
 CompletionTable::Client* CompletionTable::FindOrAdd(const ClientId& id) {
   std::unique_ptr<Client>& client = clients_[id];

@@ -100,6 +100,8 @@ class CompletionTable {
 
   CompletionTable();
   ~CompletionTable();
+  // Client* stay good.
+  CompletionTable(CompletionTable&&) noexcept;
 
  private:
   absl::flat_hash_map<ClientId, std::unique_ptr<Client>> clients_;

@@ -42,6 +42,8 @@ class HeapSpace {
 
   explicit HeapSpace(rdma::Device* device) : device_(device) {}
   ~HeapSpace();
+  // What is left behind may only be destroyed.
+  HeapSpace(HeapSpace&&) = default;
   HeapSpace(const HeapSpace&) = delete;
   HeapSpace& operator=(const HeapSpace&) = delete;
 

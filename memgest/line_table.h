@@ -50,6 +50,8 @@ class LineTable {
   // line_count_max: multiple of 64.
   LineTable(rdma::Device* device, std::uint32_t line_count_max);
   ~LineTable();
+  // What is left behind may only be destroyed.
+  LineTable(LineTable&&) = default;
   LineTable(const LineTable&) = delete;
   LineTable& operator=(const LineTable&) = delete;
 

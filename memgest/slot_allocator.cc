@@ -37,9 +37,9 @@ bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
     *line = free.PopFront();
     const Granule& granule = lines_->granule(*line);
     if (granule.size_class != size_class) continue;
-    if (!freezes_.empty() && size_class != 0) {
+    if ((!freezes_.empty() || lost_.count() > 0) && size_class != 0) {
       const std::uint32_t block = granule.base_cells >> block_shift_;
-      if (freezes_.contains(block)) {
+      if (barred(block)) {
         parked_[block].push_back(*line);
         continue;
       }
@@ -105,7 +105,7 @@ Slot SlotAllocator::Peek(std::uint32_t length) const {
   const Granule& granule = lines_->granule(line);
   if (granule.size_class != size_class) return slot;
   const std::uint32_t offset = granule.base_cells + line % kLinesPerGranule * CellsOf(size_class);
-  if (size_class != 0 && frozen(offset >> block_shift_)) return slot;
+  if (size_class != 0 && barred(offset >> block_shift_)) return slot;
   return Slot{line, offset, size_class};
 }
 
@@ -122,7 +122,7 @@ void SlotAllocator::TakeBack(std::uint32_t line, std::uint8_t size_class,
   const bool left = lines_->DropLine(line);
   if (size_class != 0) {
     const std::uint32_t number = offset_cells >> block_shift_;
-    if (--blocks_[number].used == 0) idle_.Insert(number);
+    if (--blocks_[number].used == 0) NowIdle(number);
     used_cells_ -= cells;
     freed_cells_ += cells;
   } else if (!left && !granules_reserve_.contains(line / kLinesPerGranule)) {
@@ -134,7 +134,7 @@ void SlotAllocator::TakeBack(std::uint32_t line, std::uint8_t size_class,
       RING_CHECK(blocks_[number].use == BlockUse::kLarge) << "block=" << number;
       blocks_[number].use = BlockUse::kNone;
       blocks_[number].used = 0;
-      pooled_.Insert(number);
+      NowPooled(number);
     }
     used_cells_ -= range.length_cells;
     freed_cells_ += range.length_cells;
@@ -167,6 +167,10 @@ void SlotAllocator::Thaw(std::uint32_t block) {
   RING_CHECK(found != freezes_.end()) << "block=" << block << " is not frozen";
   if (--found->second > 0) return;
   freezes_.erase(found);
+  if (!barred(block)) Unpark(block);
+}
+
+void SlotAllocator::Unpark(std::uint32_t block) {
   const auto parked = parked_.find(block);
   if (parked == parked_.end()) return;
   for (const std::uint32_t line : parked->second) free_[blocks_[block].size_class].PushBack(line);

@@ -5,7 +5,9 @@
 //            class, so that the next slots are known early (prefetch) and reuse is late (G2).
 //            Values over a block take whole blocks. A block whose slots are all free serves other
 //            classes and large values once they need it. Pages that freed slots and blocks left
-//            behind can be given back meanwhile, slots stay slots. Frozen blocks are skipped (S2).
+//            behind can be given back meanwhile, slots stay slots. Frozen blocks are skipped (S2),
+//            and so are those whose bytes are not here (S4). Adopt makes all of this anew from the
+//            lines that a member folded (slot_adopt.cc).
 // Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's
 //            extents, so the highest block ever used is the high-water mark (S4). A block gets its
 //            granules (64 slots) as they are needed.
@@ -44,6 +46,9 @@ struct Slot {
   std::uint32_t offset_cells = 0;
   std::uint8_t size_class = 0;
 };
+
+// Whether the bytes of a block are on this node.
+enum class BlockState : std::uint8_t { kPresent = 0, kDecoding = 1, kLost = 2 };
 
 class SlotAllocator {
  public:
@@ -97,6 +102,23 @@ class SlotAllocator {
   void Thaw(std::uint32_t block);
   bool frozen(std::uint32_t block) const { return !freezes_.empty() && freezes_.contains(block); }
 
+  // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
+  // granules and free slots follow from them. block_count: blocks that were ever used (S4), as far
+  // as it is known; the lines may say more. Errors: kDataLoss, lines that contradict each other;
+  // kResourceExhausted; the allocator is of no use then. REQUIRES: nothing was given out.
+  absl::Status Adopt(std::uint32_t block_count);
+  // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
+  // it released, before SetPresent. REQUIRES: block < block_count().
+  void SetLost(std::uint32_t block);
+  // S5: its bytes are on their way; SetPresent: they are all here. REQUIRES: lost, decoding.
+  void SetDecoding(std::uint32_t block);
+  void SetPresent(std::uint32_t block);
+  BlockState state(std::uint32_t block) const {
+    if (!lost_.Contains(block)) return BlockState::kPresent;
+    return decoding_.Contains(block) ? BlockState::kDecoding : BlockState::kLost;
+  }
+  std::uint32_t lost_count() const { return lost_.count(); }  // decoding ones, too
+
   std::uint32_t block_count() const {
     return block_count_;
   }  // blocks ever used: the high-water mark
@@ -119,6 +141,21 @@ class SlotAllocator {
   // The FIFO of lines without slots that came out of the reserve.
   static constexpr std::size_t kReserveFifo = kSizeClassCount;
 
+  // No slot of the block may be given out.
+  bool barred(std::uint32_t block) const { return frozen(block) || lost_.Contains(block); }
+  void Unpark(std::uint32_t block);
+  void NowIdle(std::uint32_t block) {
+    if (!lost_.Contains(block)) idle_.Insert(block);
+  }
+  void NowPooled(std::uint32_t block) {
+    if (!lost_.Contains(block)) pooled_.Insert(block);
+  }
+  // slot_adopt.cc
+  absl::Status AdoptGranule(std::uint32_t granule);
+  absl::Status AdoptLarge(std::uint32_t line);
+  absl::Status UseBlock(std::uint32_t block, BlockUse use, std::uint8_t size_class);
+  void TakeSpares(std::vector<std::uint32_t> spares);
+  absl::Status FinishBlock(std::uint32_t block);
   LineFifo& FifoOf(std::uint32_t line, std::uint8_t size_class);
   bool PopValid(std::size_t fifo, std::uint32_t* line);
   absl::Status Refill(std::uint8_t size_class);
@@ -151,6 +188,8 @@ class SlotAllocator {
   std::uint32_t block_count_ = 0;
   BlockSet pooled_;  // below block_count_, of no use at present
   BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
+  BlockSet lost_;    // not Present; in neither of those
+  BlockSet decoding_;
   absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
   std::uint64_t freed_cells_ = 0;  // since the last walk began
@@ -166,7 +205,7 @@ class SlotAllocator {
   std::array<std::vector<std::uint32_t>, kSizeClassCount>
       open_;  // blocks with slots that have no granule yet
   absl::flat_hash_map<std::uint32_t, std::vector<std::uint32_t>>
-      parked_;                                 // by frozen block: lines popped
+      parked_;                                 // by barred block: lines popped
   std::vector<std::uint32_t> granules_free_;   // of dissolved blocks
   std::vector<std::uint32_t> granules_plain_;  // of class 0, not of the reserve
   std::uint32_t granules_plain_idle_ = 0;      // ... with no line taken

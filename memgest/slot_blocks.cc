@@ -109,7 +109,7 @@ absl::Status SlotAllocator::Refill(std::uint8_t size_class) {
 absl::Status SlotAllocator::RefillSlots(std::uint8_t size_class) {
   std::vector<std::uint32_t>& open = open_[size_class];
   const auto found =
-      std::find_if(open.begin(), open.end(), [this](std::uint32_t b) { return !frozen(b); });
+      std::find_if(open.begin(), open.end(), [this](std::uint32_t b) { return !barred(b); });
   const bool fresh = found == open.end();
   std::uint32_t number = 0;
   if (fresh) {

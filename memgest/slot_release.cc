@@ -18,7 +18,7 @@ SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
   const std::uint32_t first_cell = number << block_shift_;
   const bool idle = block.use == BlockUse::kNone || block.used == 0;
   // Giving back parts of huge pages would make small ones of them.
-  if (block.use == BlockUse::kLarge || frozen(number) || (heap_->huge(first_cell) && !idle)) {
+  if (block.use == BlockUse::kLarge || barred(number) || (heap_->huge(first_cell) && !idle)) {
     return free;
   }
   const std::uint32_t first_page = first_cell / HeapSpace::kPageCells;

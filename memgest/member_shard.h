@@ -118,6 +118,12 @@ class MemberShard {
   // Lines that wait for their value; 0 everywhere: data-complete, as far as copies go.
   std::uint64_t absent_count(MemgestId id) const;
 
+  // Bytes of the ring that wait to be folded.
+  std::uint64_t backlog() const {
+    if (sealed_ != nullptr) return sealed_->reader().commit_position();
+    return reader_ == nullptr ? 0 : reader_->commit_position() - reader_->folded_position();
+  }
+
   // Folds up to `budget` committed entries; gives how many. Prefetches two entries ahead. After it,
   // all entries below the reader's folded position are folded: the caller shares the credit, and
   // only after a Fold that succeeded.

@@ -217,6 +217,10 @@ memgest::CompletionTable::Client* ClientPort::Records(std::uint32_t index, std::
   return records;
 }
 
+void ClientPort::ForgetShard(std::size_t shard_index) {
+  for (const std::uint32_t index : active_) connections_[index]->records[shard_index] = nullptr;
+}
+
 bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset,
                                 const rdma::Sge& to, coordinator::ShardCoordinator& shard,
                                 std::uint64_t token) {

@@ -94,6 +94,8 @@ class ClientPort final : public coordinator::ReplySink {
   // Ends connections whose peer takes nothing and gives nothing: they hold pins and large writes.
   void EndStuck(std::uint64_t now_ns);
 
+  // The shard of this index is another one from now on, or nobody's.
+  void ForgetShard(std::size_t shard_index);
   void set_view_epoch(std::uint32_t epoch) { view_epoch_ = epoch; }
   // Armed before the node sleeps: doorbells of clients, and completions.
   void Arm();

@@ -41,8 +41,9 @@ enum class ControlType : std::uint16_t {
   kScrubVersions = 9,  // versions that a member compares with its own
   kScrubFreeze = 10,   // a block at a cut (S2)
   kScrubThaw = 11,
+  kSeal = 12,  // recovery::SealRequest; answered by recovery::SealAnswer
 };
-inline constexpr std::size_t kControlTypeCount = 12;
+inline constexpr std::size_t kControlTypeCount = 13;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

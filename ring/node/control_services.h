@@ -7,6 +7,10 @@
 #ifndef RING_NODE_CONTROL_SERVICES_H_
 #define RING_NODE_CONTROL_SERVICES_H_
 
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "ring/node/control_catalogue.h"
 #include "ring/node/scrub_service.h"
 
@@ -25,6 +29,8 @@ class ControlServices {
   CatalogueService& catalogue() { return catalogue_; }
 
  private:
+  absl::StatusOr<std::string> Seal(absl::string_view body);
+
   Node* node_;
   CatalogueService catalogue_;
   ScrubService scrub_;

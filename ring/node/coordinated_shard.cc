@@ -8,204 +8,166 @@
 #include "ring/base/log.h"
 
 namespace ring::node {
-namespace {
-constexpr std::uint64_t kRetryNs = 50'000'000;
-constexpr std::uint32_t kLogSendDepth = 1024;
-}  // namespace
 
-CoordinatedShard::CoordinatedShard(const ShardContext* context, const cluster::View& view,
-                                   GroupId group, ShardId shard,
-                                   std::vector<std::string> addresses_by_node,
-                                   std::uint16_t first_writer_id, std::size_t index)
+CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId shard,
+                                   std::size_t role_count, std::uint16_t first_writer_id,
+                                   std::size_t index)
     : context_(context),
-      view_(view),
       group_(group),
       shard_(shard),
-      epoch_(view.groups[group.value()].epoch),
-      addresses_(std::move(addresses_by_node)),
-      first_writer_id_(first_writer_id),
-      index_(index) {
-  for (int role = 0; role < view.s + view.d; ++role) {
-    if (role == shard.value()) continue;
-    Link link;
-    link.role = Role(static_cast<std::uint16_t>(role));
-    link.peer = view.groups[group.value()].roles[static_cast<std::size_t>(role)];
-    links_.push_back(std::move(link));
-  }
-}
+      index_(index),
+      links_(&context->links, role_count, first_writer_id) {}
 
 CoordinatedShard::~CoordinatedShard() {
+  change_.reset();
   coordinator_.reset();  // its writers refer to the links
-  for (Link& link : links_) {
-    link.qp.reset();
-    context_->credits->GiveBack(std::move(link.credit));
-    context_->staging->GiveBack(std::move(link.staging));
-  }
 }
 
-void CoordinatedShard::Progress(std::uint64_t now_ns) {
-  if (serving()) return;
-  bool all = true;
-  for (Link& link : links_) {
-    if (link.peer == cluster::kNoNode) {
-      link.last_error = "nobody holds the role";
-      all = false;
-      continue;
-    }
-    if (link.qp == nullptr && now_ns >= link.retry_ns) Connect(link, now_ns);
-    all &= link.established;
-  }
-  if (all) Build();
-}
-
-void CoordinatedShard::Connect(Link& link, std::uint64_t now_ns) {
-  link.retry_ns = now_ns + kRetryNs;
-  if (link.credit.address == nullptr) {
-    absl::StatusOr<BufferPool::Buffer> credit = context_->credits->Take(rdma::kRemoteWrite);
-    if (!credit.ok()) {
-      link.last_error = std::string(credit.status().message());
-      return;
-    }
-    link.credit = *std::move(credit);
-  }
-  const rdma::RemoteBuffer credit = link.credit.region->remote();
-  protocol::LogHello hello;
-  hello.cluster = view_.cluster;
-  hello.node = context_->node.value();
-  hello.epoch = epoch_.value();
-  hello.incarnation = context_->incarnation.value();
-  hello.group = group_.value();
-  hello.shard = shard_.value();
-  hello.credit = {credit.address, credit.length, credit.rkey, 0};
-  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
-      context_->device->Connect(addresses_[link.peer.value()],
-                                {.send_cq = context_->log_cq,
-                                 .recv_cq = context_->log_cq,
-                                 .send_depth = kLogSendDepth,
-                                 .recv_depth = 1},
-                                protocol::EncodeHello(hello));
-  if (!qp.ok()) {
-    link.last_error = std::string(qp.status().message());
+void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
+                                 const std::vector<std::string>& addresses) {
+  view_ = std::move(view);
+  addresses_ = addresses;
+  if (change_ == nullptr || change_->plan().epoch != group_view().epoch) {
+    StartEpoch();
     return;
   }
-  link.qp = *std::move(qp);
+  if (normal().epoch == group_view().epoch && !(normal() == applied_)) {
+    applied_ = normal();
+    change_->OnNormal(applied_.memgests);
+  }
+  ApplyCatalogue();
 }
 
-bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns) {
-  const auto found = std::find_if(links_.begin(), links_.end(),
-                                  [&event](const Link& link) { return link.qp.get() == event.qp; });
-  if (found == links_.end()) return false;
-  Link& link = *found;
-  if (event.kind == rdma::ConnectionEvent::Kind::kEstablished) {
-    absl::StatusOr<protocol::LogAccept> accept =
-        protocol::DecodeHello<protocol::LogAccept>(event.private_data);
-    if (accept.ok() && accept->ring.length == memgest::kRingControlSize + context_->ring_size) {
-      link.accept = *accept;
-      link.established = true;
-      return true;
-    }
-    link.last_error =
-        accept.ok() ? absl::StrCat("ring length=", accept->ring.length,
-                                   " expected=", memgest::kRingControlSize + context_->ring_size)
-                    : std::string(accept.status().message());
-  } else {
-    link.last_error = event.private_data.empty() ? "no answer" : event.private_data;
-    if (serving()) {
-      RING_LOG(WARNING) << "log connection lost group=" << group_.value()
-                        << " shard=" << shard_.value() << " member_node=" << link.peer.value();
-      return true;  // the writer finds its queue pair in error
-    }
+// A shard that was never Normal waits for everybody: nothing is there to be read meanwhile.
+bool CoordinatedShard::EverybodyIsKnown() const {
+  if (!context_->propose) return true;
+  const cluster::GroupView& group = group_view();
+  for (std::size_t role = 0; role < group.roles.size(); ++role) {
+    const bool vacant = group.roles[role] == cluster::kNoNode;
+    if (!vacant && group.incarnations[role] == Incarnation()) return false;
   }
-  link.established = false;
-  link.qp.reset();
-  link.retry_ns = now_ns + kRetryNs;
   return true;
 }
 
-void CoordinatedShard::Build() {
-  coordinator::ShardOptions options;
-  options.group = group_;
-  options.shard = shard_;
-  options.epoch = epoch_;
-  options.s = view_.s;
-  options.d = view_.d;
-  options.value_size_max = view_.value_size_max;
-  options.hash_seed = context_->hash_seed;
-  for (Link& link : links_) {
-    if (link.staging.address != nullptr) continue;
-    absl::StatusOr<BufferPool::Buffer> staging = context_->staging->Take(rdma::kLocalOnly);
-    if (!staging.ok()) {
-      link.last_error = std::string(staging.status().message());
-      return;
-    }
-    link.staging = *std::move(staging);
+recovery::EpochPlan CoordinatedShard::MakePlan() const {
+  const cluster::GroupView& group = group_view();
+  recovery::EpochPlan plan;
+  plan.group = group_;
+  plan.shard = shard_;
+  plan.epoch = group.epoch;
+  plan.s = view_->s;
+  plan.d = view_->d;
+  for (std::size_t role = 0; role < group.roles.size(); ++role)
+    plan.holders.push_back({group.roles[role], group.incarnations[role]});
+  plan.demoted = group.demoted;
+  for (const protocol::MemgestDescriptor& memgest : view_->memgests) {
+    if (memgest.state != protocol::MemgestState::kDeleted) plan.memgests.push_back(memgest);
   }
-  coordinator_ = std::make_unique<coordinator::ShardCoordinator>(options, context_->device,
-                                                                 context_->arena, context_->sink);
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    Link& link = links_[i];
-    memgest::LogWriterOptions writer;
-    writer.qp = link.qp.get();
-    writer.ring = {link.accept.ring.address, link.accept.ring.length, link.accept.ring.rkey};
-    writer.credit = reinterpret_cast<const std::atomic<std::uint64_t>*>(link.credit.address);
-    writer.staging = link.staging.address;
-    writer.staging_size = static_cast<std::uint32_t>(context_->staging->size());
-    writer.staging_lkey = link.staging.region->lkey();
-    writer.writer_id = static_cast<std::uint16_t>(first_writer_id_ + i);
-    writer.epoch = epoch_;
-    writer.send_depth = kLogSendDepth;
-    link.writer =
-        coordinator_->log().AddWriter(link.role, std::make_unique<memgest::LogWriter>(writer));
+  const cluster::ShardView& shard = group.shards[shard_.value()];
+  plan.overrun_allowed =
+      view_->overrun == cluster::OverrunPolicy::kContinue || shard.overrun_epoch == group.epoch;
+  if (shard.normal.epoch == Epoch()) return plan;
+  plan.last = shard.normal;
+  for (std::size_t role = 0; role < plan.last->holders.size(); ++role) {
+    const cluster::Holder& holder = plan.last->holders[role];
+    if (holder.node == cluster::kNoNode) continue;
+    const cluster::NodeInfo& node = view_->nodes[holder.node.value()];
+    const bool there =
+        node.incarnation == holder.incarnation &&
+        (node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining);
+    if (there) plan.reachable |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
   }
-  for (const protocol::MemgestDescriptor& descriptor : view_.memgests) AddMemgest(descriptor);
+  plan.living =
+      coordinator_ != nullptr &&
+      plan.last->holders[shard_.value()] == cluster::Holder{context_->node, context_->incarnation};
+  if (plan.living) plan.own_logs = OwnLogs();
+  return plan;
 }
 
-void CoordinatedShard::AddMemgest(const protocol::MemgestDescriptor& descriptor) {
-  if (descriptor.state == protocol::MemgestState::kDeleted) return;
-  coordinator_->AddMemgest(descriptor);
+std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
+  std::vector<recovery::LogEnd> logs;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : coordinator_->memgests()) {
+    if (memgest == nullptr) continue;
+    const std::uint64_t last = memgest->next_index() - 1;
+    logs.push_back({memgest->descriptor().id, last, last});
+  }
+  return logs;
 }
 
-void CoordinatedShard::ApplyView(const cluster::View& view) {
-  view_ = view;
-  if (!serving()) return;
-  for (const protocol::MemgestDescriptor& descriptor : view_.memgests) {
+// The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
+void CoordinatedShard::StartEpoch() {
+  change_.reset();
+  applied_ = {};
+  if (!EverybodyIsKnown()) return;
+  epoch_alive_ = std::make_shared<bool>(true);
+  recovery::EpochPlan plan = MakePlan();
+  if (plan.living) {
+    coordinator_->BeginEpoch(plan.epoch);  // nothing is committed or told from here on
+  } else {
+    coordinator_.reset();  // adopted in an epoch that was abandoned
+  }
+  BeginLinks();
+  change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this,
+                                                    recovery::EpochChange::Timeouts());
+}
+
+void CoordinatedShard::Progress(std::uint64_t now_ns) {
+  if (change_ != nullptr) change_->Step(now_ns);
+}
+
+bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
+  const LogLinks::News news = links_.OnEvent(event);
+  if (news.outcome == LogLinks::Outcome::kNone) return false;
+  if (news.outcome == LogLinks::Outcome::kConnected) {
+    change_->OnConnected(news.role);
+    return true;
+  }
+  last_error_ =
+      absl::StrCat("node ", group_view().roles[news.role.value()].value(), ": ", news.error);
+  if (news.outcome == LogLinks::Outcome::kFailed) {
+    change_->OnConnectFailed(news.role);
+    return true;
+  }
+  RING_LOG(WARNING) << "log connection lost group=" << group_.value() << " shard=" << shard_.value()
+                    << " member_node=" << group_view().roles[news.role.value()].value();
+  AskForNewEpoch(last_error_);
+  return true;
+}
+
+// A connection is not made again within its epoch.
+void CoordinatedShard::AskForNewEpoch(const std::string& reason) {
+  if (!context_->propose) return;
+  cluster::NewEpoch command;
+  command.group = group_;
+  command.expected = change_->plan().epoch;
+  command.reason = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", reason);
+  context_->propose(command);
+}
+
+void CoordinatedShard::ApplyCatalogue() {
+  if (coordinator_ == nullptr) return;
+  for (const protocol::MemgestDescriptor& descriptor : view_->memgests) {
     if (descriptor.state == protocol::MemgestState::kDeleted) {
       coordinator_->RemoveMemgest(descriptor.id);
     } else if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
-      AddMemgest(descriptor);
+      const recovery::RoleMask counting =
+          serving() ? recovery::ActiveFor(applied_, descriptor, view_->memgests, shard_, view_->s,
+                                          view_->d)
+                    : 0;
+      coordinator_->AddMemgest(descriptor, counting);
     } else {
       coordinator_->SetMemgestState(descriptor.id, descriptor.state);
     }
   }
 }
 
-void CoordinatedShard::RingDoorbells() {
-  if (!coordinator_->log().TakeTold()) return;
-  for (Link& link : links_) {
-    if (link.writer->shared_position() == link.rung_position || link.writer->broken()) continue;
-    link.rung_position = link.writer->shared_position();
-    const bool sleeping = link.qp->PeerSleeping();
-    // Once a sleep: a member that was stopped takes no bells, and looks around by itself when it
-    // goes on.
-    if (sleeping && !link.rung) link.writer->RingDoorbell();
-    link.rung = sleeping;
-  }
-}
-
-memgest::LogWriter* CoordinatedShard::WriterById(std::uint16_t writer_id) {
-  const std::size_t i = static_cast<std::size_t>(writer_id - first_writer_id_);
-  return writer_id >= first_writer_id_ && i < links_.size() ? links_[i].writer : nullptr;
-}
-
 std::string CoordinatedShard::Missing() const {
-  std::string missing;
-  for (const Link& link : links_) {
-    if (link.established) continue;
-    absl::StrAppend(&missing, missing.empty() ? "" : ", ", "group ", group_.value(), " shard ",
-                    shard_.value(), " to node ", link.peer.value(),
-                    link.last_error.empty() ? "" : ": ", link.last_error);
-  }
-  return missing;
+  if (serving()) return "";
+  const std::string where = change_ == nullptr
+                                ? absl::StrCat("g", group_.value(), "/s", shard_.value(),
+                                               " waits for nodes that were never heard of")
+                                : change_->Waiting();
+  return absl::StrCat(where, last_error_.empty() ? "" : ": ", last_error_);
 }
 
 }  // namespace ring::node

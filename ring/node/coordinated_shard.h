@@ -1,68 +1,79 @@
-// ring/node/coordinated_shard.h — a shard that this node coordinates, and its log connections to
-// the members.
+// ring/node/coordinated_shard.h — a shard that this node coordinates, through the epochs of its
+// group.
 //
-// What:      Connects one queue pair per member with a LogHello, builds the writers from the
-//            answers, and then the ShardCoordinator with its memgests: from then on the shard
-//            serves.
-// Shape:     one per (group, shard) whose coordinator role this node holds. A member that refuses
-//            (it does not know the view yet) is asked again after a back-off.
-// Ownership: owns queue pairs, credit words, staging, and the coordinator.
+// What:      Drives the shard's EpochChange: asks members to seal, connects to them, re-appends
+//            what they lack, proposes Normal; owns the ShardCoordinator, which serves once Normal
+//            is applied. Later views add memgests.
+// Shape:     one per (group, shard) whose coordinator role this node holds.
+//            epoch_shard.cc does what an epoch change asks for.
+// Ownership: owns log links and coordinator; borrows the node's context.
 // Threads:   one, the node's.
-// Errors:    a member that disconnects breaks its writer: what needs it is refused as unavailable.
-// Source:    protocol rules section 0 (ring), L8; architecture section 3 (log).
+// Errors:    a member that is lost breaks its writer: a new epoch is proposed, and what needs the
+//            member is refused as unavailable until then.
+// Source:    protocol rules section 5; L6, L7, L8, V2; architecture section 3 (log).
 #ifndef RING_NODE_COORDINATED_SHARD_H_
 #define RING_NODE_COORDINATED_SHARD_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ring/cluster/cluster_command.h"
 #include "ring/cluster/view.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
-#include "ring/protocol/hello.h"
+#include "ring/node/control_port.h"
+#include "ring/node/log_links.h"
+#include "ring/recovery/epoch_change.h"
 
 namespace ring::node {
+
+// Commands on their way to the replicated state machine.
+using CommandSink = std::function<void(const cluster::ClusterCommand&)>;
 
 // What all shards of a node share.
 struct ShardContext {
   rdma::Device* device = nullptr;
-  rdma::CompletionQueue* log_cq = nullptr;
+  LogLinkContext links;
   memgest::DeltaArena* arena = nullptr;
   coordinator::ReplySink* sink = nullptr;
-  BufferPool* credits = nullptr;  // 64 bytes each
-  BufferPool* staging = nullptr;
+  ControlPort* control = nullptr;
+  CommandSink propose;  // nothing is heard of it but the view that follows
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
-  std::uint64_t ring_size = 0;
 };
 
-class CoordinatedShard {
+class CoordinatedShard final : public recovery::EpochActions {
  public:
-  // address_of: how this node reaches another.
-  CoordinatedShard(const ShardContext* context, const cluster::View& view, GroupId group,
-                   ShardId shard, std::vector<std::string> addresses_by_node,
+  CoordinatedShard(ShardContext* context, GroupId group, ShardId shard, std::size_t role_count,
                    std::uint16_t first_writer_id, std::size_t index);
-  ~CoordinatedShard();
+  ~CoordinatedShard() override;
 
-  // Connects what is not connected; builds the coordinator when all members answered.
+  // The view names this node as the shard's coordinator. addresses: how this node reaches others,
+  // by id.
+  void ApplyView(std::shared_ptr<const cluster::View> view,
+                 const std::vector<std::string>& addresses);
   void Progress(std::uint64_t now_ns);
   // Whether the event was for one of these connections.
-  bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
-  bool serving() const { return coordinator_ != nullptr; }
+  bool OnEvent(const rdma::ConnectionEvent& event);
+  bool serving() const {
+    return change_ != nullptr && change_->phase() == recovery::EpochChange::Phase::kServing;
+  }
+  // Null before the first epoch of this node's tenure has begun.
   coordinator::ShardCoordinator* coordinator() { return coordinator_.get(); }
-  memgest::LogWriter* WriterById(std::uint16_t writer_id);
-  std::uint16_t writer_count() const { return static_cast<std::uint16_t>(links_.size()); }
-
-  // The catalogue changed: new memgests become usable, states are taken over.
-  void ApplyView(const cluster::View& view);
+  const recovery::EpochChange* change() const { return change_.get(); }
+  memgest::LogWriter* WriterById(std::uint16_t writer_id) { return links_.WriterById(writer_id); }
+  std::uint16_t writer_count() const { return links_.writer_count(); }
+  // Wakes members that sleep on news of the commit position.
+  void RingDoorbells() {
+    if (coordinator_->log().TakeTold()) links_.RingDoorbells();
+  }
 
   GroupId group() const { return group_; }
   ShardId shard() const { return shard_; }
-  // Wakes members that sleep on news of the commit position.
-  void RingDoorbells();
   std::size_t index() const { return index_; }
   // "g2/s0 to node 4 (connecting)", for what is missing.
   std::string Missing() const;
@@ -70,35 +81,40 @@ class CoordinatedShard {
   bool active = false;  // has something to do this turn (node.cc)
 
  private:
-  struct Link {
-    Role role;
-    NodeId peer;
-    std::unique_ptr<rdma::QueuePair> qp;
-    bool established = false;
-    std::uint64_t retry_ns = 0;
-    std::string last_error;
-    BufferPool::Buffer credit;
-    BufferPool::Buffer staging;
-    protocol::LogAccept accept;
-    memgest::LogWriter* writer = nullptr;
-    bool rung = false;                // since the member was last seen awake
-    std::uint64_t rung_position = 0;  // commit position at the last doorbell
-  };
+  // epoch_shard.cc
+  void Seal(Role role, const cluster::Holder& holder) override;
+  void Fetch(const std::vector<recovery::AdoptedLog>& logs) override;
+  void Connect(Role role, const cluster::Holder& holder, bool joins) override;
+  void Begin(const std::vector<recovery::AdoptedLog>& logs) override;
+  absl::Status Reappend(Role role, const std::vector<recovery::LogEnd>& logs) override;
+  absl::StatusOr<bool> Reappended(Role role) override;
+  void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
+  void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
+  void Join(Role role, const cluster::Holder& holder) override;
 
-  void Connect(Link& link, std::uint64_t now_ns);
-  void Build();
-  void AddMemgest(const protocol::MemgestDescriptor& descriptor);
+  const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
+  const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
+  void BeginLinks();
+  bool EverybodyIsKnown() const;
+  recovery::EpochPlan MakePlan() const;
+  void StartEpoch();
+  void ApplyCatalogue();
+  std::vector<recovery::LogEnd> OwnLogs() const;
+  void AskForNewEpoch(const std::string& reason);
 
-  const ShardContext* context_;
-  cluster::View view_;
+  ShardContext* context_;
   GroupId group_;
   ShardId shard_;
-  Epoch epoch_;
-  std::vector<std::string> addresses_;
-  std::uint16_t first_writer_id_;
   std::size_t index_;  // among the shards of this node
-  std::vector<Link> links_;
+  std::shared_ptr<const cluster::View> view_;
+  std::vector<std::string> addresses_;
+  LogLinks links_;
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
+  std::unique_ptr<recovery::EpochChange> change_;
+  // Answers to calls of an epoch that is over are nobody's.
+  std::shared_ptr<bool> epoch_alive_;
+  cluster::NormalRecord applied_;  // of this epoch
+  std::string last_error_;
 };
 
 }  // namespace ring::node

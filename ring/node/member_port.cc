@@ -29,37 +29,24 @@ absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& op
 
 MemberPort::MemberPort(const Options& options)
     : options_(options),
-      rings_(options.device, memgest::kRingControlSize + options.ring_size, 1u << 16) {}
+      rings_(options.device, memgest::kRingControlSize + options.ring_size, 1u << 16),
+      retired_(&rings_) {}
 
 MemberPort::~MemberPort() {
   for (Membership& membership : memberships_) {
     membership.store.reset();
     membership.qp.reset();
     rings_.GiveBack(std::move(membership.ring));
+    rings_.GiveBack(std::move(membership.sealed_ring));
   }
 }
 
 void MemberPort::ApplyView(const cluster::View& view) {
   view_ = view;
-  if (!joined_) {
-    joined_ = true;
-    for (std::size_t g = 0; g < view.groups.size(); ++g) {
-      const std::vector<NodeId>& roles = view.groups[g].roles;
-      const auto mine = std::find(roles.begin(), roles.end(), options_.node);
-      if (mine == roles.end()) continue;
-      const Role role(static_cast<std::uint16_t>(mine - roles.begin()));
-      for (int i = 0; i < view.s; ++i) {
-        if (i == role.value()) continue;
-        Membership membership;
-        membership.group = GroupId(static_cast<std::uint16_t>(g));
-        membership.shard = ShardId(static_cast<std::uint16_t>(i));
-        membership.role = role;
-        membership.store = std::make_unique<memgest::MemberShard>(
-            options_.device, membership.group, membership.shard, options_.line_count_max);
-        memberships_.push_back(std::move(membership));
-      }
-    }
-  }
+  joined_ = true;
+  for (const cluster::NodeInfo& node : view_.nodes)
+    retired_.OnIncarnation(node.id, node.incarnation);
+  JoinGroups();
   for (Membership& membership : memberships_) {
     membership.retry_ns = 0;  // it may have waited for this view
     for (const protocol::MemgestDescriptor& descriptor : view.memgests)
@@ -70,6 +57,8 @@ void MemberPort::ApplyView(const cluster::View& view) {
         view.FindMemgest(MemgestId(static_cast<std::uint16_t>(parity.first)));
     return descriptor != nullptr && descriptor->state == protocol::MemgestState::kDeleted;
   });
+  AdoptNormals();
+  LeaveGroups();
 }
 
 void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor) {
@@ -101,9 +90,7 @@ void MemberPort::OnConnectRequest(std::uint64_t request, absl::string_view priva
   }
 }
 
-absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view private_data) {
-  RING_ASSIGN_OR_RETURN(const protocol::LogHello hello,
-                        protocol::DecodeHello<protocol::LogHello>(private_data));
+absl::Status MemberPort::CheckHello(const protocol::LogHello& hello) const {
   if (!joined_) return absl::UnavailableError("this node does not know its view yet; retry");
   if (hello.cluster != view_.cluster)
     return absl::InvalidArgumentError("another cluster: check cluster names and s, d");
@@ -111,27 +98,34 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
     return absl::InvalidArgumentError(
         absl::StrCat("no such shard group=", hello.group, " shard=", hello.shard));
   }
-  const GroupId group(hello.group);
-  const ShardId shard(hello.shard);
-  const Epoch epoch = view_.groups[hello.group].epoch;
-  if (epoch.value() != hello.epoch) {
+  const cluster::GroupView& group = view_.groups[hello.group];
+  if (group.epoch.value() != hello.epoch) {
     return absl::FailedPreconditionError(
-        absl::StrCat("epoch=", hello.epoch, " promised=", epoch.value()));
+        absl::StrCat("epoch=", hello.epoch, " promised=", group.epoch.value()));
   }
-  if (view_.Coordinator(group, shard).value() != hello.node) {
+  // L8: a node that was started again is not who the view means.
+  const bool same_start =
+      options_.static_membership || group.incarnations[hello.shard].value() == hello.incarnation;
+  if (group.roles[hello.shard].value() != hello.node || !same_start) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", hello.node, " is not the coordinator"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view private_data) {
+  RING_ASSIGN_OR_RETURN(const protocol::LogHello hello,
+                        protocol::DecodeHello<protocol::LogHello>(private_data));
+  RING_RETURN_IF_ERROR(CheckHello(hello));
+  const GroupId group(hello.group);
+  const ShardId shard(hello.shard);
+  const Epoch epoch(hello.epoch);
   Membership* const membership = Find(group, shard);
   if (membership == nullptr)
     return absl::FailedPreconditionError("this node is not a member of the group");
-  if (membership->qp != nullptr) {
-    // L8 accepts a further connection of the epoch behind the valid tail; a coordinator that lost
-    // its memory has none.
-    return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
-  }
   if (hello.credit.length < sizeof(std::uint64_t))
     return absl::InvalidArgumentError("credit word is too short");
+  RING_RETURN_IF_ERROR(EnterEpoch(*membership, hello));
   RING_ASSIGN_OR_RETURN(BufferPool::Buffer ring, rings_.Take(rdma::kRemoteWrite));
   const rdma::RemoteBuffer remote = ring.region->remote();
   protocol::LogAccept accept;
@@ -155,7 +149,9 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   for (std::uint32_t i = 0; i < kDoorbellCount; ++i)
     RING_RETURN_IF_ERROR(membership->qp->PostRecv(i, {}));
   membership->ring = std::move(ring);
+  membership->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
   membership->store->Attach(std::make_unique<memgest::LogReader>(reader));
+  if (options_.static_membership) RING_RETURN_IF_ERROR(membership->store->Adopt(epoch, {}));
   return absl::OkStatus();
 }
 
@@ -176,10 +172,8 @@ int MemberPort::Fold(int ring_count, int budget) {
   for (std::size_t i = 0; i < count; ++i) {
     Membership& membership = memberships_[next_];
     next_ = next_ + 1 == memberships_.size() ? 0 : next_ + 1;
-    memgest::LogReader* const reader = membership.store->reader();
-    if (reader == nullptr || membership.failed || !reader->HasCommitted() || Waits(membership))
-      continue;
-    const std::uint64_t backlog = reader->commit_position() - reader->folded_position();
+    if (membership.failed || !membership.store->HasWork() || Waits(membership)) continue;
+    const std::uint64_t backlog = membership.store->backlog();
     // Several entries of one ring at once let the misses of one hide behind the others; a ring that
     // fills up is emptied at full speed.
     if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
@@ -210,8 +204,11 @@ int MemberPort::FoldOne(Membership& membership, int budget) {
     return 0;
   }
   membership.credit_due = true;
+  if (membership.store->sealed() == nullptr) RetireSealed(membership);
   // An error here is the queue pair's, and shows as a disconnect.
-  membership.store->reader()->ShareCredit(false).IgnoreError();
+  if (membership.store->reader() != nullptr) {
+    membership.store->reader()->ShareCredit(false).IgnoreError();
+  }
   return *folded;
 }
 
@@ -224,6 +221,7 @@ void MemberPort::ShareCredits() {
   for (Membership& membership : memberships_) {
     if (!membership.credit_due || membership.failed) continue;
     membership.credit_due = false;
+    if (membership.store->reader() == nullptr) continue;
     membership.store->reader()->ShareCredit(true).IgnoreError();
   }
 }
@@ -243,11 +241,10 @@ void MemberPort::PollCompletions() {
 }
 
 bool MemberPort::HasCommitted() const {
-  return std::any_of(memberships_.begin(), memberships_.end(),
-                     [this](const Membership& membership) {
-                       return !membership.failed && membership.store->reader() != nullptr &&
-                              membership.store->reader()->HasCommitted() && !Waits(membership);
-                     });
+  return std::any_of(
+      memberships_.begin(), memberships_.end(), [this](const Membership& membership) {
+        return !membership.failed && membership.store->HasWork() && !Waits(membership);
+      });
 }
 
 MemberPort::Membership* MemberPort::Find(GroupId group, ShardId shard) {

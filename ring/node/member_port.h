@@ -2,15 +2,17 @@
 // of them.
 //
 // What:      MemberPort accepts log connections of coordinators (LogHello), gives each a ring, and
-//            folds what is committed within a budget. Parity stores are shared by the shards of a
-//            group.
-// Shape:     one Membership per (group, shard) in whose group this node holds another role.
+//            folds what is committed within a budget; at an epoch change it seals (Seal) and goes
+//            on once the view has the shard's Normal record (member_epoch.cc). Parity stores are
+//            shared by the shards of a group.
+// Shape:     one Membership per (group, shard) in whose group this node holds another role, or held
+//            one that a later Normal record does not have.
 // Ownership: owns rings, queue pairs, member shards and parity stores.
 // Threads:   one, the node's.
 // Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused
 //            with the reason. A ring that is corrupt below its commit position ends the membership:
 //            logged, never folded on.
-// Source:    protocol rules E5, E9, L8; architecture section 3 (log).
+// Source:    protocol rules E5, E9, L5, L8; section 5; architecture section 3 (log).
 #ifndef RING_NODE_MEMBER_PORT_H_
 #define RING_NODE_MEMBER_PORT_H_
 
@@ -25,7 +27,9 @@
 #include "ring/base/clock.h"
 #include "ring/cluster/view.h"
 #include "ring/node/buffer_pool.h"
+#include "ring/node/retired_rings.h"
 #include "ring/protocol/hello.h"
+#include "ring/recovery/seal_message.h"
 
 namespace ring::node {
 
@@ -38,14 +42,20 @@ class MemberPort {
     std::uint64_t ring_size = 0;
     std::uint32_t line_count_max = 1u << 26;
     const Clock* clock = nullptr;
+    bool static_membership = false;  // no Normal records: every epoch is normal at once
   };
   struct Membership {
     GroupId group;
     ShardId shard;
     Role role;  // of this node
     std::unique_ptr<memgest::MemberShard> store;
+    // Of the epoch that was promised last.
     std::unique_ptr<rdma::QueuePair> qp;
     BufferPool::Buffer ring;
+    cluster::Holder writer;
+    // Of the last Normal epoch, while store->sealed() reads it.
+    BufferPool::Buffer sealed_ring;
+    cluster::Holder sealed_writer;
     bool failed = false;
     bool credit_due = false;
     std::uint64_t retry_ns = 0;  // not 0: its next entry could not be folded yet
@@ -59,6 +69,10 @@ class MemberPort {
   void ApplyView(const cluster::View& view);
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   bool OnDisconnected(const rdma::QueuePair* qp);
+  // Step 2 of an epoch change: nothing of the old coordinator can land or be acknowledged any more
+  // (L5); gives where the logs of the last Normal epoch end. Errors: kAborted, this node has
+  // nothing to tell and will have nothing; others: ask again.
+  absl::StatusOr<recovery::SealAnswer> Seal(const recovery::SealRequest& request);
 
   // Looks at the next ring_count rings and folds committed entries; gives how many. budget:
   // requests wait, so only where there is much to fold, and about so many entries.
@@ -82,6 +96,15 @@ class MemberPort {
   explicit MemberPort(const Options& options);
   void AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
+  absl::Status CheckHello(const protocol::LogHello& hello) const;
+  // member_epoch.cc
+  absl::Status EnterEpoch(Membership& membership, const protocol::LogHello& hello);
+  void EndRing(Membership& membership);
+  void RetireSealed(Membership& membership);
+  void JoinGroups();
+  void LeaveGroups();
+  void AdoptNormals();
+  bool IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const;
   int FoldOne(Membership& membership, int budget);
   bool Waits(const Membership& membership) const;
 
@@ -90,6 +113,7 @@ class MemberPort {
   bool joined_ = false;
   std::unique_ptr<rdma::CompletionQueue> cq_;
   BufferPool rings_;
+  RetiredRings retired_;
   std::vector<Membership> memberships_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<memgest::ParityStore>>
       parities_;  // by (group, memgest)

@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
 
 Node::Node(const NodeOptions& options) : options_(options) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
+  role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
   info_.id = options_.id;
   info_.name = entry.name;
   info_.incarnation = Incarnation(options_.random->Next64() | 1);
@@ -39,6 +40,7 @@ Node::~Node() {
   control_.reset();
   clients_.reset();  // before the shards whose slots it has pinned
   shards_.clear();
+  lost_shards_.clear();
   members_.reset();
 }
 
@@ -66,7 +68,8 @@ absl::Status Node::OpenDevice() {
   clients.value_size_max = options_.config.value_size_max;
   clients.node = options_.id;
   clients.incarnation = info_.incarnation;
-  clients.shard_count = static_cast<std::size_t>(options_.config.s);
+  // One a group: a node holds at most one role of each (L10).
+  clients.shard_count = static_cast<std::size_t>(options_.config.s + options_.config.d);
   RING_ASSIGN_OR_RETURN(clients_, ClientPort::Create(clients));
   MemberPort::Options members;
   members.device = device_.get();
@@ -74,6 +77,7 @@ absl::Status Node::OpenDevice() {
   members.incarnation = info_.incarnation;
   members.ring_size = options_.config.ring_size;
   members.clock = options_.clock;
+  members.static_membership = !options_.propose;
   RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));
 
   ControlPort::Options control;
@@ -87,15 +91,18 @@ absl::Status Node::OpenDevice() {
   services_ = std::make_unique<ControlServices>(this);
 
   shard_context_.device = device_.get();
-  shard_context_.log_cq = log_cq_.get();
+  shard_context_.links.device = device_.get();
+  shard_context_.links.log_cq = log_cq_.get();
+  shard_context_.links.credits = credits_.get();
+  shard_context_.links.staging = staging_.get();
+  shard_context_.links.ring_size = options_.config.ring_size;
   shard_context_.arena = arena_.get();
   shard_context_.sink = clients_.get();
-  shard_context_.credits = credits_.get();
-  shard_context_.staging = staging_.get();
+  shard_context_.control = control_.get();
+  shard_context_.propose = options_.propose;
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
-  shard_context_.ring_size = options_.config.ring_size;
   return absl::OkStatus();
 }
 
@@ -124,60 +131,6 @@ std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
   return peer.tcp_address;
 }
 
-void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
-  const bool first = view_ == nullptr;
-  view_ = std::move(view);
-  encoded_view_ = cluster::EncodeView(*view_);
-  clients_->set_view_epoch(view_->epoch);
-  // Members before coordinators: a memgest must be foldable before anything of it is appended
-  // (G11).
-  members_->ApplyView(*view_);
-  if (!first) {
-    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(*view_);
-    return;
-  }
-  routing_ = std::make_unique<cluster::Routing>(view_->s, view_->d);
-  by_place_.assign(static_cast<std::size_t>(view_->group_count() * view_->s), nullptr);
-  std::vector<std::string> addresses;
-  for (const cluster::NodeInfo& node : view_->nodes) addresses.push_back(AddressOf(node));
-  control_->SetAddresses(addresses);
-  for (int g = 0; g < view_->group_count(); ++g) {
-    for (int i = 0; i < view_->s; ++i) {
-      const GroupId group(static_cast<std::uint16_t>(g));
-      const ShardId shard(static_cast<std::uint16_t>(i));
-      if (view_->Coordinator(group, shard) != options_.id) continue;
-      shards_.push_back(std::make_unique<CoordinatedShard>(
-          &shard_context_, *view_, group, shard, addresses,
-          static_cast<std::uint16_t>(by_writer_.size()), shards_.size()));
-      by_place_[static_cast<std::size_t>(g * view_->s + i)] = shards_.back().get();
-      by_writer_.insert(by_writer_.end(), shards_.back()->writer_count(), shards_.back().get());
-    }
-  }
-  connecting_ = true;
-}
-
-bool Node::Serving() const {
-  if (view_ == nullptr) return false;
-  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    if (!shard->serving()) return false;
-  }
-  return true;
-}
-
-bool Node::ready() const { return Serving() && control_->ready(); }
-
-std::string Node::Missing() const {
-  if (view_ == nullptr) return absl::StrCat("node ", info_.name, " has no view");
-  std::string missing;
-  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    const std::string links = shard->Missing();
-    if (!links.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", links);
-  }
-  const std::string control = control_->Missing();
-  if (!control.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", control);
-  return missing;
-}
-
 bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   // What no request waits for is looked at when the device says that something happened, and once
@@ -188,10 +141,8 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
     clients_->PollDoorbells();
     clients_->EndStuck(now_ns);
     members_->PollCompletions();
-    if (connecting_) {
-      for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
-      connecting_ = !Serving();
-    }
+    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
+    connecting_ = connecting_ && !Serving();
     controlled = control_->Progress(now_ns);
     controlled |= services_->Progress(now_ns);
   }
@@ -226,7 +177,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
     const bool ended = event.kind == rdma::ConnectionEvent::Kind::kDisconnected;
     if (ended && members_->OnDisconnected(event.qp)) continue;
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-      if (shard->OnEvent(event, now_ns)) break;
+      if (shard->OnEvent(event)) break;
     }
   }
 }
@@ -238,12 +189,11 @@ bool Node::PollLog() {
     const std::size_t count = log_cq_->Poll(absl::MakeSpan(completions));
     for (std::size_t i = 0; i < count; ++i) {
       const auto writer_id = static_cast<std::uint16_t>(completions[i].wr_id >> 48);
-      if (writer_id >= by_writer_.size()) continue;
-      CoordinatedShard& shard = *by_writer_[writer_id];
-      memgest::LogWriter* const writer = shard.WriterById(writer_id);
+      CoordinatedShard* const shard = ShardOfWriter(writer_id);
+      memgest::LogWriter* const writer = shard == nullptr ? nullptr : shard->WriterById(writer_id);
       if (writer == nullptr) continue;  // still connecting
       writer->OnCompletion(completions[i]);
-      shard.active = true;
+      shard->active = true;
     }
     any |= count > 0;
     if (count < completions.size()) return any;
@@ -302,12 +252,6 @@ bool Node::HasWork() const {
   }
   return connecting_ || control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
          clients_->HasRequest();
-}
-
-CoordinatedShard* Node::FindShard(GroupId group, ShardId shard) {
-  if (by_place_.empty()) return nullptr;
-  return by_place_[static_cast<std::size_t>(group.value()) * static_cast<std::size_t>(view_->s) +
-                   shard.value()];
 }
 
 }  // namespace ring::node

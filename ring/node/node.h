@@ -45,6 +45,9 @@ struct NodeOptions {
   Random* random = nullptr;
   std::string host;  // of this machine: nodes and clients with an equal one share memory
   const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
+  // To the replicated state machine, whose views come back through ApplyView. Null: membership is
+  // static, and every epoch is normal as soon as its members are connected.
+  CommandSink propose;
 };
 
 class ControlServices;
@@ -69,7 +72,8 @@ class Node {
 
   // Id, name, incarnation and the addresses in use.
   const cluster::NodeInfo& info() const { return info_; }
-  // The first view makes the node connect to its peers; later ones change the catalogue.
+  // node_roles.cc. Makes the node connect to its peers, take and lose roles, and follow the
+  // catalogue.
   void ApplyView(std::shared_ptr<const cluster::View> view);
   const std::shared_ptr<const cluster::View>& view() const { return view_; }
   bool ready() const;
@@ -115,6 +119,9 @@ class Node {
   bool PollLog();
   bool FencedIn() const;
   bool Serving() const;
+  void TakeRoles();
+  void LoseShard(CoordinatedShard* shard);
+  CoordinatedShard* ShardOfWriter(std::uint16_t writer_id);
 
   NodeOptions options_;
   cluster::NodeInfo info_;
@@ -134,8 +141,9 @@ class Node {
   std::string encoded_view_;
   std::unique_ptr<cluster::Routing> routing_;
   std::vector<std::unique_ptr<CoordinatedShard>> shards_;
-  std::vector<CoordinatedShard*> by_place_;  // group * s + shard; null: another node's
-  std::vector<CoordinatedShard*> by_writer_;
+  std::vector<std::unique_ptr<CoordinatedShard>> lost_shards_;
+  std::vector<CoordinatedShard*> by_group_;  // null: another node's
+  std::size_t role_count_ = 0;
   bool connecting_ = false;
   std::uint32_t turns_ = 0;
   NodeCounters counters_;

@@ -42,6 +42,11 @@ class Reactor {
   Node* AddNode(std::unique_ptr<Node> node);
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   void DropNodes() { nodes_.clear(); }
+  // Ends one node, with its memory. On the reactor's thread, between turns.
+  void DropNode(NodeId id) {
+    std::erase_if(nodes_, [id](const std::unique_ptr<Node>& node) { return node->id() == id; });
+    first_node_ = fold_node_ = 0;
+  }
 
   // Until Stop.
   void Run();

@@ -55,6 +55,12 @@ struct ClientAccept {
   std::uint64_t value_size_max = 0;
 };
 
+// Travels: never renumber.
+enum LogHelloFlags : std::uint32_t {
+  kLogJoins =
+      1,  // the member is not of the last Normal: it drops what it has of the shard (step 7)
+};
+
 // Coordinator of (group, shard) to a member: open a ring for this epoch.
 struct LogHello {
   HelloPrefix prefix{kHelloMagic, kProtocolVersion, HelloKind::kLog};
@@ -64,8 +70,8 @@ struct LogHello {
   std::uint64_t incarnation = 0;
   std::uint16_t group = 0;
   std::uint16_t shard = 0;
-  std::uint32_t reserved = 0;
-  BufferFields credit;  // 8 bytes: the member's folded position
+  std::uint32_t flags = 0;  // LogHelloFlags
+  BufferFields credit;      // 8 bytes: the member's folded position
 };
 
 struct LogAccept {

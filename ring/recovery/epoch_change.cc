@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/cluster/view.h"
 
 namespace ring::recovery {
 namespace {
@@ -15,23 +16,19 @@ RoleMask MemberMask(const protocol::MemgestDescriptor& memgest, ShardId shard, i
   return mask;
 }
 
-const ActiveSet* FindSet(absl::Span<const ActiveSet> sets, MemgestId memgest) {
-  const auto found = std::find_if(
-      sets.begin(), sets.end(), [memgest](const ActiveSet& set) { return set.memgest == memgest; });
-  return found == sets.end() ? nullptr : &*found;
-}
+bool Vacant(const cluster::Holder& holder) { return holder.node == cluster::kNoNode; }
 
 }  // namespace
 
-RoleMask ActiveFor(const NormalSet& normal, const protocol::MemgestDescriptor& memgest,
+RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
                    absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
                    int d) {
-  if (const ActiveSet* const set = FindSet(normal.active, memgest.id); set != nullptr) {
+  if (const cluster::MemgestNormal* const set = normal.Find(memgest.id); set != nullptr) {
     return set->active;
   }
   RoleMask active = MemberMask(memgest, shard, s, d);
   for (const protocol::MemgestDescriptor& other : memgests) {
-    const ActiveSet* const set = FindSet(normal.active, other.id);
+    const cluster::MemgestNormal* const set = normal.Find(other.id);
     if (set != nullptr) active &= ~(MemberMask(other, shard, s, d) & ~set->active);
   }
   return active;
@@ -46,7 +43,7 @@ EpochChange::EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& 
     if (plan_.living && role == own_role()) {
       roles_[i].seal = Call::kDone;
       roles_[i].logs = plan_.own_logs;
-    } else if ((plan_.reachable & RoleBit(role)) != 0 && !plan_.last->holders[i].vacant()) {
+    } else if ((plan_.reachable & RoleBit(role)) != 0 && !Vacant(plan_.last->holders[i])) {
       roles_[i].seal = Call::kIdle;
     }
   }
@@ -152,9 +149,9 @@ void EpochChange::DecideWhoGoesOn() {
     RoleState& role = roles_[i];
     const RoleMask bit = RoleBit(RoleAt(i));
     const bool other = RoleAt(i) != own_role();
-    if (other && !plan_.holders[i].vacant()) role.link = Call::kIdle;
+    if (other && !Vacant(plan_.holders[i])) role.link = Call::kIdle;
     if (!plan_.last.has_value()) {
-      role.goes_on = !plan_.holders[i].vacant();  // empty logs: nothing to lack
+      role.goes_on = !Vacant(plan_.holders[i]);  // empty logs: nothing to lack
       continue;
     }
     role.goes_on = role.seal == Call::kDone && plan_.last->holders[i] == plan_.holders[i] &&
@@ -188,7 +185,7 @@ void EpochChange::ConnectAll() {
     RoleState& role = roles_[i];
     if (!Due(role.link, role)) continue;
     role.link = Call::kAsked;
-    actions_->Connect(RoleAt(i), plan_.holders[i]);
+    actions_->Connect(RoleAt(i), plan_.holders[i], !role.goes_on);
   }
 }
 
@@ -229,24 +226,31 @@ bool EpochChange::AdvanceReappending() {
   return true;
 }
 
-std::vector<ActiveSet> EpochChange::SetsToName() const {
+std::vector<cluster::MemgestNormal> EpochChange::SetsToName() const {
   RoleMask on = 0;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     if (roles_[i].goes_on && roles_[i].reappended) on |= RoleBit(RoleAt(i));
   }
-  std::vector<ActiveSet> sets;
+  std::vector<cluster::MemgestNormal> sets;
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     const RoleMask active = MembersOf(memgest) & on;
     RoleMask complete = active;
     if (plan_.last.has_value()) {
-      const ActiveSet* const before = FindSet(plan_.last->active, memgest.id);
+      const cluster::MemgestNormal* const before = plan_.last->Find(memgest.id);
       if (before != nullptr) complete &= before->complete;
       if (!plan_.living) complete &= ~RoleBit(own_role());
     }
-    if (const ActiveSet* const now = FindSet(named_, memgest.id); now != nullptr) {
-      complete = now->complete;
+    cluster::MemgestNormal set;
+    set.id = memgest.id;
+    set.active = active;
+    set.complete = complete;
+    for (const cluster::MemgestNormal& now : named_) {
+      if (now.id != memgest.id) continue;
+      set.complete = now.complete;
+      set.active_from = now.active_from;
     }
-    sets.push_back({memgest.id, active, complete});
+    set.lost = IsLost(memgest.id);
+    sets.push_back(std::move(set));
   }
   return sets;
 }
@@ -311,7 +315,7 @@ void EpochChange::OnConnectFailed(Role role) {
   Advance();
 }
 
-void EpochChange::OnNormal(const std::vector<ActiveSet>& sets) {
+void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   if (phase_ != Phase::kProposing && phase_ != Phase::kServing) return;
   named_ = sets;
   proposed_.clear();
@@ -331,6 +335,12 @@ void EpochChange::OnJoined(Role role, const absl::Status& status) {
     Fail(&state.join, &state);
   }
   Advance();
+}
+
+bool EpochChange::IsLost(MemgestId memgest) const {
+  return std::any_of(adopted_.begin(), adopted_.end(), [memgest](const AdoptedLog& log) {
+    return log.memgest == memgest && log.lost;
+  });
 }
 
 std::vector<MemgestId> EpochChange::lost() const {

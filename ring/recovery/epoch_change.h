@@ -26,32 +26,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ring/base/id.h"
+#include "ring/cluster/normal_record.h"
 #include "ring/protocol/memgest_descriptor.h"
 #include "ring/recovery/adoption.h"
 
 namespace ring::recovery {
-
-// Who holds a role. A vacant one has no incarnation.
-struct Holder {
-  NodeId node;
-  Incarnation incarnation;
-  bool vacant() const { return incarnation.value() == 0; }
-  friend bool operator==(const Holder&, const Holder&) = default;
-};
-
-struct ActiveSet {
-  MemgestId memgest;
-  RoleMask active = 0;
-  RoleMask complete = 0;  // of them, those with all values and blocks
-  friend bool operator==(const ActiveSet&, const ActiveSet&) = default;
-};
-
-// Normal(group, shard, epoch, ACTIVE set per memgest).
-struct NormalSet {
-  Epoch epoch;
-  std::vector<Holder> holders;  // by role, in that epoch
-  std::vector<ActiveSet> active;
-};
 
 struct EpochPlan {
   GroupId group;
@@ -59,20 +38,21 @@ struct EpochPlan {
   Epoch epoch;
   int s = 0;
   int d = 0;
-  std::vector<Holder> holders;    // by role
-  std::optional<NormalSet> last;  // none: the shard never served
+  std::vector<cluster::Holder> holders;       // by role
+  std::optional<cluster::NormalRecord> last;  // none: the shard never served
   // Holders of `last` that the cluster believes to be there, by role of L.
   RoleMask reachable = 0;
   std::vector<protocol::MemgestDescriptor> memgests;  // all but DELETED ones
   // This node coordinated the shard in the epoch of `last`, and has its state.
   bool living = false;
   std::vector<LogEnd> own_logs;  // living: where its own logs end
+  RoleMask demoted = 0;          // do not go on, whatever they have (E5)
   bool overrun_allowed = false;  // E8: go on without what is lost
 };
 
 // The members of `memgest` that `normal` counts, with the coordinator: as its record says, and for
 // one that is younger than the record, those that are ACTIVE for all they are members of.
-RoleMask ActiveFor(const NormalSet& normal, const protocol::MemgestDescriptor& memgest,
+RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
                    absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
                    int d);
 
@@ -80,12 +60,13 @@ class EpochActions {
  public:
   virtual ~EpochActions() = default;
   // Asks the holder of a role of L to seal; answer with OnSealed or OnSealFailed.
-  virtual void Seal(Role role, const Holder& holder) = 0;
+  virtual void Seal(Role role, const cluster::Holder& holder) = 0;
   // A coordinator that takes over fetches the adopted logs, and a living one what it needs of them:
   // nothing. Answer with OnFetched.
   virtual void Fetch(const std::vector<AdoptedLog>& logs) = 0;
-  // Opens a log connection of the new epoch; answer with OnConnected or OnConnectFailed.
-  virtual void Connect(Role role, const Holder& holder) = 0;
+  // Opens a log connection of the new epoch; answer with OnConnected or OnConnectFailed. joins: the
+  // role does not go on from L (step 7).
+  virtual void Connect(Role role, const cluster::Holder& holder, bool joins) = 0;
   // Begins the epoch: logs go on behind the adopted ends, held until Serve.
   virtual void Begin(const std::vector<AdoptedLog>& logs) = 0;
   // Appends to a connected role what it lacks behind `logs`. kOutOfRange: it is in no ring any
@@ -94,12 +75,12 @@ class EpochActions {
   // Whether the role acknowledged all that was re-appended to it; kUnavailable: it is lost.
   virtual absl::StatusOr<bool> Reappended(Role role) = 0;
   // Proposes Normal; the outcome comes with OnNormal. Proposed again when nothing is heard.
-  virtual void Propose(const std::vector<ActiveSet>& sets) = 0;
+  virtual void Propose(const std::vector<cluster::MemgestNormal>& sets) = 0;
   // Normal is applied: commit, answer, take requests.
-  virtual void Serve(const std::vector<ActiveSet>& sets) = 0;
+  virtual void Serve(const std::vector<cluster::MemgestNormal>& sets) = 0;
   // Brings a role that has nothing up to date: its ring opens, a snapshot is sent. Answer with
   // OnJoined.
-  virtual void Join(Role role, const Holder& holder) = 0;
+  virtual void Join(Role role, const cluster::Holder& holder) = 0;
 };
 
 class EpochChange {
@@ -131,7 +112,7 @@ class EpochChange {
   void OnConnected(Role role);
   void OnConnectFailed(Role role);
   // The applied state names `sets` for this epoch.
-  void OnNormal(const std::vector<ActiveSet>& sets);
+  void OnNormal(const std::vector<cluster::MemgestNormal>& sets);
   void OnJoined(Role role, const absl::Status& status);
 
   Phase phase() const { return phase_; }
@@ -174,8 +155,9 @@ class EpochChange {
   void ConnectAll();
   void DecideWhoGoesOn();
   bool LostTooMuch() const;
+  bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
-  std::vector<ActiveSet> SetsToName() const;
+  std::vector<cluster::MemgestNormal> SetsToName() const;
 
   EpochPlan plan_;
   EpochActions* actions_;
@@ -189,8 +171,8 @@ class EpochChange {
   bool advancing_ = false;
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;
-  std::vector<ActiveSet> named_;     // by the last Normal of this epoch
-  std::vector<ActiveSet> proposed_;  // what is on its way
+  std::vector<cluster::MemgestNormal> named_;     // by the last Normal of this epoch
+  std::vector<cluster::MemgestNormal> proposed_;  // what is on its way
 };
 
 }  // namespace ring::recovery

@@ -1,12 +1,12 @@
 #include "ring/recovery/seal_message.h"
 
 #include "absl/strings/str_cat.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::recovery {
 namespace {
 
-absl::Status Whole(cluster::ByteReader& reader, absl::string_view what) {
+absl::Status Whole(ByteReader& reader, absl::string_view what) {
   if (!reader.ok()) return absl::InvalidArgumentError(absl::StrCat(what, " is cut short"));
   if (reader.rest()->empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -16,7 +16,7 @@ absl::Status Whole(cluster::ByteReader& reader, absl::string_view what) {
 }  // namespace
 
 std::string EncodeSealRequest(const SealRequest& request) {
-  cluster::ByteWriter writer;
+  ByteWriter writer;
   writer.Put(request.group.value());
   writer.Put(request.shard.value());
   writer.Put(request.epoch.value());
@@ -26,7 +26,7 @@ std::string EncodeSealRequest(const SealRequest& request) {
 }
 
 absl::StatusOr<SealRequest> DecodeSealRequest(absl::string_view bytes) {
-  cluster::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   SealRequest request;
   request.group = GroupId(reader.Get<std::uint16_t>());
   request.shard = ShardId(reader.Get<std::uint16_t>());
@@ -43,7 +43,7 @@ absl::StatusOr<SealRequest> DecodeSealRequest(absl::string_view bytes) {
 }
 
 std::string EncodeSealAnswer(const SealAnswer& answer) {
-  cluster::ByteWriter writer;
+  ByteWriter writer;
   writer.Put(answer.incarnation.value());
   writer.Put(static_cast<std::uint16_t>(answer.logs.size()));
   for (const LogEnd& log : answer.logs) {
@@ -55,7 +55,7 @@ std::string EncodeSealAnswer(const SealAnswer& answer) {
 }
 
 absl::StatusOr<SealAnswer> DecodeSealAnswer(absl::string_view bytes) {
-  cluster::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   SealAnswer answer;
   answer.incarnation = Incarnation(reader.Get<std::uint64_t>());
   const std::size_t count = reader.Get<std::uint16_t>();

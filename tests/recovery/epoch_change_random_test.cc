@@ -42,19 +42,23 @@ class RandomCluster final : public EpochActions {
   int served() const { return served_; }
   int acked() const { return acked_count_; }
 
-  void Seal(Role role, const Holder& holder) override { asks_.push_back({0, role, holder}); }
+  void Seal(Role role, const cluster::Holder& holder) override {
+    asks_.push_back({0, role, holder});
+  }
   void Fetch(const std::vector<AdoptedLog>& logs) override {
     own_ = {};
     for (const AdoptedLog& log : logs) {
       if (!log.source.has_value()) continue;
-      const Holder source = change_->plan().last->holders[log.source->value()];
+      const cluster::Holder source = change_->plan().last->holders[log.source->value()];
       std::vector<int>& entries = nodes_[source.incarnation.value()].logs[log.memgest.value()];
       own_.logs[log.memgest.value()].assign(entries.begin(),
                                             entries.begin() + static_cast<long>(log.last));
     }
     asks_.push_back({1, Role(0), {}});
   }
-  void Connect(Role role, const Holder& holder) override { asks_.push_back({2, role, holder}); }
+  void Connect(Role role, const cluster::Holder& holder, bool) override {
+    asks_.push_back({2, role, holder});
+  }
   void Begin(const std::vector<AdoptedLog>&) override {
     pending_.clear();
     has_log_.clear();
@@ -71,11 +75,11 @@ class RandomCluster final : public EpochActions {
     return true;
   }
   // The proposal commits, now or never: a coordinator that is replaced first lost it.
-  void Propose(const std::vector<ActiveSet>& sets) override {
+  void Propose(const std::vector<cluster::MemgestNormal>& sets) override {
     if (Chance(70)) asks_.push_back({3, Role(0), {}, sets});
   }
-  void Serve(const std::vector<ActiveSet>& sets) override {
-    normal_ = NormalSet{change_->plan().epoch, holders_, sets};
+  void Serve(const std::vector<cluster::MemgestNormal>& sets) override {
+    normal_ = cluster::NormalRecord{change_->plan().epoch, holders_, sets};
     serving_ = true;
     ++served_;
     for (const protocol::MemgestDescriptor& memgest : memgests_) {
@@ -86,19 +90,20 @@ class RandomCluster final : public EpochActions {
       }
     }
     // Whoever is named has the adopted log: what was re-appended is folded with Normal.
-    for (const ActiveSet& set : sets) {
+    for (const cluster::MemgestNormal& set : sets) {
       for (std::size_t role = 1; role < holders_.size(); ++role) {
         if ((set.active >> role & 1) == 0 || !has_log_.contains(static_cast<int>(role))) continue;
-        std::vector<int>& log =
-            nodes_[holders_[role].incarnation.value()].logs[set.memgest.value()];
-        if (log.size() < own_.logs[set.memgest.value()].size() || !named_before_)
-          log = own_.logs[set.memgest.value()];
+        std::vector<int>& log = nodes_[holders_[role].incarnation.value()].logs[set.id.value()];
+        if (log.size() < own_.logs[set.id.value()].size() || !named_before_)
+          log = own_.logs[set.id.value()];
       }
     }
     named_before_ = true;
     nodes_[holders_[0].incarnation.value()] = own_;
   }
-  void Join(Role role, const Holder& holder) override { asks_.push_back({4, role, holder}); }
+  void Join(Role role, const cluster::Holder& holder) override {
+    asks_.push_back({4, role, holder});
+  }
 
  private:
   struct NodeState {
@@ -107,8 +112,8 @@ class RandomCluster final : public EpochActions {
   struct Ask {
     int kind;
     Role role;
-    Holder holder;
-    std::vector<ActiveSet> sets = {};
+    cluster::Holder holder;
+    std::vector<cluster::MemgestNormal> sets = {};
   };
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
 
@@ -184,19 +189,18 @@ class RandomCluster final : public EpochActions {
 
   // Each member has a prefix that grows; acknowledged is what the rule covers on named members.
   void AppendSome() {
-    for (const ActiveSet& set : normal_->active) {
+    for (const cluster::MemgestNormal& set : normal_->memgests) {
       const auto memgest =
           std::find_if(memgests_.begin(), memgests_.end(),
-                       [&](const auto& candidate) { return candidate.id == set.memgest; });
-      std::vector<int>& log = own_.logs[set.memgest.value()];
+                       [&](const auto& candidate) { return candidate.id == set.id; });
+      std::vector<int>& log = own_.logs[set.id.value()];
       for (int n = static_cast<int>(random_() % 3); n > 0; --n) log.push_back(++entry_);
       std::vector<std::size_t> copies;
       int members = 0;
       for (std::size_t role = 1; role < holders_.size(); ++role) {
         if ((set.active >> role & 1) == 0) continue;
         ++members;
-        std::vector<int>& theirs =
-            nodes_[holders_[role].incarnation.value()].logs[set.memgest.value()];
+        std::vector<int>& theirs = nodes_[holders_[role].incarnation.value()].logs[set.id.value()];
         while (theirs.size() < log.size() && Chance(60)) theirs.push_back(log[theirs.size()]);
         copies.push_back(theirs.size());
       }
@@ -207,7 +211,7 @@ class RandomCluster final : public EpochActions {
         const auto held =
             std::count_if(copies.begin(), copies.end(), [i](std::size_t size) { return size > i; });
         if (held < needed) break;
-        if (acked_[set.memgest.value()].insert(log[i]).second) ++acked_count_;
+        if (acked_[set.id.value()].insert(log[i]).second) ++acked_count_;
       }
     }
   }
@@ -219,10 +223,10 @@ class RandomCluster final : public EpochActions {
     std::size_t role = random_() % holders_.size();
     std::set<std::uint64_t> gone = dead_;
     gone.insert(holders_[role].incarnation.value());
-    for (const ActiveSet& set : normal_->active) {
+    for (const cluster::MemgestNormal& set : normal_->memgests) {
       const auto memgest =
           std::find_if(memgests_.begin(), memgests_.end(),
-                       [&](const auto& candidate) { return candidate.id == set.memgest; });
+                       [&](const auto& candidate) { return candidate.id == set.id; });
       int left = 0;
       int named = 0;
       for (std::size_t i = 0; i < normal_->holders.size(); ++i) {
@@ -248,11 +252,11 @@ class RandomCluster final : public EpochActions {
  private:
   std::mt19937_64 random_;
   std::vector<protocol::MemgestDescriptor> memgests_;
-  std::vector<Holder> holders_;
+  std::vector<cluster::Holder> holders_;
   std::map<std::uint64_t, NodeState> nodes_;  // by incarnation
   NodeState own_;                             // the coordinator's
   std::set<std::uint64_t> dead_;
-  std::optional<NormalSet> normal_;
+  std::optional<cluster::NormalRecord> normal_;
   std::unique_ptr<EpochChange> change_;
   std::vector<Ask> asks_;
   std::map<int, bool> pending_;

@@ -20,9 +20,12 @@ using Phase = EpochChange::Phase;
 // Records what was asked for; the test answers.
 class RecordedActions final : public EpochActions {
  public:
-  void Seal(Role role, const Holder&) override { sealed.push_back(role.value()); }
+  void Seal(Role role, const cluster::Holder&) override { sealed.push_back(role.value()); }
   void Fetch(const std::vector<AdoptedLog>&) override { ++fetches; }
-  void Connect(Role role, const Holder&) override { connected.push_back(role.value()); }
+  void Connect(Role role, const cluster::Holder&, bool empty) override {
+    connected.push_back(role.value());
+    if (empty) joining.insert(role.value());
+  }
   void Begin(const std::vector<AdoptedLog>&) override { ++begins; }
   absl::Status Reappend(Role role, const std::vector<LogEnd>&) override {
     if (out_of_range.contains(role.value())) return absl::OutOfRangeError("gone");
@@ -30,14 +33,16 @@ class RecordedActions final : public EpochActions {
     return absl::OkStatus();
   }
   absl::StatusOr<bool> Reappended(Role role) override { return !unacked.contains(role.value()); }
-  void Propose(const std::vector<ActiveSet>& sets) override { proposals.push_back(sets); }
-  void Serve(const std::vector<ActiveSet>& sets) override { served.push_back(sets); }
-  void Join(Role role, const Holder&) override { joins.push_back(role.value()); }
+  void Propose(const std::vector<cluster::MemgestNormal>& sets) override {
+    proposals.push_back(sets);
+  }
+  void Serve(const std::vector<cluster::MemgestNormal>& sets) override { served.push_back(sets); }
+  void Join(Role role, const cluster::Holder&) override { joins.push_back(role.value()); }
 
   std::vector<int> sealed, connected, reappended, joins;
-  std::set<int> out_of_range, unacked;
+  std::set<int> out_of_range, unacked, joining;
   int fetches = 0, begins = 0;
-  std::vector<std::vector<ActiveSet>> proposals, served;
+  std::vector<std::vector<cluster::MemgestNormal>> proposals, served;
 };
 
 // Shard 0 of a group whose roles 0..4 were on nodes 0..4, all ACTIVE; node 0 gave way to node 5.
@@ -47,10 +52,10 @@ EpochPlan TakeOver() {
   plan.s = kS;
   plan.d = kD;
   plan.memgests = {Rep(kRep3, 3), Srs(kSrs32, 3, 2)};
-  NormalSet last;
+  cluster::NormalRecord last;
   last.epoch = Epoch(1);
   last.holders = {At(0), At(1), At(2), At(3), At(4)};
-  last.active = {{kRep3, 0b11001, 0b11001}, {kSrs32, 0b11001, 0b11001}};
+  last.memgests = {Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b11001, 0b11001)};
   plan.holders = last.holders;
   plan.holders[0] = At(5);
   plan.last = last;
@@ -93,7 +98,7 @@ TEST_F(EpochChangeTest, AFreshShardNeedsNoSealAndNamesEverybody) {
   ConnectAll();
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_THAT(actions.proposals.back(),
-              ElementsAre(ActiveSet{kRep3, 0b11001, 0b11001}, ActiveSet{kSrs32, 0b11001, 0b11001}));
+              ElementsAre(Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b11001, 0b11001)));
 }
 
 TEST_F(EpochChangeTest, StepsComeInOrderAndNothingIsServedBeforeNormal) {
@@ -116,7 +121,7 @@ TEST_F(EpochChangeTest, StepsComeInOrderAndNothingIsServedBeforeNormal) {
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_THAT(actions.served, IsEmpty());
   // The new coordinator's own values are still to come.
-  EXPECT_EQ(actions.proposals.back().front(), (ActiveSet{kRep3, 0b11001, 0b11000}));
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b11000)));
   change->OnNormal(actions.proposals.back());
   EXPECT_EQ(actions.served.size(), 1u);
   EXPECT_EQ(change->phase(), Phase::kServing);
@@ -168,15 +173,16 @@ TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
   ConnectAll();
   EXPECT_THAT(actions.reappended, ElementsAre(1, 2, 4));
   ASSERT_EQ(actions.proposals.size(), 1u);
-  EXPECT_EQ(actions.proposals.back().front(), (ActiveSet{kRep3, 0b10001, 0b10001}));
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b10001, 0b10001)));
   change->OnNormal(actions.proposals.back());
   EXPECT_THAT(actions.joins, ElementsAre(3));
+  EXPECT_THAT(actions.joining, ElementsAre(3));
   change->OnJoined(Role(3), absl::UnavailableError("went away"));
   Pass(10'000'000);
   EXPECT_THAT(actions.joins, ElementsAre(3, 3));
   change->OnJoined(Role(3), absl::OkStatus());
   ASSERT_EQ(actions.proposals.size(), 2u);
-  EXPECT_EQ(actions.proposals.back().front(), (ActiveSet{kRep3, 0b11001, 0b10001}));
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b10001)));
   EXPECT_EQ(actions.served.size(), 1u);
   change->OnNormal(actions.proposals.back());
   EXPECT_EQ(actions.served.size(), 2u);
@@ -211,8 +217,8 @@ TEST_F(EpochChangeTest, Step7ALateAnswerAndAnotherIncarnationCountForNothing) {
 }
 
 TEST_F(EpochChangeTest, AMemgestYoungerThanTheRecordHasTheMembersThatAreActiveForTheOthers) {
-  NormalSet last;
-  last.active = {{kRep3, 0b01001, 0b01001}};
+  cluster::NormalRecord last;
+  last.memgests = {Set(kRep3, 0b01001, 0b01001)};
   const std::vector<protocol::MemgestDescriptor> memgests = {Rep(kRep3, 3), Rep(MemgestId(9), 4)};
   EXPECT_EQ(ActiveFor(last, memgests[1], memgests, ShardId(0), kS, kD), 0b01011u);
 }

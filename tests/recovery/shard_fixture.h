@@ -33,7 +33,15 @@ inline protocol::MemgestDescriptor Srs(MemgestId id, int k, int m) {
   return memgest;
 }
 
-inline Holder At(std::uint32_t node, std::uint64_t incarnation = 1) {
+inline cluster::MemgestNormal Set(MemgestId id, RoleMask active, RoleMask complete) {
+  cluster::MemgestNormal set;
+  set.id = id;
+  set.active = active;
+  set.complete = complete;
+  return set;
+}
+
+inline cluster::Holder At(std::uint32_t node, std::uint64_t incarnation = 1) {
   return {NodeId(node), Incarnation(incarnation)};
 }
 

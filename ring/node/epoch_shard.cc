@@ -1,0 +1,115 @@
+// What a shard's epoch change asks of its node: calls, connections, proposals.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "ring/node/coordinated_shard.h"
+#include "ring/recovery/seal_message.h"
+
+namespace ring::node {
+namespace {
+constexpr std::uint64_t kSealTimeoutNs = 100'000'000;
+}  // namespace
+
+void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
+  const recovery::EpochPlan& plan = change_->plan();
+  recovery::SealRequest request{group_, shard_, plan.epoch, plan.last->epoch, holder.incarnation};
+  const auto on_answer = [this, role, holder, alive = std::weak_ptr<bool>(epoch_alive_)](
+                             const absl::StatusOr<std::string>& bytes) {
+    if (alive.expired()) return;
+    absl::StatusOr<recovery::SealAnswer> answer =
+        bytes.ok() ? recovery::DecodeSealAnswer(*bytes) : bytes.status();
+    if (answer.ok() && answer->incarnation == holder.incarnation) {
+      change_->OnSealed(role, std::move(answer->logs));
+    } else {
+      change_->OnSealFailed(role, answer.ok() || absl::IsAborted(answer.status()));
+    }
+  };
+  context_->control->Call(holder.node, ControlType::kSeal, EncodeSealRequest(request),
+                          kSealTimeoutNs, on_answer);
+}
+
+// Not in this version: a coordinator that was lost stays lost.
+void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>&) {
+  change_->OnFetched(absl::UnimplementedError("taking a shard over"));
+}
+
+// Nor does anybody join.
+void CoordinatedShard::Join(Role role, const cluster::Holder&) {
+  change_->OnJoined(role, absl::UnimplementedError("joining a shard"));
+}
+
+void CoordinatedShard::Connect(Role role, const cluster::Holder& holder, bool joins) {
+  const absl::Status status = links_.Connect(role, addresses_[holder.node.value()], joins);
+  if (status.ok()) return;
+  last_error_ = std::string(status.message());
+  change_->OnConnectFailed(role);
+}
+
+void CoordinatedShard::Begin(const std::vector<recovery::AdoptedLog>&) {
+  const recovery::EpochPlan& plan = change_->plan();
+  if (!plan.living) {
+    coordinator::ShardOptions options;
+    options.group = group_;
+    options.shard = shard_;
+    options.epoch = plan.epoch;
+    options.s = view_->s;
+    options.d = view_->d;
+    options.value_size_max = view_->value_size_max;
+    options.hash_seed = context_->hash_seed;
+    coordinator_ = std::make_unique<coordinator::ShardCoordinator>(options, context_->device,
+                                                                   context_->arena, context_->sink);
+  }
+  ApplyCatalogue();
+}
+
+// REQUIRES: no writer of the epoch before is left.
+void CoordinatedShard::BeginLinks() {
+  protocol::LogHello hello;
+  hello.cluster = view_->cluster;
+  hello.node = context_->node.value();
+  hello.epoch = group_view().epoch.value();
+  hello.incarnation = context_->incarnation.value();
+  hello.group = group_.value();
+  hello.shard = shard_.value();
+  links_.Begin(hello);
+}
+
+absl::Status CoordinatedShard::Reappend(Role role, const std::vector<recovery::LogEnd>& logs) {
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<memgest::LogWriter> writer,
+                        links_.MakeWriter(role, change_->plan().epoch));
+  std::vector<memgest::SealedLog> held;
+  for (const recovery::LogEnd& log : logs) held.push_back({log.memgest, log.applied, log.last});
+  RING_ASSIGN_OR_RETURN(memgest::LogWriter* const added,
+                        coordinator_->log().AddWriter(role, std::move(writer), held));
+  links_.set_writer(role, added);
+  active = true;  // what it lacks is to be sent
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> CoordinatedShard::Reappended(Role role) {
+  if (links_.writer(role)->broken()) {
+    return absl::UnavailableError(
+        absl::StrCat("the log connection to role ", role.value(), " is lost"));
+  }
+  return coordinator_->log().CaughtUp(role);
+}
+
+void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) {
+  if (!context_->propose) {  // static membership
+    applied_.memgests = sets;
+    change_->OnNormal(sets);
+    return;
+  }
+  context_->propose(cluster::SetNormal{group_, shard_, change_->plan().epoch, sets});
+}
+
+void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
+  std::vector<coordinator::NamedSet> named;
+  for (const cluster::MemgestNormal& set : sets) named.push_back({set.id, set.active});
+  coordinator_->ApplyNormal(named);
+  active = true;
+}
+
+}  // namespace ring::node

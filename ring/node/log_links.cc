@@ -1,0 +1,121 @@
+#include "ring/node/log_links.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+
+namespace ring::node {
+
+LogLinks::LogLinks(const LogLinkContext* context, std::size_t role_count,
+                   std::uint16_t first_writer_id)
+    : context_(context), first_writer_id_(first_writer_id), links_(role_count) {}
+
+LogLinks::~LogLinks() { Begin({}); }
+
+void LogLinks::Begin(const protocol::LogHello& hello) {
+  hello_ = hello;
+  for (Link& link : links_) {
+    link.qp.reset();  // its completions are dropped with it (L6)
+    context_->credits->GiveBack(std::move(link.credit));
+    context_->staging->GiveBack(std::move(link.staging));
+    link = Link();
+  }
+}
+
+absl::Status LogLinks::Connect(Role role, const std::string& address, bool joins) {
+  Link& link = at(role);
+  RING_CHECK(!link.established) << "role=" << role.value();
+  if (link.credit.address == nullptr) {
+    RING_ASSIGN_OR_RETURN(link.credit, context_->credits->Take(rdma::kRemoteWrite));
+  }
+  const rdma::RemoteBuffer credit = link.credit.region->remote();
+  protocol::LogHello hello = hello_;
+  if (joins) hello.flags |= protocol::kLogJoins;
+  hello.credit = {credit.address, credit.length, credit.rkey, 0};
+  RING_ASSIGN_OR_RETURN(link.qp, context_->device->Connect(address,
+                                                           {.send_cq = context_->log_cq,
+                                                            .recv_cq = context_->log_cq,
+                                                            .send_depth = kLogSendDepth,
+                                                            .recv_depth = 1},
+                                                           protocol::EncodeHello(hello)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<protocol::LogAccept> LogLinks::CheckAccept(
+    const rdma::ConnectionEvent& event) const {
+  RING_ASSIGN_OR_RETURN(const protocol::LogAccept accept,
+                        protocol::DecodeHello<protocol::LogAccept>(event.private_data));
+  const std::uint64_t expected = memgest::kRingControlSize + context_->ring_size;
+  if (accept.ring.length == expected) return accept;
+  return absl::InvalidArgumentError(
+      absl::StrCat("ring length=", accept.ring.length, " expected=", expected));
+}
+
+LogLinks::News LogLinks::OnEvent(const rdma::ConnectionEvent& event) {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&event](const Link& link) {
+    return link.qp != nullptr && link.qp.get() == event.qp;
+  });
+  if (found == links_.end()) return {};
+  Link& link = *found;
+  News news;
+  news.role = Role(static_cast<std::uint16_t>(found - links_.begin()));
+  if (event.kind == rdma::ConnectionEvent::Kind::kEstablished) {
+    absl::StatusOr<protocol::LogAccept> accept = CheckAccept(event);
+    if (accept.ok()) {
+      link.accept = *accept;
+      link.established = true;
+      news.outcome = Outcome::kConnected;
+      return news;
+    }
+    news.error = std::string(accept.status().message());
+  } else {
+    news.error = event.private_data.empty() ? "no answer" : event.private_data;
+  }
+  news.outcome = link.established ? Outcome::kLost : Outcome::kFailed;
+  // The writer of a lost one finds its queue pair in error.
+  if (news.outcome == Outcome::kFailed) link.qp.reset();
+  return news;
+}
+
+absl::StatusOr<std::unique_ptr<memgest::LogWriter>> LogLinks::MakeWriter(Role role, Epoch epoch) {
+  Link& link = at(role);
+  RING_CHECK(link.established && link.writer == nullptr) << "role=" << role.value();
+  if (link.staging.address == nullptr) {
+    RING_ASSIGN_OR_RETURN(link.staging, context_->staging->Take(rdma::kLocalOnly));
+  }
+  memgest::LogWriterOptions writer;
+  writer.qp = link.qp.get();
+  writer.ring = {link.accept.ring.address, link.accept.ring.length, link.accept.ring.rkey};
+  writer.credit = reinterpret_cast<const std::atomic<std::uint64_t>*>(link.credit.address);
+  writer.staging = link.staging.address;
+  writer.staging_size = static_cast<std::uint32_t>(context_->staging->size());
+  writer.staging_lkey = link.staging.region->lkey();
+  writer.writer_id = static_cast<std::uint16_t>(first_writer_id_ + role.value());
+  writer.epoch = epoch;
+  writer.send_depth = kLogSendDepth;
+  return std::make_unique<memgest::LogWriter>(writer);
+}
+
+memgest::LogWriter* LogLinks::WriterById(std::uint16_t writer_id) const {
+  const std::size_t role = static_cast<std::size_t>(writer_id - first_writer_id_);
+  return writer_id >= first_writer_id_ && role < links_.size() ? links_[role].writer : nullptr;
+}
+
+void LogLinks::RingDoorbells() {
+  for (Link& link : links_) {
+    if (link.writer == nullptr || link.writer->broken()) continue;
+    if (link.writer->shared_position() == link.rung_position) continue;
+    link.rung_position = link.writer->shared_position();
+    const bool sleeping = link.qp->PeerSleeping();
+    // Once a sleep: a member that was stopped takes no bells, and looks around by itself when it
+    // goes on.
+    if (sleeping && !link.rung) link.writer->RingDoorbell();
+    link.rung = sleeping;
+  }
+}
+
+}  // namespace ring::node

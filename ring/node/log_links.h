@@ -1,0 +1,94 @@
+// ring/node/log_links.h — a coordinator's log connections to the members of a shard, for an epoch.
+//
+// What:      LogLinks connects one queue pair per member role with a LogHello, keeps what the
+//            member answered, and makes the LogWriter of each.
+// Shape:     one place a role; Begin drops all connections of the epoch before. A connection that
+//            was established and is lost is not made again within its epoch.
+// Ownership: owns queue pairs, credit words and staging; writers refer to them, so they go first.
+// Threads:   one, the node's.
+// Errors:    Event tells what came of a Connect.
+// Source:    protocol rules section 0 (ring), L6, L8; architecture section 3 (log).
+#ifndef RING_NODE_LOG_LINKS_H_
+#define RING_NODE_LOG_LINKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "memgest/log_writer.h"
+#include "ring/base/id.h"
+#include "ring/node/buffer_pool.h"
+#include "ring/protocol/hello.h"
+
+namespace ring::node {
+
+// What the log connections of a node share.
+struct LogLinkContext {
+  rdma::Device* device = nullptr;
+  rdma::CompletionQueue* log_cq = nullptr;
+  BufferPool* credits = nullptr;  // 64 bytes each
+  BufferPool* staging = nullptr;
+  std::uint64_t ring_size = 0;
+};
+
+class LogLinks {
+ public:
+  // Writer ids are first_writer_id + role.
+  LogLinks(const LogLinkContext* context, std::size_t role_count, std::uint16_t first_writer_id);
+  ~LogLinks();
+  LogLinks(const LogLinks&) = delete;
+  LogLinks& operator=(const LogLinks&) = delete;
+
+  // A new epoch. REQUIRES: no writer refers to a link any more.
+  void Begin(const protocol::LogHello& hello);
+  // Starts to connect. joins: the member has nothing of the shard's last Normal epoch.
+  absl::Status Connect(Role role, const std::string& address, bool joins);
+
+  enum class Outcome : std::uint8_t { kNone = 0, kConnected = 1, kFailed = 2, kLost = 3 };
+  struct News {
+    Outcome outcome = Outcome::kNone;
+    Role role;
+    std::string error;
+  };
+  // kNone: the event was for none of these connections.
+  News OnEvent(const rdma::ConnectionEvent& event);
+
+  // REQUIRES: connected.
+  absl::StatusOr<std::unique_ptr<memgest::LogWriter>> MakeWriter(Role role, Epoch epoch);
+  void set_writer(Role role, memgest::LogWriter* writer) { at(role).writer = writer; }
+  memgest::LogWriter* writer(Role role) const { return links_[role.value()].writer; }
+  // Null: not an id of these, or no writer yet.
+  memgest::LogWriter* WriterById(std::uint16_t writer_id) const;
+  std::uint16_t writer_count() const { return static_cast<std::uint16_t>(links_.size()); }
+
+  // Wakes members that sleep on news of the commit position.
+  void RingDoorbells();
+
+ private:
+  static constexpr std::uint32_t kLogSendDepth = 1024;
+  struct Link {
+    std::unique_ptr<rdma::QueuePair> qp;
+    bool established = false;
+    BufferPool::Buffer credit;
+    BufferPool::Buffer staging;
+    protocol::LogAccept accept;
+    memgest::LogWriter* writer = nullptr;
+    bool rung = false;                // since the member was last seen awake
+    std::uint64_t rung_position = 0;  // commit position at the last doorbell
+  };
+
+  Link& at(Role role) { return links_[role.value()]; }
+  absl::StatusOr<protocol::LogAccept> CheckAccept(const rdma::ConnectionEvent& event) const;
+
+  const LogLinkContext* context_;
+  std::uint16_t first_writer_id_;
+  protocol::LogHello hello_;
+  std::vector<Link> links_;  // by role
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_LOG_LINKS_H_

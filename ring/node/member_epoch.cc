@@ -1,0 +1,172 @@
+// A member's way from one epoch into the next: seal, enter, adopt, leave.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+#include "ring/node/member_port.h"
+
+namespace ring::node {
+
+// Memberships of the roles that this node holds now.
+void MemberPort::JoinGroups() {
+  for (std::size_t g = 0; g < view_.groups.size(); ++g) {
+    const std::vector<NodeId>& roles = view_.groups[g].roles;
+    const auto mine = std::find(roles.begin(), roles.end(), options_.node);
+    if (mine == roles.end()) continue;
+    const Role role(static_cast<std::uint16_t>(mine - roles.begin()));
+    for (int i = 0; i < view_.s; ++i) {
+      const GroupId group(static_cast<std::uint16_t>(g));
+      const ShardId shard(static_cast<std::uint16_t>(i));
+      if (i == role.value() || Find(group, shard) != nullptr) continue;
+      Membership membership;
+      membership.group = group;
+      membership.shard = shard;
+      membership.role = role;
+      membership.store = std::make_unique<memgest::MemberShard>(options_.device, group, shard,
+                                                                options_.line_count_max);
+      memberships_.push_back(std::move(membership));
+    }
+  }
+}
+
+// Step 7: what a later Normal record does without is of no use to anybody.
+void MemberPort::LeaveGroups() {
+  const auto left = [this](const Membership& membership) {
+    const cluster::GroupView& group = view_.groups[membership.group.value()];
+    const bool holds =
+        std::find(group.roles.begin(), group.roles.end(), options_.node) != group.roles.end();
+    return !holds && view_.IsNormal(membership.group, membership.shard);
+  };
+  for (Membership& membership : memberships_) {
+    if (!left(membership)) continue;
+    membership.store.reset();
+    EndRing(membership);
+    retired_.Add(membership.writer, std::move(membership.ring));
+    retired_.Add(membership.sealed_writer, std::move(membership.sealed_ring));
+  }
+  std::erase_if(memberships_,
+                [](const Membership& membership) { return membership.store == nullptr; });
+  next_ = 0;
+  absl::erase_if(parities_, [this](const auto& parity) {
+    const auto group = static_cast<std::uint16_t>(parity.first >> 32);
+    return std::none_of(
+        memberships_.begin(), memberships_.end(),
+        [group](const Membership& membership) { return membership.group.value() == group; });
+  });
+}
+
+// L5: the queue pair is destroyed and the ring's key revoked; whatever was under way fails at its
+// initiator.
+void MemberPort::EndRing(Membership& membership) {
+  if (membership.qp != nullptr) membership.qp->Reset();
+  membership.qp.reset();
+  if (membership.ring.region != nullptr) membership.ring.region->Revoke();
+  membership.credit_due = false;
+}
+
+void MemberPort::RetireSealed(Membership& membership) {
+  retired_.Add(membership.sealed_writer, std::exchange(membership.sealed_ring, {}));
+}
+
+absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealRequest& request) {
+  Membership* const membership = Find(request.group, request.shard);
+  if (membership == nullptr || request.incarnation != options_.incarnation) {
+    return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
+                                           " has nothing of group=", request.group.value(),
+                                           " shard=", request.shard.value()));
+  }
+  memgest::MemberShard& store = *membership->store;
+  if (request.epoch < store.promised() ||
+      (request.epoch == store.promised() && membership->qp != nullptr)) {
+    return absl::FailedPreconditionError(absl::StrCat("seal for epoch=", request.epoch.value(),
+                                                      " promised=", store.promised().value()));
+  }
+  const bool ring_is_of_l =
+      store.reader() != nullptr && store.reader()->epoch() == request.last_normal;
+  EndRing(*membership);
+  // That L became Normal may be news here.
+  if (ring_is_of_l && store.promised() == request.last_normal) {
+    RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
+  }
+  RING_ASSIGN_OR_RETURN(const std::vector<memgest::SealedLog> logs,
+                        store.Seal(request.epoch, request.last_normal));
+  if (ring_is_of_l) {
+    RetireSealed(*membership);
+    membership->sealed_ring = std::exchange(membership->ring, {});
+    membership->sealed_writer = membership->writer;
+  } else {
+    retired_.Add(membership->writer, std::exchange(membership->ring, {}));
+  }
+  recovery::SealAnswer answer;
+  answer.incarnation = options_.incarnation;
+  for (const memgest::SealedLog& log : logs)
+    answer.logs.push_back({log.memgest, log.applied, log.last});
+  return answer;
+}
+
+// Whether the ring of this hello's epoch may be opened: the member was sealed for it, has nothing
+// to lose, or drops what it has because the coordinator goes on without it.
+absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogHello& hello) {
+  memgest::MemberShard& store = *membership.store;
+  const Epoch epoch(hello.epoch);
+  if (membership.qp != nullptr && store.promised() == epoch) {
+    // A connection that broke is not made again within its epoch; a coordinator that lost its
+    // memory has none.
+    return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
+  }
+  const bool joins = (hello.flags & protocol::kLogJoins) != 0;
+  const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
+  if (joins) {
+    EndRing(membership);
+    retired_.Add(membership.writer, std::exchange(membership.ring, {}));
+    store.Reset(epoch);
+    RetireSealed(membership);
+    membership.failed = false;
+    for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
+      AddMemgest(membership, descriptor);
+  } else if (store.promised() < epoch && normal.epoch == Epoch()) {
+    EndRing(membership);
+    retired_.Add(membership.writer, std::exchange(membership.ring, {}));
+    RING_RETURN_IF_ERROR(store.Seal(epoch, Epoch()).status());
+  } else if (store.promised() != epoch) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("not sealed for epoch=", hello.epoch, " promised=", store.promised().value()));
+  }
+  retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
+  return absl::OkStatus();
+}
+
+bool MemberPort::IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const {
+  const std::size_t role = membership.role.value();
+  if (!(normal.holders[role] == cluster::Holder{options_.node, options_.incarnation})) return false;
+  return std::all_of(view_.memgests.begin(), view_.memgests.end(),
+                     [&](const protocol::MemgestDescriptor& memgest) {
+                       const cluster::MemgestNormal* const named = normal.Find(memgest.id);
+                       const std::vector<Role> members =
+                           memgest.MemberRoles(membership.shard, view_.s, view_.d);
+                       const bool member = std::find(members.begin(), members.end(),
+                                                     membership.role) != members.end();
+                       return named == nullptr || !member || (named->active >> role & 1) != 0;
+                     });
+}
+
+// The record says that what was re-appended, and what the sealed ring holds, is committed.
+void MemberPort::AdoptNormals() {
+  for (Membership& membership : memberships_) {
+    const cluster::NormalRecord& normal =
+        view_.groups[membership.group.value()].shards[membership.shard.value()].normal;
+    if (normal.epoch == Epoch() || normal.epoch != membership.store->promised()) continue;
+    if (!IsNamed(membership, normal)) continue;
+    const absl::Status adopted = membership.store->Adopt(normal.epoch, {});
+    if (!adopted.ok()) {
+      RING_LOG(ERROR) << "cannot go on group=" << membership.group.value()
+                      << " shard=" << membership.shard.value() << ": " << adopted.ToString();
+      membership.failed = true;
+    }
+    if (membership.store->sealed() == nullptr) RetireSealed(membership);
+  }
+}
+
+}  // namespace ring::node

@@ -1,0 +1,62 @@
+// ring/recovery/fetch_message.h — what a node that takes over or joins asks its sources for.
+//
+// What:      FetchRequest: a snapshot of logs (memgest/snapshot.h), the entries of one log behind
+//            an index (memgest/log_tail.h), or a value of one version; FetchAnswer: a piece of it.
+// Shape:     bodies of control messages; integers little-endian, no padding:
+//            request   u8 kind, u16 group, u16 shard, u32 epoch, u64 id, u32 piece,
+//                      u64 after_index, u32 line, u64 version, u16 n, n * u16 memgest
+//            answer    u64 id, u32 piece_count, the piece
+//            The first request of a snapshot or a tail has id 0: the source prepares it, and says
+//            its id with the first piece.
+// Ownership: values.
+// Threads:   pure.
+// Errors:    Decode*: kInvalidArgument naming the field.
+// Source:    protocol rules section 5, steps 4 and 5; L7; S5.
+#ifndef RING_RECOVERY_FETCH_MESSAGE_H_
+#define RING_RECOVERY_FETCH_MESSAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/base/id.h"
+
+namespace ring::recovery {
+
+// Travels: never renumber.
+enum class FetchKind : std::uint8_t { kSnapshot = 1, kTail = 2, kValue = 3 };
+
+// Of a value; other pieces are as long as their encoders make them.
+inline constexpr std::size_t kValuePieceSize = 256 * 1024;
+
+struct FetchRequest {
+  FetchKind kind = FetchKind::kSnapshot;
+  GroupId group;
+  ShardId shard;
+  Epoch epoch;           // of the group, that the asking node is in
+  std::uint64_t id = 0;  // of what was prepared
+  std::uint32_t piece = 0;
+  std::uint64_t after_index = 0;    // tail
+  std::uint32_t line = 0;           // value
+  Version version;                  // value
+  std::vector<MemgestId> memgests;  // snapshot: some; tail, value: one
+  friend bool operator==(const FetchRequest&, const FetchRequest&) = default;
+};
+
+struct FetchAnswer {
+  std::uint64_t id = 0;
+  std::uint32_t piece_count = 0;
+  absl::string_view piece;
+};
+
+std::string EncodeFetchRequest(const FetchRequest& request);
+absl::StatusOr<FetchRequest> DecodeFetchRequest(absl::string_view bytes);
+std::string EncodeFetchAnswer(const FetchAnswer& answer);
+// The piece refers to `bytes`.
+absl::StatusOr<FetchAnswer> DecodeFetchAnswer(absl::string_view bytes);
+
+}  // namespace ring::recovery
+
+#endif  // RING_RECOVERY_FETCH_MESSAGE_H_

@@ -1,0 +1,96 @@
+// Epoch changes of whole nodes: protocol rules section 5, in one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "ring/cluster/routing.h"
+#include "tests/node/epoch_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using ring::testing::IsOkAndHolds;
+using ring::testing::StatusIs;
+
+class EpochChangeNodeTest : public ::testing::Test {
+ protected:
+  void Start(std::size_t spare_count) {
+    ASSERT_OK(cluster_.Start(spare_count));
+    ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
+  }
+
+  // So many keys in each memgest; small and large values.
+  void Load(int count, const std::string& tag) {
+    for (const protocol::MemgestDescriptor& memgest : cluster_.view().memgests) {
+      for (int i = 0; i < count; ++i) {
+        const std::string key = absl::StrCat(tag, "/", memgest.name, "/", i);
+        const std::string value(static_cast<std::size_t>(1 + i * 997 % 20000),
+                                static_cast<char>('a' + i % 26));
+        const absl::StatusOr<WriteResult> put = client_->Put(key, value, {.memgest = memgest.name});
+        ASSERT_TRUE(put.ok()) << key << ": " << put.status();
+        values_[key] = value;
+      }
+    }
+  }
+
+  NodeId OwnerOf(const std::string& key) {
+    const cluster::Place place = cluster::Routing(cluster_.view().s, cluster_.view().d).OfKey(key);
+    return cluster_.view().Coordinator(place.group, place.shard);
+  }
+
+  testing::EpochCluster cluster_;
+  std::unique_ptr<Client> client_;
+  std::map<std::string, std::string> values_;
+};
+
+TEST_F(EpochChangeNodeTest, TheSameRolesInANewEpochGoOnWithEverything) {
+  Start(1);
+  Load(12, "before");
+  for (std::uint16_t g = 0; g < 5; ++g)
+    ASSERT_OK(cluster_.Apply(cluster::NewEpoch{GroupId(g), Epoch(1), 0, "test"}));
+  ASSERT_OK(cluster_.WaitServing());
+  for (const auto& [key, value] : values_) {
+    ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key));
+    ASSERT_EQ(got.value, value) << key;
+  }
+  Load(12, "after");
+  for (const auto& [key, value] : values_) {
+    ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key));
+    ASSERT_EQ(got.value, value) << key;
+  }
+}
+
+// Without a spare: survivors serve what they coordinate, on the members that are left.
+TEST_F(EpochChangeNodeTest, SurvivorsServeTheirShardsWhenANodeIsLost) {
+  Start(0);
+  Load(12, "before");
+  const NodeId lost(4);
+  cluster_.Kill(lost);
+  ASSERT_OK(cluster_.Fail(lost));
+  ASSERT_OK(cluster_.WaitServing());
+  int kept = 0;
+  for (const auto& [key, value] : values_) {
+    if (OwnerOf(key) == cluster::kNoNode) continue;
+    const absl::StatusOr<GetResult> got = client_->Get(key);
+    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+    ASSERT_EQ(got->value, value) << key;
+    ++kept;
+  }
+  EXPECT_GT(kept, 30);
+  for (const char* memgest : {"REP1", "REP3", "SRS32"}) {
+    for (int i = 0; i < 20; ++i) {
+      const std::string key = absl::StrCat("after/", memgest, "/", i);
+      if (OwnerOf(key) == cluster::kNoNode) continue;
+      const absl::StatusOr<WriteResult> put = client_->Put(key, "v", {.memgest = memgest});
+      ASSERT_TRUE(put.ok()) << key << ": " << put.status();
+      ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key));
+      ASSERT_EQ(got.value, "v");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ring::node

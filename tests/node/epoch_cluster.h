@@ -1,0 +1,183 @@
+// tests/node/epoch_cluster.h — a cluster in this process whose membership moves.
+//
+// What:      Nodes on one reactor of the test's own, and one replicated state machine that they all
+//            share: what a node proposes is applied between turns, and every node sees the view.
+// Shape:     Kill ends a node with its memory, Fail tells the state machine, Restart brings it back
+//            empty.
+// Threads:   the reactor has one; the test asks it to run what touches a node.
+#ifndef RING_TESTS_NODE_EPOCH_CLUSTER_H_
+#define RING_TESTS_NODE_EPOCH_CLUSTER_H_
+
+#include <algorithm>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "api/client.h"
+#include "ring/base/random.h"
+#include "ring/base/status.h"
+#include "ring/cluster/cluster_state.h"
+#include "ring/node/host.h"
+#include "ring/node/monotonic_clock.h"
+#include "ring/node/node.h"
+#include "ring/node/reactor.h"
+
+namespace ring::node::testing {
+
+class EpochCluster {
+ public:
+  ~EpochCluster() {
+    if (!thread_.joinable()) return;
+    reactor_->Stop();
+    thread_.join();
+  }
+
+  absl::Status Start(std::size_t spare_count) {
+    config_ = EmbeddedConfig();
+    config_.nodes.resize(static_cast<std::size_t>(config_.s + config_.d) + spare_count,
+                         config_.nodes.back());
+    for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
+      config_.nodes[i].name = absl::StrCat("n", i);
+      config_.nodes[i].shm.clear();
+      config_.nodes[i].data.clear();
+    }
+    ReactorOptions options;
+    options.clock = &clock_;
+    reactor_ = std::make_unique<Reactor>(options);
+    auto opened = std::make_shared<std::promise<absl::Status>>();
+    // Nodes belong to the thread that opens them.
+    thread_ = std::thread([this, opened] {
+      absl::Status status;
+      cluster::View view = config_.InitialView();
+      view.fail_over = true;
+      state_.emplace(std::move(view));
+      for (std::uint32_t i = 0; i < config_.nodes.size() && status.ok(); ++i)
+        status = Open(NodeId(i));
+      opened->set_value(status);
+      if (status.ok()) reactor_->Run();
+      reactor_->DropNodes();
+    });
+    RING_RETURN_IF_ERROR(opened->get_future().get());
+    return WaitServing();
+  }
+
+  // On the nodes' thread; waits for it.
+  void Run(const std::function<void()>& call) {
+    // Shared: who is woken may be gone before set_value returns.
+    auto done = std::make_shared<std::promise<void>>();
+    reactor_->Post([&call, done] {
+      call();
+      done->set_value();
+    });
+    done->get_future().wait();
+  }
+  // Within Run; null: it was killed.
+  Node* node(NodeId id) {
+    for (const std::unique_ptr<Node>& node : reactor_->nodes()) {
+      if (node->id() == id) return node.get();
+    }
+    return nullptr;
+  }
+  const cluster::View& view() { return *state_->view(); }
+
+  void Kill(NodeId id) {
+    Run([&] { reactor_->DropNode(id); });
+  }
+  // REQUIRES: it was killed.
+  absl::Status Restart(NodeId id) {
+    absl::Status status;
+    Run([&] { status = Open(id); });
+    return status;
+  }
+  absl::Status Apply(const cluster::ClusterCommand& command) {
+    absl::Status status;
+    Run([&] { status = ApplyHere(command); });
+    return status;
+  }
+  absl::Status Fail(NodeId id) {
+    cluster::FailNode command;
+    Run([&] { command = {id, state_->view()->nodes[id.value()].incarnation, "killed"}; });
+    return Apply(command);
+  }
+
+  // Every shard that has a coordinator serves, in the present epoch of its group.
+  absl::Status WaitServing(absl::Duration patience = absl::Seconds(20)) {
+    const absl::Time deadline = absl::Now() + patience;
+    for (;;) {
+      std::string missing;
+      Run([&] { missing = NotServing(); });
+      if (missing.empty()) return absl::OkStatus();
+      if (absl::Now() > deadline) return absl::DeadlineExceededError(missing);
+      std::this_thread::yield();
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Client>> Connect() {
+    ClientOptions client;
+    Run([&] {
+      for (const std::unique_ptr<Node>& node : reactor_->nodes())
+        client.seeds.push_back(node->info().local_address);
+    });
+    client.transport = ring::Transport::kLocal;
+    return Client::Connect(client);
+  }
+
+ private:
+  absl::Status Open(NodeId id) {
+    NodeOptions options;
+    options.config = config_;
+    options.id = id;
+    options.clock = &clock_;
+    options.random = &random_;
+    options.host = "here";
+    options.propose = [this](const cluster::ClusterCommand& command) {
+      reactor_->Post([this, command] { ApplyHere(command).IgnoreError(); });
+    };
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
+    cluster::RegisterNode command;
+    command.info = node->info();
+    reactor_->AddNode(std::move(node));
+    return ApplyHere(command);
+  }
+
+  absl::Status ApplyHere(const cluster::ClusterCommand& command) {
+    const cluster::ClusterResult result = state_->Apply(command);
+    if (!result.changed) return result.status;
+    for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
+    return result.status;
+  }
+
+  std::string NotServing() {
+    const cluster::View& view = *state_->view();
+    for (int g = 0; g < view.group_count(); ++g) {
+      for (int i = 0; i < view.s; ++i) {
+        const GroupId group(static_cast<std::uint16_t>(g));
+        const ShardId shard(static_cast<std::uint16_t>(i));
+        const NodeId owner = view.Coordinator(group, shard);
+        if (owner == cluster::kNoNode) continue;
+        Node* const node = this->node(owner);
+        CoordinatedShard* const held = node == nullptr ? nullptr : node->FindShard(group, shard);
+        if (held == nullptr || !held->serving() || !view.IsNormal(group, shard)) {
+          return absl::StrCat("g", g, "/s", i, " of node ", owner.value(), " ",
+                              held == nullptr ? "is not held" : held->Missing());
+        }
+      }
+    }
+    return "";
+  }
+
+  NodeConfig config_;
+  MonotonicClock clock_;
+  SeededRandom random_{1};
+  std::optional<cluster::ClusterState> state_;
+  std::unique_ptr<Reactor> reactor_;
+  std::thread thread_;
+};
+
+}  // namespace ring::node::testing
+
+#endif  // RING_TESTS_NODE_EPOCH_CLUSTER_H_

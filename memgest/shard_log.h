@@ -174,6 +174,14 @@ class ShardLog {
   bool IsCommitted(std::uint64_t order) const {
     return order < commit_front_ || (order < next_order_ && at(order).committed);
   }
+  // Entries of this log that are not committed: its last ones, as a log commits in order.
+  std::uint64_t UncommittedCount(const Memgest& memgest) const {
+    std::uint64_t count = 0;
+    for (std::uint64_t order = commit_front_; order < next_order_; ++order) {
+      count += at(order).memgest == &memgest && !at(order).committed ? 1 : 0;
+    }
+    return count;
+  }
   std::uint64_t commit_front() const { return commit_front_; }
   std::uint64_t next_order() const { return next_order_; }
   // Everything appended is committed, lacked by nobody, and the members were told.

@@ -1,5 +1,6 @@
 #include "srs/codec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -52,6 +53,17 @@ void Codec::Rescale(std::byte* destination, const std::byte* source, std::uint32
                     std::uint32_t from, std::uint32_t to, std::size_t length) const {
   const gf256::Element factor = gf256::Divide(coefficient(to, column), coefficient(from, column));
   ec_offload::Multiply(destination, source, factor, length);
+}
+
+void Codec::RescalePayload(std::byte* destination, const std::byte* source, std::uint32_t shard,
+                           std::uint64_t offset, std::uint32_t from, std::uint32_t to,
+                           std::size_t length) const {
+  for (std::size_t done = 0; done < length;) {
+    const std::uint64_t at = offset + done;
+    const std::size_t size = std::min<std::size_t>(layout_.BlockRemainder(at), length - done);
+    Rescale(destination + done, source + done, layout_.Locate(shard, at).column, from, to, size);
+    done += size;
+  }
 }
 
 void RunRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,

@@ -62,6 +62,11 @@ class Codec {
   // parity `to`'s, times source. In place where destination is source.
   void Rescale(std::byte* destination, const std::byte* source, std::uint32_t column,
                std::uint32_t from, std::uint32_t to, std::size_t length) const;
+  // The same for the payload of a log entry: `length` bytes at `offset` of a shard's heap, block by
+  // block, each with the factor of its column.
+  void RescalePayload(std::byte* destination, const std::byte* source, std::uint32_t shard,
+                      std::uint64_t offset, std::uint32_t from, std::uint32_t to,
+                      std::size_t length) const;
 
  private:
   Codec(Layout layout, ec_offload::Matrix generator,

@@ -246,6 +246,51 @@ TEST(Codec, RescalesTheDeltaOfOneParityForAnotherS8) {
   }
 }
 
+// What one parity's log holds of a change, from the parities before and after it.
+Bytes PayloadOf(const Nodes& before, const Nodes& after, const Layout& layout, std::uint32_t parity,
+                std::uint32_t shard, std::uint64_t offset, std::size_t length) {
+  Bytes payload(length);
+  for (std::size_t i = 0; i < length; ++i) {
+    const std::uint64_t at = layout.Locate(shard, offset + i).parity_offset;
+    payload[i] = before.parities[parity][at] ^ after.parities[parity][at];
+  }
+  return payload;
+}
+
+TEST(Codec, RescalesPayloadsOverBlocksAndColumnsForEveryCodeS8) {
+  SeededRandom random(58);
+  int pairs = 0;
+  for (std::uint32_t s = 2; s <= 6; ++s) {
+    for (std::uint32_t k = 2; k <= s; ++k) {
+      for (std::uint32_t m = 2; m <= 4; ++m) {
+        const auto codec = Make(k, m, s);
+        const Layout& layout = codec->layout();
+        for (std::uint32_t shard = 0; shard < s; ++shard) {
+          const Nodes before(*codec, random);
+          Nodes after = before;
+          const std::uint64_t offset = random.Below(kExtents * layout.extent_size());
+          const std::size_t length = random.Below(kExtents * layout.extent_size() - offset) + 1;
+          for (std::size_t i = 0; i < length; ++i) {
+            after.shards[shard][offset + i] = static_cast<std::byte>(random.Next64());
+          }
+          after.EncodeAll(*codec);
+          for (std::uint32_t from = 0; from < m; ++from) {
+            for (std::uint32_t to = 0; to < m; ++to) {
+              Bytes payload = PayloadOf(before, after, layout, from, shard, offset, length);
+              codec->RescalePayload(payload.data(), payload.data(), shard, offset, from, to,
+                                    length);
+              ASSERT_EQ(payload, PayloadOf(before, after, layout, to, shard, offset, length))
+                  << "k=" << k << " m=" << m << " s=" << s << " from=" << from << " to=" << to;
+              ++pairs;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(pairs, 1000);
+}
+
 TEST(Codec, ContributionsOfAllColumnsAddUpToTheParity) {
   SeededRandom random(57);
   const auto codec = Make(3, 2, 5);

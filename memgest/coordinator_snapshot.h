@@ -1,0 +1,35 @@
+// memgest/coordinator_snapshot.h — the metadata of some logs, taken from the shard's coordinator.
+//
+// What:      The same as MemberShard::TakeSnapshot gives at a member that has folded all that is
+//            committed: lines that are not committed are still to come by the log, and so are
+//            collections; lines whose collection is committed are gone, also those that are
+//            pinned.
+// Shape:     end_cells are whole blocks here, and count blocks that were given out and not written.
+// Ownership: borrows everything for the call.
+// Threads:   one, the node's.
+// Errors:    none.
+// Cost:      as memgest/snapshot.h says: in one step.
+// Source:    protocol rules L7, section 5 (step 4).
+#ifndef RING_MEMGEST_COORDINATOR_SNAPSHOT_H_
+#define RING_MEMGEST_COORDINATOR_SNAPSHOT_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "memgest/completion_table.h"
+#include "memgest/line_table.h"
+#include "memgest/memgest.h"
+#include "memgest/shard_log.h"
+#include "memgest/snapshot.h"
+
+namespace ring::memgest {
+
+// logs: memgests that have members. REQUIRES: between two calls of ShardLog::AdvanceCommit, with
+// what each of them said acted upon.
+Snapshot TakeCoordinatorSnapshot(std::uint64_t id, const LineTable& lines,
+                                 const CompletionTable& completions, const ShardLog& log,
+                                 absl::Span<Memgest* const> logs);
+
+}  // namespace ring::memgest
+
+#endif  // RING_MEMGEST_COORDINATOR_SNAPSHOT_H_

@@ -1,0 +1,165 @@
+// A coordinator as the source of a snapshot: it says what a member says that folded all that is
+// committed.
+#include "memgest/coordinator_snapshot.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "tests/coordinator/shard_harness.h"
+#include "tests/support/random_seed.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::coordinator {
+namespace {
+
+using memgest::SnapshotItem;
+
+// One log of a snapshot.
+struct LogState {
+  std::uint64_t applied = 0;
+  std::uint64_t end_cells = 0;
+  std::map<std::uint32_t,
+           std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, int, std::string, std::size_t>>
+      lines;
+  // (client, seq) -> version, outcome
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<std::uint64_t, int>> done;
+};
+struct Decoded {
+  std::map<std::uint16_t, LogState> logs;
+  std::map<std::uint64_t, std::uint64_t> first_incomplete;
+};
+
+Decoded Decode(const memgest::Snapshot& snapshot) {
+  Decoded decoded;
+  for (const std::string& piece : snapshot.pieces) {
+    absl::StatusOr<memgest::SnapshotReader> reader = memgest::SnapshotReader::Open(piece);
+    RING_CHECK(reader.ok());
+    SnapshotItem item;
+    while (reader->Next(&item).value()) {
+      LogState& log =
+          decoded.logs[item.kind == SnapshotItem::Kind::kDone ? item.done.memgest
+                                                              : item.log.memgest.value()];
+      if (item.kind == SnapshotItem::Kind::kLog) {
+        log.applied = item.log.applied;
+        log.end_cells = item.log.end_cells;
+      } else if (item.kind == SnapshotItem::Kind::kLine) {
+        log.lines[item.number] = {item.line.version, item.line.value_crc,   item.line.value_length,
+                                  item.line.flags,   std::string(item.key), item.ranges.size()};
+      } else if (item.kind == SnapshotItem::Kind::kClient) {
+        decoded.first_incomplete[item.client.high] = item.first_incomplete;
+      } else if (item.kind == SnapshotItem::Kind::kDone) {
+        log.done[{item.client.high, item.done.seq}] = {item.done.version, item.done.code};
+      }
+    }
+  }
+  return decoded;
+}
+
+struct Compared {
+  int logs = 0;
+  int with_uncommitted = 0;  // entries of the log at the coordinator
+  int with_collecting = 0;   // versions on their way out
+};
+
+// Compares each log with every member that has folded just what is committed.
+void Compare(ShardHarness& harness, Compared* compared) {
+  std::vector<memgest::Memgest*> logs;
+  for (const auto& memgest : harness.shard().memgests()) {
+    if (memgest->members().empty()) continue;
+    logs.push_back(memgest.get());
+  }
+  ShardCoordinator& shard = harness.shard();
+  const Decoded ours = Decode(
+      memgest::TakeCoordinatorSnapshot(1, shard.lines(), shard.completions(), shard.log(), logs));
+  for (memgest::Memgest* const memgest : logs) {
+    const MemgestId id = memgest->descriptor().id;
+    const LogState& own = ours.logs.at(id.value());
+    for (const Role role : memgest->descriptor().MemberRoles(ShardId(0), 3, 2)) {
+      memgest::MemberShard& member = harness.member(role.value()).shard();
+      if (member.applied(id) != own.applied) continue;
+      const Decoded theirs = Decode(member.TakeSnapshot(1, absl::MakeConstSpan(&id, 1)));
+      LogState other = theirs.logs.at(id.value());
+      ASSERT_EQ(other.lines, own.lines) << memgest->descriptor().name << " at " << own.applied;
+      EXPECT_LE(other.end_cells, own.end_cells);
+      // A request that changed nothing may have told the coordinator alone what is answered.
+      std::erase_if(other.done, [&](const auto& one) {
+        return one.first.second < ours.first_incomplete.at(one.first.first);
+      });
+      EXPECT_EQ(other.done, own.done) << memgest->descriptor().name;
+      ++compared->logs;
+      if (own.applied + 1 != memgest->next_index()) ++compared->with_uncommitted;
+      if (!memgest->to_collect().empty() || !memgest->collecting().empty()) {
+        ++compared->with_collecting;
+      }
+    }
+  }
+}
+
+TEST(CoordinatorSnapshot, SaysWhatAMemberSaysThatFoldedAllThatIsCommitted) {
+  SeededRandom random(ring::testing::SeedFor("coordinator snapshot"));
+  Compared compared;
+  for (int run = 0; run < 4; ++run) {
+    ShardHarness harness;
+    for (int turn = 0; turn < 400; ++turn) {
+      const std::string key = "key " + std::to_string(random.Below(40));
+      const MemgestId memgest(static_cast<std::uint16_t>(random.Below(kMemgestCount)));
+      for (std::uint64_t n = random.Below(3); n > 0; --n) {
+        switch (random.Below(5)) {
+          case 0:
+            harness.Delete(key);
+            break;
+          case 1:
+            harness.Move(key, memgest);
+            break;
+          case 2:
+            harness.Get(key);
+            break;
+          default:
+            harness.Put(memgest, key, Bytes(random.Below(3000), random.Next64()));
+        }
+      }
+      if (random.Below(8) == 0) harness.SetFlow(random.Below(4) > 0, random.Below(3) > 0);
+      if (random.Below(8) == 0) harness.holds_sends = !harness.holds_sends;
+      if (!harness.holds_sends) harness.FinishSends();
+      harness.Turn();
+      Compare(harness, &compared);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    harness.holds_sends = false;
+    harness.SetFlow(true, true);
+    harness.Settle();
+    Compare(harness, &compared);
+  }
+  EXPECT_GT(compared.logs, 500);
+  EXPECT_GT(compared.with_uncommitted, 20) << "uncommitted lines are still to come";
+  EXPECT_GT(compared.with_collecting, 20);
+}
+
+TEST(CoordinatorSnapshot, V6ACollectedVersionThatIsPinnedIsGone) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "key", "old"));
+  harness.Settle();
+  harness.holds_sends = true;
+  harness.Run(harness.Get("key"));
+  harness.Run(harness.Put(kRep3, "key", "new"));
+  harness.Turns(50);
+  EXPECT_EQ(harness.LiveLines(), 2u) << "the old one is pinned";
+  Compared compared;
+  Compare(harness, &compared);
+  EXPECT_GT(compared.logs, 0);
+  memgest::Memgest* const memgest = harness.shard().FindMemgest(kRep3);
+  const Decoded decoded = Decode(
+      memgest::TakeCoordinatorSnapshot(1, harness.shard().lines(), harness.shard().completions(),
+                                       harness.shard().log(), absl::MakeConstSpan(&memgest, 1)));
+  EXPECT_EQ(decoded.logs.at(kRep3.value()).lines.size(), 1u);
+  harness.holds_sends = false;
+  harness.FinishSends();
+  harness.Settle();
+}
+
+}  // namespace
+}  // namespace ring::coordinator

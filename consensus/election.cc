@@ -7,10 +7,19 @@
 
 namespace ring::consensus {
 
-// A learner, a server that was removed, one whose disk fails, and one that has nothing durable but
-// a snapshot on its way, keep quiet.
+// Whether an election may need this server. One that its own latest configuration leaves out is
+// still needed until that is committed: perhaps nobody else has the entry, and its vote counts for
+// the others, whose logs are behind (dissertation 4.2.2).
+bool Raft::ElectionNeedsSelf() const {
+  if (SelfIsVoter()) return true;
+  return !configuration_committed() &&
+         log_.ConfigurationAt(log_.configuration_index() - 1).IsVoter(options_.id);
+}
+
+// A server whose disk fails, and one that has nothing durable but a snapshot on its way, keep
+// quiet.
 bool Raft::CanCampaign() const {
-  return role_ != Role::kLeader && SelfIsVoter() && !persist_failed_ &&
+  return role_ != Role::kLeader && ElectionNeedsSelf() && !persist_failed_ &&
          !(pending_snapshot_ != nullptr && pending_replaces_);
 }
 

@@ -140,6 +140,7 @@ class Raft {
   void HandOut(Ready& ready);
 
   // election.cc
+  bool ElectionNeedsSelf() const;
   bool CanCampaign() const;
   void BeginCampaign(bool pre_vote, bool force);
   void BecomeCandidate(bool force);

@@ -163,8 +163,9 @@ void Raft::ReceiveAppendReply(const Message& m) {
   if (m.reject) return BackUp(m, peer);
   if (m.index > log_.last_index()) return;
   peer.Acknowledge(m.index);
+  // A snapshot that arrived may be an old one by now: then another follows.
   if (peer.state == SendState::kProbe ||
-      (peer.state == SendState::kSnapshot && peer.match >= log_.base_index())) {
+      (peer.state == SendState::kSnapshot && peer.match >= peer.snapshot->index)) {
     peer.BecomeReplicate();
   }
   if (m.from == transferee_) ContinueTransfer();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tools/ring-sim/cluster_mode.h"
+#include "tools/ring-sim/consensus_mode.h"
 #include "tools/ring-sim/mutant_mode.h"
 
 namespace {
@@ -34,6 +35,8 @@ int main(int argc, char** argv) {
   app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
   app.add_option("--mutant", mutants.only, "with one of them (a build of the preset mutants)");
   app.add_option("--budget", mutants.budget, "seeds for each of them")->capture_default_str();
+  bool consensus = false;
+  app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
   CLI11_PARSE(app, argc, argv);
   if (all_mutants || !mutants.only.empty()) {
@@ -44,6 +47,9 @@ int main(int argc, char** argv) {
   if (!ParseSeeds(seeds, &mode.first, &mode.last)) {
     std::fprintf(stderr, "ring-sim: --seeds=%s: give A..B or one number\n", seeds.c_str());
     return 2;
+  }
+  if (consensus) {
+    return ring::tools::RunConsensus({mode.first, mode.last, mode.json, mode.trace});
   }
   return ring::tools::RunClusters(mode);
 }

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<SealedLog>> MemberShard::Seal(Epoch next, Epoch last_
     return absl::FailedPreconditionError(
         absl::StrCat("seal for epoch=", next.value(), ", promised=", promised_.value()));
   }
-  if (install_id_ != 0) return NotOfEpoch(last_normal);  // a joiner, and half of it
+  if (installing_) return NotOfEpoch(last_normal);  // a joiner, and half of it
   if (!held_) {
     // The present ring's epoch is Normal, and so is what was sealed before it.
     while (sealed_ != nullptr) RING_RETURN_IF_ERROR(FoldSealed(kSealedFoldBudget).status());
@@ -116,7 +116,8 @@ void MemberShard::Reset(Epoch promised) {
   last_state_ = nullptr;
   last_client_ = nullptr;
   failure_ = absl::OkStatus();
-  install_id_ = 0;
+  installing_ = false;
+  install_crcs_.clear();
   promised_ = promised;
   held_ = true;
 }

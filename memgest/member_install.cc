@@ -72,34 +72,36 @@ Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId>
 absl::Status MemberShard::Install(absl::string_view piece) {
   if (!failure_.ok()) return failure_;
   RING_ASSIGN_OR_RETURN(SnapshotReader reader, SnapshotReader::Open(piece));
-  if (reader.id() == installed_id_) return absl::OkStatus();
-  if (install_id_ == 0 ? reader.number() != 0 : reader.id() != install_id_) {
-    return absl::InvalidArgumentError(absl::StrCat("snapshot id=", reader.id(),
-                                                   " piece=", reader.number(), ", id=", install_id_,
-                                                   " is under way"));
+  const std::uint32_t number = reader.number();
+  if (reader.id() == install_id_ && number < install_crcs_.size() &&
+      reader.crc() == install_crcs_[number]) {
+    return absl::OkStatus();
   }
-  if (install_id_ == 0) install_next_ = 0;
-  if (reader.number() < install_next_) return absl::OkStatus();
-  if (reader.number() > install_next_) {
+  const bool next =
+      installing_ ? reader.id() == install_id_ && number == install_crcs_.size() : number == 0;
+  if (!next) {
     return absl::InvalidArgumentError(
-        absl::StrCat("snapshot piece=", reader.number(), ", the next one is ", install_next_));
+        absl::StrCat("snapshot id=", reader.id(), " piece=", number, ": of id=", install_id_,
+                     " pieces=", install_crcs_.size(), " were taken"));
   }
-  install_id_ = reader.id();
+  if (!installing_) {
+    installing_ = true;
+    install_id_ = reader.id();
+    install_crcs_.clear();
+    ++install_number_;
+  }
   SnapshotItem item;
   while (true) {
     RING_ASSIGN_OR_RETURN(const bool more, reader.Next(&item));
     if (!more) break;
-    RING_RETURN_IF_ERROR(InstallItem(item, reader.id()));
+    RING_RETURN_IF_ERROR(InstallItem(item));
   }
-  ++install_next_;
-  if (reader.last()) {
-    installed_id_ = install_id_;
-    install_id_ = 0;
-  }
+  install_crcs_.push_back(reader.crc());
+  installing_ = !reader.last();
   return absl::OkStatus();
 }
 
-absl::Status MemberShard::InstallItem(const SnapshotItem& item, std::uint64_t id) {
+absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
   switch (item.kind) {
     case SnapshotItem::Kind::kLog: {
       MemgestState* const state = FindState(item.log.memgest);
@@ -107,12 +109,12 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item, std::uint64_t id
         return absl::FailedPreconditionError(
             absl::StrCat("memgest=", item.log.memgest.value(), " is not known here yet"));
       }
-      if (state->install_id == id) return absl::OkStatus();
-      if (state->applied != 0 || state->install_id != 0) {
+      if (state->install_number == install_number_) return absl::OkStatus();
+      if (state->applied != 0 || state->install_number != 0) {
         return absl::InvalidArgumentError(absl::StrCat(
             "memgest=", item.log.memgest.value(), " applied=", state->applied, " is here already"));
       }
-      state->install_id = id;
+      state->install_number = install_number_;
       state->applied = item.log.applied;
       state->end_cells = item.log.end_cells;
       return absl::OkStatus();

@@ -166,7 +166,7 @@ absl::StatusOr<bool> MemberShard::Take(LogReader& reader, Taken* taken) {
 
 absl::StatusOr<int> MemberShard::Fold(int budget) {
   if (!failure_.ok()) return failure_;
-  if (held_ || install_id_ != 0) return 0;
+  if (held_ || installing_) return 0;
   if (sealed_ != nullptr) {
     RING_ASSIGN_OR_RETURN(const int folded, FoldSealed(budget));
     if (folded > 0 || sealed_ != nullptr) return folded;
@@ -321,7 +321,7 @@ absl::Status MemberShard::FoldEntry(const Taken& taken) {
       RING_RETURN_IF_ERROR(WriteBytes(entry, state));
       if (UsesLine(header.type)) WriteLine(entry);
       // Its PARTs may have come before the snapshot that this log goes on behind.
-      const bool joined = state.install_id != 0 && header.type == EntryType::kFinal;
+      const bool joined = state.install_number != 0 && header.type == EntryType::kFinal;
       if (joined && !HasValue(header.line, state)) MarkAbsent(header.line, state);
       for (const CollectItem& item : entry.collect) CollectLine(item.line, state);
       if (header.payload_length > 0) {

@@ -151,7 +151,7 @@ class MemberShard {
     std::uint64_t ring_index = 0;  // of the last entry in the present ring; 0: none
     std::uint64_t end_cells = 0;
     std::uint64_t absent_count = 0;
-    std::uint64_t install_id = 0;  // of the snapshot that it came by; 0: it began here
+    std::uint64_t install_number = 0;  // of the snapshot that it came by; 0: it began here
     bool removed = false;
     std::unique_ptr<ReplicaStore> replica;  // one of the two, unless removed or metadata alone
     ParityStore* parity = nullptr;
@@ -191,7 +191,7 @@ class MemberShard {
   absl::Status ForEachRun(std::uint32_t line, Visit visit) const;
   bool HasValue(std::uint32_t line, const MemgestState& state) const;
   void MarkAbsent(std::uint32_t line, MemgestState& state);
-  absl::Status InstallItem(const SnapshotItem& item, std::uint64_t id);
+  absl::Status InstallItem(const SnapshotItem& item);
   absl::Status InstallLine(const SnapshotItem& item);
   void FoldRecord(const EntryHeader& header);
 
@@ -203,9 +203,10 @@ class MemberShard {
   std::unique_ptr<LogReader> reader_;
   std::unique_ptr<SealedRing> sealed_;
   Epoch promised_;
-  std::uint64_t install_id_ = 0;    // of the snapshot that is half taken; 0: none
-  std::uint64_t installed_id_ = 0;  // of the one that was taken last
-  std::uint32_t install_next_ = 0;  // its next piece
+  bool installing_ = false;                  // a snapshot is half taken
+  std::uint64_t install_id_ = 0;             // of it, or of the one that was taken last
+  std::uint64_t install_number_ = 0;         // snapshots begun here, as sources may choose one id
+  std::vector<std::uint32_t> install_crcs_;  // of its pieces that were taken
   bool held_ = false;  // what was promised last is not Normal yet, as far as this node knows
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
   MemgestState* last_state_ =

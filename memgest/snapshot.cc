@@ -219,6 +219,7 @@ absl::StatusOr<SnapshotReader> SnapshotReader::Open(absl::string_view piece) {
   if (crc != header.crc) return Wrong("crc", header.crc);
   SnapshotReader reader(*bytes.rest());
   reader.id_ = header.id;
+  reader.crc_ = crc;
   reader.number_ = header.number;
   reader.last_ = (header.flags & kLastPiece) != 0;
   return reader;

@@ -52,7 +52,7 @@ struct Snapshot {
 
 class SnapshotWriter {
  public:
-  // id: not 0, another one for every snapshot that a node takes.
+  // id: not 0, another one for every snapshot that a node takes. Those of other nodes may be equal.
   explicit SnapshotWriter(std::uint64_t id);
 
   // What follows are lines of this log.
@@ -99,6 +99,7 @@ class SnapshotReader {
   static absl::StatusOr<SnapshotReader> Open(absl::string_view piece);
 
   std::uint64_t id() const { return id_; }
+  std::uint32_t crc() const { return crc_; }
   std::uint32_t number() const { return number_; }  // of the piece, from 0
   bool last() const { return last_; }
   // False: no more. *item holds nothing of use after an error.
@@ -111,6 +112,7 @@ class SnapshotReader {
 
   ByteReader records_;
   std::uint64_t id_ = 0;
+  std::uint32_t crc_ = 0;
   std::uint32_t number_ = 0;
   bool last_ = false;
   SnapshotLog log_;

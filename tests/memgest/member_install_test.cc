@@ -252,6 +252,38 @@ TEST_F(MemberInstallTest, PiecesAreOneStateWhateverTheSourceFoldsMeanwhile) {
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0));
 }
 
+TEST_F(MemberInstallTest, SnapshotsOfTwoSourcesMayHaveTheSameId) {
+  constexpr MemgestId kOther{3};
+  MemberShard other(&device_, GroupId(1), ShardId(0), 1u << 16);
+  protocol::MemgestDescriptor descriptor = Replicated();
+  descriptor.id = kOther;
+  other.AddReplica(descriptor);
+  joiner_.AddReplica(descriptor);
+  EntryRing ring;
+  other.Attach(ring.MakeReader());
+  EntryFields fields = Fields(EntryType::kTombstone, 1);
+  fields.memgest = kOther;
+  fields.line = 640;
+  fields.key = "gone";
+  ring.Append(fields, nullptr, 0);
+  ring.Commit();
+  ASSERT_THAT(other.Fold(1), IsOkAndHolds(1));
+  Put(1, 0, "one");
+  Fold();
+  const std::vector<MemgestId> one = {kRep}, two = {kOther};
+  const Snapshot first = source_.TakeSnapshot(7, one);
+  const Snapshot second = other.TakeSnapshot(7, two);
+  ASSERT_OK(joiner_.Install(first.pieces[0]));
+  ASSERT_OK(joiner_.Install(first.pieces[0]));
+  ASSERT_OK(joiner_.Install(second.pieces[0]));
+  EXPECT_EQ(joiner_.applied(kOther), 1u);
+  EXPECT_EQ(Flags(640), unsigned{kLive | kCommitted | kTombstone});
+  // Another state of a log that is here, under the same id: no piece that comes again.
+  Put(2, 1, "two");
+  Fold();
+  EXPECT_THAT(joiner_.Install(source_.TakeSnapshot(7, one).pieces[0]), StatusIs(kInvalidArgument));
+}
+
 TEST_F(MemberInstallTest, AMemgestThatIsNotKnownYetIsAskedForAgain) {
   Put(1, 0, "one");
   Fold();

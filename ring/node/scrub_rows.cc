@@ -36,8 +36,15 @@ ScrubRowWalk::ScrubRowWalk(Node* node, ScrubLanding* landing, ScrubTally* tally)
 
 ScrubRowWalk::~ScrubRowWalk() {
   if (attempt_ == nullptr) return;
-  attempt_->abandoned = true;  // its region goes with the last answer
+  attempt_->abandoned = true;  // its region and the memory go with the last answer
+  attempt_->landing = std::exchange(*landing_, ScrubLanding());
   Thaw();
+  if (attempt_->left == 0) Release(*attempt_, node_->device());
+}
+
+void ScrubRowWalk::Release(Attempt& attempt, rdma::Device& device) {
+  attempt.region.reset();
+  device.Free(attempt.landing.memory, attempt.landing.size, rdma::MemoryKind::kShared);
 }
 
 std::string ScrubRowWalk::Name() const {
@@ -128,9 +135,11 @@ absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
     freeze.rkey = attempt_->region->rkey();
     node_->control().Call(node_->view()->Coordinator(parity.group, freeze.place.shard),
                           ControlType::kScrubFreeze, EncodeScrub(freeze), kFreezeTimeoutNs,
-                          [attempt = attempt_, column](absl::StatusOr<std::string> answer) {
+                          [attempt = attempt_, column,
+                           device = &node_->device()](absl::StatusOr<std::string> answer) {
                             attempt->answers[column] = std::move(answer);
-                            if (--attempt->left == 0 && attempt->abandoned) attempt->region.reset();
+                            if (--attempt->left == 0 && attempt->abandoned)
+                              Release(*attempt, *device);
                           });
   }
   return absl::OkStatus();

@@ -26,8 +26,8 @@ namespace ring::node {
 
 class Node;
 
-// Memory that coordinators write blocks into: kept between scrubs, since a device takes no memory
-// back.
+// Memory that coordinators write blocks into: kept between scrubs. While answers to a walk that was
+// stopped are still to come, it is that walk's: their WRITEs may land with its key.
 struct ScrubLanding {
   std::byte* memory = nullptr;
   std::size_t size = 0;
@@ -67,7 +67,9 @@ class ScrubRowWalk {
     std::size_t left = 0;
     std::unique_ptr<rdma::MemoryRegion> region;
     bool abandoned = false;
+    ScrubLanding landing;  // of an abandoned one
   };
+  static void Release(Attempt& attempt, rdma::Device& device);
 
   memgest::ParityStore* Find(const protocol::MemgestDescriptor** descriptor) const;
   void Next(std::uint64_t now_ns);

@@ -210,6 +210,10 @@ bool FaultPlan::quiet() {
   return changes_under_way_ == 0 && !scrubbing_;
 }
 
+std::string FaultPlan::Waiting() const {
+  return absl::StrCat(" changes=", changes_under_way_, scrubbing_ ? " scrub" : "");
+}
+
 void FaultPlan::CrashNode() {
   if (SimNode* const node = AnyNode(); node != nullptr) node->Crash();
 }

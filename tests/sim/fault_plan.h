@@ -30,6 +30,8 @@ class FaultPlan {
   void End();
   // No catalogue change or scrub is under way.
   bool quiet();
+  // What is, for a message.
+  std::string Waiting() const;
 
  private:
   using Action = void (FaultPlan::*)();

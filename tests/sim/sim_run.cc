@@ -91,7 +91,12 @@ class Run {
       return plan.quiet() && std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
                                          [](const auto& client) { return client->done(); });
     });
-    if (!quiet) Complain("liveness", "operations or changes did not end after the faults stopped");
+    if (!quiet) {
+      std::string waiting = plan.Waiting();
+      for (const auto& client : cluster_->clients())
+        if (!client->done()) absl::StrAppend(&waiting, " client=", client->process());
+      Complain("liveness", absl::StrCat("did not end after the faults stopped:", waiting));
+    }
   }
 
   // Reads every key once more by every client that is left, then compares all copies.

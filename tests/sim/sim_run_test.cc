@@ -53,7 +53,7 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   int count = 0;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
-    RunClean(std::stoull(line), 400);
+    RunClean(std::stoull(line), 1500);
     ++count;
   }
   RecordProperty("seeds", count);

@@ -113,6 +113,13 @@ const MemgestDescriptor* Catalogue::Find(absl::string_view name) const {
   return nullptr;
 }
 
+std::optional<MemgestId> Catalogue::RememberedMemgest(const RequestId& request) const {
+  for (const Remembered& one : remembered_) {
+    if (one.request == request && one.memgest.value() != 0) return one.memgest;
+  }
+  return std::nullopt;
+}
+
 MemgestDescriptor* Catalogue::FindMutable(MemgestId id) {
   return const_cast<MemgestDescriptor*>(std::as_const(*this).Find(id));
 }

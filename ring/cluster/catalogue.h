@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,8 @@ class Catalogue {
   const protocol::MemgestDescriptor* Find(absl::string_view name) const;  // not DELETED
   MemgestId default_memgest() const { return default_memgest_; }
   std::uint64_t revision() const { return revision_; }
+  // The memgest of a request that is remembered; nullopt: it is not, or had none.
+  std::optional<MemgestId> RememberedMemgest(const RequestId& request) const;
 
   // A copy of `view` with this catalogue and the next view epoch.
   View NextView(const View& view) const;

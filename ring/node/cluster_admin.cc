@@ -102,8 +102,7 @@ absl::StatusOr<std::string> ClusterAdmin::Change(CatalogueChange change) {
                                     std::shared_ptr<Result<std::string>> result) mutable {
         if (node.view() == nullptr) return result->Set(absl::UnavailableError("no view yet"));
         node.control().Call(
-            node.services().catalogue().Leader(), ControlType::kCatalogue, std::move(body),
-            kChangeTimeoutNs,
+            node.membership().leader(), ControlType::kCatalogue, std::move(body), kChangeTimeoutNs,
             [result](absl::StatusOr<std::string> answer) { result->Set(std::move(answer)); });
       });
 }

@@ -42,20 +42,41 @@ std::string PayloadOf(CatalogueChange change) {
   return EncodeChange(change);
 }
 
-absl::Status StoppedAt(std::size_t node, const absl::Status& why) {
-  return absl::UnavailableError(
-      absl::StrCat("node ", node, ": ", why.message(), ": try again with the same request id"));
-}
-
-// The first answer that is an error, with its node.
-absl::Status FirstError(const std::vector<absl::StatusOr<std::string>>& answers) {
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i].ok()) return StoppedAt(i, answers[i].status());
+// G10: what a shard holds only its coordinator can say, and only the start that got the role.
+absl::Status CheckCoordinators(const cluster::View& view) {
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    const cluster::GroupView& group = view.groups[g];
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
+      const NodeId holder = group.roles[i];
+      const cluster::NodeInfo* const node =
+          holder == cluster::kNoNode ? nullptr : &view.nodes[holder.value()];
+      if (node != nullptr && node->status != cluster::NodeStatus::kDown &&
+          node->incarnation == group.incarnations[i])
+        continue;
+      return absl::UnavailableError(
+          absl::StrCat("group=", g, " shard=", i,
+                       " has no coordinator that lives: what it holds of a memgest "
+                       "cannot be counted"));
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status Stopped(absl::string_view where, absl::string_view why) {
+  return absl::UnavailableError(
+      absl::StrCat(where, ": ", why, ": try again with the same request id"));
+}
+
 }  // namespace
+
+// The first answer that is an error, with its node.
+absl::Status CatalogueService::FirstError(const Answers& answers) {
+  for (const Answer& one : answers) {
+    if (!one.body.ok())
+      return Stopped(absl::StrCat("node ", one.node.value()), one.body.status().message());
+  }
+  return absl::OkStatus();
+}
 
 CatalogueService::CatalogueService(Node* node) : node_(node), control_(&node->control()) {
   control_->Handle(ControlType::kPing, [this](NodeId, absl::string_view, ControlReply reply) {
@@ -76,10 +97,24 @@ CatalogueService::CatalogueService(Node* node) : node_(node), control_(&node->co
 
 CatalogueService::~CatalogueService() = default;
 
-NodeId CatalogueService::Leader() const { return StaticCatalogueLog::LeaderOf(*node_->view()); }
+const cluster::Catalogue& CatalogueService::catalogue() const {
+  return node_->membership().state().catalogue();
+}
 
-// Nodes of several processes know each other by different addresses: of a shown view only the
-// catalogue is taken.
+// What this node began, another leader goes on with.
+void CatalogueService::OnLeadership(bool leads) {
+  repair_ = leads && LeftBetween() != nullptr;
+  if (leads) return;
+  const absl::Status moved = Stopped("leadership moved", "the change may be done or not");
+  std::deque<std::unique_ptr<Job>> ended = std::exchange(waiting_, {});
+  if (job_ != nullptr) ended.push_back(std::move(job_));
+  ++job_number_;
+  for (const std::unique_ptr<Job>& job : ended) {
+    if (job->reply != nullptr) job->reply(moved);
+  }
+}
+
+// The view was agreed upon; this node may hear of it here before it applies the command itself.
 void CatalogueService::OnView(absl::string_view body, ControlReply reply) {
   const absl::StatusOr<cluster::View> shown = cluster::DecodeView(body);
   if (!shown.ok()) return reply(shown.status());
@@ -95,11 +130,7 @@ absl::Status CatalogueService::TakeView(const cluster::View& shown) {
   if (shown.epoch <= known.epoch) return absl::OkStatus();
   RING_RETURN_IF_ERROR(CheckCatalogueFollows(known, shown));
   RING_RETURN_IF_ERROR(CheckDeletedAreEmpty(shown));
-  auto view = std::make_shared<cluster::View>(known);
-  view->epoch = shown.epoch;
-  view->memgests = shown.memgests;
-  view->default_memgest = shown.default_memgest;
-  node_->ApplyView(std::move(view));
+  node_->TakeAgreed(std::make_shared<const cluster::View>(shown));
   return absl::OkStatus();
 }
 
@@ -150,9 +181,8 @@ void CatalogueService::OnChange(absl::string_view body, ControlReply reply) {
   absl::StatusOr<CatalogueChange> change = DecodeChange(body);
   if (!change.ok()) return reply(change.status());
   if (node_->view() == nullptr) return reply(absl::UnavailableError("has no view yet"));
-  if (Leader() != node_->id())
-    return reply(
-        absl::UnavailableError(absl::StrCat("is not the leader, node ", Leader().value(), " is")));
+  if (!node_->membership().leads())
+    return reply(absl::UnavailableError("is not the leader: try again"));
   if (change->id.client.empty())
     return reply(absl::InvalidArgumentError("request id without a client"));
   if (waiting_.size() >= kWaitingMax)
@@ -166,7 +196,6 @@ void CatalogueService::OnChange(absl::string_view body, ControlReply reply) {
 
 void CatalogueService::StartNext() {
   if (job_ != nullptr || waiting_.empty()) return;
-  if (log_ == nullptr) log_ = std::make_unique<StaticCatalogueLog>(*node_->view());
   job_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++job_number_;
@@ -174,6 +203,7 @@ void CatalogueService::StartNext() {
   AskAll(ControlType::kPing, "", &CatalogueService::OnAsked);
 }
 
+// A node that failed hears of the catalogue when it comes back (G11).
 void CatalogueService::AskAll(ControlType type, const std::string& body,
                               void (CatalogueService::*then)(Answers)) {
   struct Round {
@@ -181,37 +211,38 @@ void CatalogueService::AskAll(ControlType type, const std::string& body,
     std::size_t left = 0;
   };
   auto round = std::make_shared<Round>();
-  round->left = control_->node_count();
-  round->answers.assign(round->left, absl::UnknownError(""));
-  for (std::size_t i = 0; i < control_->node_count(); ++i) {
+  for (const cluster::NodeInfo& node : node_->view()->nodes) {
+    const bool gone =
+        node.status == cluster::NodeStatus::kDown || node.status == cluster::NodeStatus::kRemoved;
+    if (!gone) round->answers.push_back({node.id});
+  }
+  round->left = round->answers.size();
+  for (std::size_t i = 0; i < round->answers.size(); ++i) {
     control_->Call(
-        NodeId(static_cast<std::uint32_t>(i)), type, body, kAskTimeoutNs,
+        round->answers[i].node, type, body, kAskTimeoutNs,
         [this, round, i, then, number = job_number_](absl::StatusOr<std::string> answer) {
-          round->answers[i] = std::move(answer);
+          round->answers[i].body = std::move(answer);
           if (--round->left > 0 || job_ == nullptr || number != job_number_) return;
           (this->*then)(std::move(round->answers));
         });
   }
 }
 
-// Every node is there, and none knows more than this one.
+// Every node is there.
 void CatalogueService::OnAsked(Answers answers) {
   if (const absl::Status status = FirstError(answers); !status.ok()) return Finish(status);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    cluster::ByteReader in(*answers[i]);
-    const auto epoch = in.Get<std::uint32_t>();
-    if (!in.ok() || epoch > node_->view()->epoch) {
-      return Finish(absl::FailedPreconditionError(
-          absl::StrCat("node ", i, " has view_epoch=", epoch, ", the leader ", node_->view()->epoch,
-                       ": the leader lost its memory")));
-    }
-    repair_ |= epoch < node_->view()->epoch;
+  for (const Answer& one : answers) {
+    cluster::ByteReader in(*one.body);
+    repair_ |= in.Get<std::uint32_t>() < node_->view()->epoch;
   }
   const CatalogueChange& change = job_->change;
   // What was left over goes on from where all nodes know it (G11).
   if (job_->reply == nullptr) return Show();
   if (change.kind == ChangeKind::kCreate)
     return Propose(cluster::CreateCommand({change.id.client, change.id.seq}, change.descriptor));
+  const absl::Status countable =
+      change.kind == ChangeKind::kDelete ? CheckCoordinators(*node_->view()) : absl::OkStatus();
+  if (!countable.ok()) return Finish(countable);
   ProposeNamed();
 }
 
@@ -221,16 +252,29 @@ CatalogueService::Named* CatalogueService::FindNamed(const AdminRequestId& id) {
   return found == named_.end() ? nullptr : &*found;
 }
 
+// The name may be another memgest's by now: what a former leader was asked is remembered (X6).
+absl::StatusOr<MemgestId> CatalogueService::MemgestOf(const CatalogueChange& change) const {
+  const std::optional<MemgestId> before =
+      catalogue().RememberedMemgest({change.id.client, change.id.seq});
+  if (before.has_value()) {
+    const protocol::MemgestDescriptor* const memgest = catalogue().Find(*before);
+    if (memgest != nullptr && memgest->name == change.name) return *before;
+    return cluster::RequestReused({change.id.client, change.id.seq});
+  }
+  const protocol::MemgestDescriptor* const memgest = catalogue().Find(change.name);
+  if (memgest == nullptr) return absl::NotFoundError(absl::StrCat("no memgest name=", change.name));
+  return memgest->id;
+}
+
 // A delete or a new default.
 void CatalogueService::ProposeNamed() {
   const CatalogueChange& change = job_->change;
   const Named* known = FindNamed(change.id);
   if (known == nullptr) {
-    const protocol::MemgestDescriptor* const memgest = log_->catalogue().Find(change.name);
-    if (memgest == nullptr)
-      return Finish(absl::NotFoundError(absl::StrCat("no memgest name=", change.name)));
+    const absl::StatusOr<MemgestId> memgest = MemgestOf(change);
+    if (!memgest.ok()) return Finish(memgest.status());
     if (named_.size() >= kNamedMax) named_.pop_front();
-    named_.push_back({change.id, PayloadOf(change), memgest->id, std::nullopt});
+    named_.push_back({change.id, PayloadOf(change), *memgest, std::nullopt});
     known = &named_.back();
   } else if (known->payload != PayloadOf(change)) {
     return Finish(cluster::RequestReused({change.id.client, change.id.seq}));
@@ -244,21 +288,24 @@ void CatalogueService::ProposeNamed() {
 }
 
 void CatalogueService::Propose(const cluster::CatalogueCommand& command) {
-  log_->Propose(command, [this, number = job_number_](const cluster::CommandResult& result) {
-    if (job_ != nullptr && number == job_number_) OnProposed(result);
-  });
+  node_->membership().Propose(
+      command, [this, number = job_number_](const absl::StatusOr<cluster::ClusterResult>& result) {
+        if (job_ != nullptr && number == job_number_) OnProposed(result);
+      });
 }
 
-void CatalogueService::OnProposed(const cluster::CommandResult& result) {
-  if (!result.status.ok()) return Finish(result.status);
-  job_->memgest = result.memgest;
-  if (result.changed || repair_) return Show();
+void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& result) {
+  if (absl::IsUnknown(result.status()))
+    return Finish(Stopped("consensus", result.status().message()));
+  if (!result.ok()) return Finish(result.status());
+  job_->memgest = result->memgest;
+  if (result->changed || repair_) return Show();
   NextStep();
 }
 
 // Between changes: what one that was not finished left behind.
 const protocol::MemgestDescriptor* CatalogueService::LeftBetween() const {
-  for (const protocol::MemgestDescriptor& memgest : log_->catalogue().memgests()) {
+  for (const protocol::MemgestDescriptor& memgest : catalogue().memgests()) {
     if (memgest.state == MemgestState::kCreating || memgest.state == MemgestState::kDraining)
       return &memgest;
   }
@@ -275,12 +322,7 @@ void CatalogueService::ProposeRepair() {
 void CatalogueService::Show() {
   job_->stage = Stage::kShow;
   repair_ = true;  // until all have it
-  const cluster::View next = log_->catalogue().NextView(*node_->view());
-  // This node first. A view that it refused and others took would have the epoch of its next one,
-  // and that they would not look at.
-  if (const absl::Status taken = TakeView(next); !taken.ok())
-    return Finish(StoppedAt(node_->id().value(), taken));
-  AskAll(ControlType::kView, cluster::EncodeView(next), &CatalogueService::OnShown);
+  AskAll(ControlType::kView, cluster::EncodeView(*node_->view()), &CatalogueService::OnShown);
 }
 
 void CatalogueService::OnShown(Answers answers) {
@@ -293,7 +335,7 @@ void CatalogueService::OnShown(Answers answers) {
 void CatalogueService::NextStep() {
   const CatalogueChange& change = job_->change;
   if (job_->reply == nullptr) return ProposeRepair();
-  const protocol::MemgestDescriptor& memgest = *log_->catalogue().Find(job_->memgest);
+  const protocol::MemgestDescriptor& memgest = *catalogue().Find(job_->memgest);
   if (change.kind == ChangeKind::kCreate && memgest.state == MemgestState::kCreating) {
     return Propose(cluster::SetStateCommand(Internal(), memgest.id, MemgestState::kCreating,
                                             MemgestState::kActive));
@@ -319,8 +361,10 @@ void CatalogueService::DrainStep() {
 void CatalogueService::OnDrained(Answers answers) {
   coordinator::DrainCounts sum;
   absl::Status status = FirstError(answers);
-  for (std::size_t i = 0; i < answers.size() && status.ok(); ++i) {
-    const absl::StatusOr<coordinator::DrainCounts> counts = DecodeDrainCounts(*answers[i]);
+  status.Update(CheckCoordinators(*node_->view()));
+  for (const Answer& one : answers) {
+    if (!status.ok()) break;
+    const absl::StatusOr<coordinator::DrainCounts> counts = DecodeDrainCounts(*one.body);
     if (!counts.ok()) {
       status = counts.status();
       break;
@@ -338,7 +382,7 @@ void CatalogueService::OnDrained(Answers answers) {
     return;
   }
   if (status.ok() && !empty) {
-    const protocol::MemgestDescriptor& memgest = *log_->catalogue().Find(job_->memgest);
+    const protocol::MemgestDescriptor& memgest = *catalogue().Find(job_->memgest);
     status = absl::FailedPreconditionError(
         absl::StrCat("NOT_EMPTY memgest=", memgest.name, " keys=", sum.keys,
                      " versions=", sum.versions, " records=", sum.records, " pending=", sum.pending,
@@ -364,7 +408,7 @@ void CatalogueService::Finish(absl::Status status) {
     job->reply(std::move(status));
   } else {
     std::string body;
-    if (const protocol::MemgestDescriptor* memgest = log_->catalogue().Find(job->memgest))
+    if (const protocol::MemgestDescriptor* memgest = catalogue().Find(job->memgest))
       AppendMemgestDescriptor(*memgest, &body);
     job->reply(std::move(body));
   }
@@ -376,7 +420,7 @@ void CatalogueService::Progress(std::uint64_t now_ns) {
     if (job_->stage == Stage::kDrainWait && now_ns >= job_->next_ns) DrainStep();
     return;
   }
-  if (!repair_) {
+  if (!repair_ || !node_->membership().leads()) {
     repair_ns_ = 0;
     return;
   }

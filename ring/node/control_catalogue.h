@@ -1,10 +1,11 @@
 // ring/node/control_catalogue.h — catalogue changes: from any node to the leader, and from it to
 // all.
 //
-// What:      CatalogueService answers the messages View, Catalogue and Drain. On the leader it runs
-//            changes, one at a time: apply the command, show the new view to every node, and for a
-//            create or a delete the next state likewise. What a change could not finish, because a
-//            node went away in the middle, the leader finishes or undoes by itself.
+// What:      CatalogueService answers the messages View, Catalogue and Drain. On the node that
+//            leads the consensus it runs changes, one at a time: propose the command, show the new
+//            view to every node that is up, and for a create or a delete the next state likewise.
+//            What a change could not finish, because a node went away in the middle or another
+//            leader came, the leader finishes or undoes by itself.
 // Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete:
 //            DRAINING everywhere, drain steps until every shard counts nothing, then DELETED
 //            everywhere; not empty after 10 s: back to ACTIVE (G10).
@@ -23,9 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "ring/cluster/catalogue.h"
+#include "ring/cluster/cluster_state.h"
 #include "ring/node/admin_port.h"
-#include "ring/node/control_catalogue_log.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_port.h"
 
@@ -38,8 +38,8 @@ class CatalogueService {
   explicit CatalogueService(Node* node);
   ~CatalogueService();
 
-  // Whom an operator's change goes to. REQUIRES: the node has a view.
-  NodeId Leader() const;
+  // This node began or ended to lead.
+  void OnLeadership(bool leads);
   void Progress(std::uint64_t now_ns);
   bool busy() const { return job_ != nullptr; }
 
@@ -61,7 +61,11 @@ class CatalogueService {
     MemgestId memgest;
     std::optional<absl::Status> answer;
   };
-  using Answers = std::vector<absl::StatusOr<std::string>>;
+  struct Answer {
+    NodeId node;
+    absl::StatusOr<std::string> body = absl::UnknownError("");
+  };
+  using Answers = std::vector<Answer>;  // of the nodes that are up
 
   void OnView(absl::string_view body, ControlReply reply);
   absl::Status TakeView(const cluster::View& shown);
@@ -74,7 +78,7 @@ class CatalogueService {
   void AskAll(ControlType type, const std::string& body, void (CatalogueService::*then)(Answers));
   void OnAsked(Answers answers);
   void Propose(const cluster::CatalogueCommand& command);
-  void OnProposed(const cluster::CommandResult& result);
+  void OnProposed(const absl::StatusOr<cluster::ClusterResult>& result);
   void ProposeNamed();
   void ProposeRepair();
   void Show();
@@ -83,12 +87,14 @@ class CatalogueService {
   void DrainStep();
   void OnDrained(Answers answers);
   void Finish(absl::Status status);
+  static absl::Status FirstError(const Answers& answers);
+  const cluster::Catalogue& catalogue() const;
+  absl::StatusOr<MemgestId> MemgestOf(const CatalogueChange& change) const;
   Named* FindNamed(const AdminRequestId& id);
   const protocol::MemgestDescriptor* LeftBetween() const;
 
   Node* node_;
   ControlPort* control_;
-  std::unique_ptr<CatalogueLog> log_;  // made with the first view
   std::deque<std::unique_ptr<Job>> waiting_;
   std::unique_ptr<Job> job_;
   std::uint64_t job_number_ = 0;

@@ -41,9 +41,13 @@ enum class ControlType : std::uint16_t {
   kScrubVersions = 9,  // versions that a member compares with its own
   kScrubFreeze = 10,   // a block at a cut (S2)
   kScrubThaw = 11,
-  kSeal = 12,  // recovery::SealRequest; answered by recovery::SealAnswer
+  kSeal = 12,       // recovery::SealRequest; answered by recovery::SealAnswer
+  kConsensus = 13,  // a message between consensus servers; one-way
+  kProbe = 14,      // empty; answered by what the node knows of the cluster (founding.h)
+  kJoin = 15,       // a server id, to the leader
+  kPropose = 16,    // a cluster command, to the leader; answered when it is applied there
 };
-inline constexpr std::size_t kControlTypeCount = 13;
+inline constexpr std::size_t kControlTypeCount = 17;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

@@ -14,6 +14,7 @@ constexpr std::uint64_t kBackoffMinNs = 20'000'000;
 constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
 constexpr std::uint64_t kStepNs = 5'000'000;  // connections and deadlines are looked at this often
 constexpr std::size_t kErrorTextMax = 1024;
+constexpr std::size_t kOverMax = 16;
 
 std::string FromView(absl::string_view text) { return std::string(text.data(), text.size()); }
 
@@ -42,17 +43,50 @@ ControlPort::ControlPort(const Options& options)
         std::make_unique<ControlLink>(NodeId(static_cast<std::uint32_t>(i)), &memory_));
   }
   incarnations_.assign(options.node_count, 0);
+  over_.resize(options.node_count);
 }
 
 ControlPort::~ControlPort() { links_.clear(); }
 
+// L8: a node that comes back with another incarnation lost its memory. It may connect when the
+// connection of its former start has ended, and then that start is over for good.
 absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t incarnation) {
+  const std::uint64_t known = incarnations_[node];
+  if (incarnation == 0) return absl::InvalidArgumentError("incarnation=0 is none");
+  if (known == 0 || known == incarnation) return absl::OkStatus();
+  const std::vector<std::uint64_t>& over = over_[node];
+  if (std::find(over.begin(), over.end(), incarnation) != over.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("incarnation=", incarnation, " of node ", node, " is over (L8)"));
+  }
+  if (links_[node]->up()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node ", node, " is connected with another incarnation (L8): incarnation=", incarnation,
+        " known=", known, "; retry"));
+  }
+  return absl::OkStatus();
+}
+
+void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation) {
   std::uint64_t& known = incarnations_[node];
-  if (known == 0) known = incarnation;
-  if (known == incarnation) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "node ", node, " was restarted and lost its memory (L8): incarnation=", incarnation,
-      " known=", known));
+  if (known == incarnation) return;
+  if (known != 0) {
+    std::vector<std::uint64_t>& over = over_[node];
+    if (over.size() == kOverMax) over.erase(over.begin());
+    over.push_back(known);
+  }
+  known = incarnation;
+}
+
+void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
+  if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
+  const std::vector<std::uint64_t>& over = over_[node.value()];
+  // The view may be older than the connection.
+  if (std::find(over.begin(), over.end(), incarnation.value()) != over.end()) return;
+  const bool other = incarnations_[node.value()] != incarnation.value();
+  TakeIncarnation(node.value(), incarnation.value());
+  ControlLink& link = *links_[node.value()];
+  if (other && link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
 }
 
 void ControlPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
@@ -71,6 +105,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
                                                    hello.node, " here=", options_.node.value()));
   }
   RING_RETURN_IF_ERROR(CheckIncarnation(hello.node, hello.incarnation));
+  TakeIncarnation(hello.node, hello.incarnation);
   ControlLink& link = *links_[hello.node];
   if (link.qp() != nullptr) Lose(link, "the peer connected anew");
   protocol::ControlAccept accept;
@@ -131,6 +166,7 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
   }
   if (status.ok()) status = CheckIncarnation(accept->node, accept->incarnation);
   if (status.ok()) {
+    TakeIncarnation(accept->node, accept->incarnation);
     link.Establish();
   } else {
     Lose(link, status.message());
@@ -202,6 +238,16 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
   link.Pump();
 }
 
+void ControlPort::Send(NodeId node, ControlType type, std::string body) {
+  if (node.value() >= links_.size()) return;
+  ControlLink& link = *links_[node.value()];
+  if (!link.up() || body.size() > kControlBodyMax) return;
+  ControlHeader header;
+  header.type = type;
+  if (!link.Send(header, std::move(body)).ok()) return;  // too much waits
+  link.Pump();
+}
+
 absl::Status ControlPort::Write(NodeId node, const rdma::Sge& from, std::uint64_t to,
                                 std::uint32_t rkey) {
   ControlLink& link = *links_[node.value()];
@@ -224,6 +270,11 @@ void ControlPort::OnMessage(ControlLink& link) {
   const ControlHeader header = link.message().header();
   if ((header.flags & kControlAnswer) != 0) {
     Answer(link, header, link.message().body());
+    return;
+  }
+  if (header.type == ControlType::kConsensus) {  // one-way
+    Dispatch(header.type, link.peer(), link.message().body(),
+             [](const absl::StatusOr<std::string>&) {});
     return;
   }
   const std::uint32_t generation = link.generation();

@@ -58,6 +58,9 @@ class ControlPort {
   void Handle(ControlType type, Handler handler);
   void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
             ControlReply done);
+  // One-way: not answered, and dropped when the peer is not connected or too much waits for it.
+  // REQUIRES: node is not this one.
+  void Send(NodeId node, ControlType type, std::string body);
   // WRITEs into a peer's memory, before whatever is sent to it later. kUnavailable: not connected.
   // REQUIRES: node is not this one.
   absl::Status Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
@@ -70,7 +73,11 @@ class ControlPort {
   bool ready() const;
   // "control to node 4: refused", for what is missing.
   std::string Missing() const;
-  bool connected(NodeId node) const { return node == options_.node || links_[node.value()]->up(); }
+  // The cluster agreed that this is the node's present start: another one's connection ends.
+  void OnRegistered(NodeId node, Incarnation incarnation);
+  bool connected(NodeId node) const {
+    return node == options_.node || (node.value() < links_.size() && links_[node.value()]->up());
+  }
   // "local", "shm", "tcp", "rdma"; "" for itself, "down" if there is no connection.
   std::string TransportTo(NodeId node) const;
   NodeId node() const { return options_.node; }
@@ -88,6 +95,7 @@ class ControlPort {
   explicit ControlPort(const Options& options);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
+  void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
   void Connect(ControlLink& link);
   void Lose(ControlLink& link, absl::string_view why);
   bool PollCompletions();
@@ -103,12 +111,13 @@ class ControlPort {
   std::unique_ptr<rdma::CompletionQueue> cq_;
   BufferPool memory_;
   std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
-  std::vector<std::uint64_t> incarnations_;          // as first heard of; 0: not yet
+  std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
+  std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
   std::vector<std::string> addresses_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;
   std::vector<absl::AnyInvocable<void()>> local_;
-  std::uint64_t next_call_ = 1;
+  std::uint64_t next_call_ = 1;  // 0 stands in one-way messages
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_step_ns_ = 0;  // look at connections and deadlines then
 };

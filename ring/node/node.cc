@@ -37,6 +37,7 @@ Node::Node(const NodeOptions& options) : options_(options) {
 
 Node::~Node() {
   services_.reset();
+  membership_.reset();
   control_.reset();
   clients_.reset();  // before the shards whose slots it has pinned
   shards_.clear();
@@ -88,6 +89,7 @@ absl::Status Node::OpenDevice() {
       cluster::ClusterHash(options_.config.cluster_name, options_.config.s, options_.config.d);
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
+  OpenMembership();
   services_ = std::make_unique<ControlServices>(this);
 
   shard_context_.device = device_.get();
@@ -104,6 +106,18 @@ absl::Status Node::OpenDevice() {
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
   return absl::OkStatus();
+}
+
+void Node::OpenMembership() {
+  Membership::Options options;
+  options.config = &options_.config;
+  options.node = options_.id;
+  options.incarnation = info_.incarnation;
+  options.random = options_.random;
+  options.control = control_.get();
+  options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
+  options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
+  membership_ = std::make_unique<Membership>(std::move(options));
 }
 
 absl::Status Node::ListenAll() {
@@ -144,6 +158,7 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
     connecting_ = connecting_ && !Serving();
     controlled = control_->Progress(now_ns);
+    controlled |= membership_->Progress(now_ns);
     controlled |= services_->Progress(now_ns);
   }
   return clients_->PollCompletions(busy) || moved || controlled;

@@ -31,6 +31,7 @@
 #include "ring/node/control_port.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/node/member_port.h"
+#include "ring/node/membership.h"
 
 namespace ring::node {
 
@@ -72,9 +73,11 @@ class Node {
 
   // Id, name, incarnation and the addresses in use.
   const cluster::NodeInfo& info() const { return info_; }
-  // node_roles.cc. Makes the node connect to its peers, take and lose roles, and follow the
-  // catalogue.
+  // node_roles.cc. The first view makes the node connect to its peers, and take part in the
+  // agreement on the next ones; each makes it take and lose roles, and follow the catalogue.
   void ApplyView(std::shared_ptr<const cluster::View> view);
+  // A view that was agreed upon; one that is not newer changes nothing.
+  void TakeAgreed(const std::shared_ptr<const cluster::View>& agreed);
   const std::shared_ptr<const cluster::View>& view() const { return view_; }
   bool ready() const;
   std::string Missing() const;
@@ -101,6 +104,7 @@ class Node {
   MemberPort& members() { return *members_; }
   ControlPort& control() { return *control_; }
   ControlServices& services() { return *services_; }
+  Membership& membership() { return *membership_; }
   // Counted by the reactor.
   void set_wakeups(const std::atomic<std::uint64_t>* wakeups) { wakeups_ = wakeups; }
   std::uint64_t wakeups() const {
@@ -115,6 +119,8 @@ class Node {
   absl::Status OpenDevice();
   absl::Status ListenAll();
   std::string AddressOf(const cluster::NodeInfo& peer) const;
+  void OpenMembership();
+  void StartMembership();
   void HandleEvents(std::uint64_t now_ns);
   bool PollLog();
   bool FencedIn() const;
@@ -134,7 +140,9 @@ class Node {
   std::unique_ptr<ClientPort> clients_;
   std::unique_ptr<MemberPort> members_;
   std::unique_ptr<ControlPort> control_;
+  std::unique_ptr<Membership> membership_;
   std::unique_ptr<ControlServices> services_;
+  std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -24,6 +25,35 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   TakeRoles();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(view_, addresses);
   connecting_ = true;
+  if (contacts_.empty()) StartMembership();
+}
+
+void Node::StartMembership() {
+  contacts_ = view_->nodes;
+  if (options_.propose) return;  // somebody else's state machine
+  const absl::Status started = membership_->Start(contacts_[options_.id.value()]);
+  RING_CHECK(started.ok()) << "consensus: " << started;
+}
+
+// Where a node listens is known before it registers: peers and clients go on with that. Which hosts
+// share memory, each node's configuration says.
+void Node::TakeAgreed(const std::shared_ptr<const cluster::View>& agreed) {
+  for (const cluster::NodeInfo& node : agreed->nodes) {
+    control_->OnRegistered(node.id, node.incarnation);
+  }
+  if (agreed->epoch <= view_->epoch) return;  // shown by the leader before
+  auto view = std::make_shared<cluster::View>(*agreed);
+  for (std::size_t i = 0; i < std::min(contacts_.size(), view->nodes.size()); ++i) {
+    cluster::NodeInfo& node = view->nodes[i];
+    if (node.incarnation.value() == 0) {
+      const cluster::NodeStatus status = node.status;
+      node = contacts_[i];
+      node.incarnation = Incarnation();
+      node.status = status;
+    }
+    node.host = contacts_[i].host;
+  }
+  ApplyView(std::move(view));
 }
 
 // A node holds at most one role of a group (L10), so its shards are numbered by their groups.
@@ -76,7 +106,9 @@ bool Node::Serving() const {
       [](const std::unique_ptr<CoordinatedShard>& shard) { return shard->serving(); });
 }
 
-bool Node::ready() const { return Serving() && control_->ready(); }
+bool Node::ready() const {
+  return Serving() && control_->ready() && (options_.propose || membership_->ready());
+}
 
 std::string Node::Missing() const {
   if (view_ == nullptr) return absl::StrCat("node ", info_.name, " has no view");
@@ -87,6 +119,8 @@ std::string Node::Missing() const {
   }
   const std::string control = control_->Missing();
   if (!control.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", control);
+  const std::string membership = options_.propose ? "" : membership_->Missing();
+  if (!membership.empty()) absl::StrAppend(&missing, missing.empty() ? "" : "; ", membership);
   return missing;
 }
 

@@ -13,7 +13,7 @@ constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
 void SimAdmin::Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done) {
   node::Node& node = node_->node();
   change.id = {"0123456789abcdef0123456789abcdef", next_seq_++};
-  node.control().Call(node.services().catalogue().Leader(), node::ControlType::kCatalogue,
+  node.control().Call(node.membership().leader(), node::ControlType::kCatalogue,
                       node::EncodeChange(change), kChangeTimeoutNs,
                       [done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
                         done(answer.status());

@@ -1,0 +1,31 @@
+#include "ring/node/failure_detector.h"
+
+#include <algorithm>
+
+#include "consensus/types.h"
+
+namespace ring::node {
+
+std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
+                                            const std::vector<consensus::PeerStatus>& peers,
+                                            absl::FunctionRef<bool(NodeId)> connected) const {
+  std::vector<NodeId> silent;
+  for (const cluster::NodeInfo& node : view.nodes) {
+    const bool present =
+        node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining;
+    if (!present || node.id == self_ || node.incarnation.value() == 0) continue;
+    std::uint64_t ticks = tenure_ticks_;
+    for (const consensus::PeerStatus& peer : peers) {
+      // A node may have a former server in the configuration, too.
+      if (consensus::NodeOf(peer.id) == node.id.value()) {
+        ticks = std::min(ticks, peer.silent_ticks);
+      }
+    }
+    const std::uint64_t patience =
+        connected(node.id) ? detect_ticks_ : std::max<std::uint64_t>(1, detect_ticks_ / 2);
+    if (ticks >= patience) silent.push_back(node.id);
+  }
+  return silent;
+}
+
+}  // namespace ring::node

@@ -109,22 +109,34 @@ TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
 }
 
 // That the later attempts were damaged on their way says nothing of the first, which may still run.
-TEST_F(ClientCoreTest, X5AnEarlierLostAttemptMakesDamagedOnesUnknown) {
-  cluster_.node().faults().silent = true;
-  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
-  core_->Step();
-  const int before = cluster_.node().client_count();
-  for (int i = 0; i < 200 && cluster_.node().client_count() == before; ++i) {
-    core_->WaitStep(clock_.NowNs() + 1'000'000);
-    clock_.Jump(absl::Milliseconds(50));
+// What the owner decided from the key's state is remembered with the request: it holds for the
+// first, too.
+TEST_F(ClientCoreTest, X5OnlyADecisionIsCertainAfterALostAttempt) {
+  const std::pair<protocol::Outcome, OpOutcome> cases[] = {
+      {protocol::Outcome::kBadChecksum, OpOutcome::kUnknown},
+      {protocol::Outcome::kResourceExhausted, OpOutcome::kUnknown},
+      {protocol::Outcome::kNotFound, OpOutcome::kNotFound},
+      {protocol::Outcome::kVersionMismatch, OpOutcome::kVersionMismatch},
+      {protocol::Outcome::kDataLost, OpOutcome::kDataLost},
+  };
+  for (const auto& [answered, expected] : cases) {
+    cluster_.node().faults().silent = true;
+    ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+    core_->Step();
+    const int before = cluster_.node().client_count();
+    for (int i = 0; i < 200 && cluster_.node().client_count() == before; ++i) {
+      core_->WaitStep(clock_.NowNs() + 1'000'000);
+      clock_.Jump(absl::Milliseconds(50));
+    }
+    ASSERT_TRUE(op->unanswered);
+    cluster_.node().faults().refuse_with = answered;
+    cluster_.node().faults().refuse_count = 1'000'000;
+    cluster_.node().faults().silent = false;
+    Await(core_.get(), op);
+    EXPECT_EQ(op->result.outcome, expected) << static_cast<int>(answered);
+    core_->Free(op);
+    cluster_.node().faults().refuse_count = 0;
   }
-  ASSERT_TRUE(op->unanswered);
-  cluster_.node().faults().refuse_with = protocol::Outcome::kBadChecksum;
-  cluster_.node().faults().refuse_count = 1'000'000;
-  cluster_.node().faults().silent = false;
-  Await(core_.get(), op);
-  EXPECT_EQ(op->result.outcome, OpOutcome::kUnknown);
-  core_->Free(op);
 }
 
 TEST_F(ClientCoreTest, X5ADamagedRequestIsCertainlyNotApplied) {

@@ -70,6 +70,30 @@ TEST(Get, V4IsAnsweredWhateverIsAppendedMeanwhile) {
   harness.Scrub();
 }
 
+// V4: a read that saw a version is never given a lower one, though one is committed.
+TEST(Get, V4AReaderIsNotGivenLessThanItSaw) {
+  ShardHarness harness;
+  const Version old = harness.Run(harness.Put(kRep3, "k", "old")).version;
+  const int first = harness.Get("k");
+  ASSERT_EQ(harness.answer(first).version, old);
+  harness.SetFlow(true, false);
+  const int put = harness.Put(kRep3, "k", "seen");
+  harness.Turn();
+  Sent get;
+  get.key = "k";
+  get.request.operation = protocol::Operation::kGet;
+  const Version seen(harness.shard().lines().line(harness.HeadLine("k")).version);
+  get.request.min_version = seen;  // as one that waited already
+  const int again = harness.Send(get);
+  harness.Put(kRep3, "k", "later");
+  harness.Turns(3);
+  EXPECT_FALSE(harness.answered(again)) << "the older value is not the answer any more";
+  harness.Settle();
+  EXPECT_EQ(harness.answer(put).version, seen);
+  EXPECT_GE(harness.answer(again).version, seen);
+  harness.Scrub();
+}
+
 TEST(Get, V4ManyWaitersAreAnsweredInTheirOrder) {
   ShardHarness harness;
   harness.SetFlow(true, false);

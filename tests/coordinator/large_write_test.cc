@@ -71,6 +71,25 @@ TEST(LargeWrite, S10PartsAreInvisibleAndComeOneATurn) {
   harness.Scrub();
 }
 
+// S10: a move has its bytes at hand, and still sends one PART a turn.
+TEST(LargeWrite, S10APartOfAMoveATurn) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", Bytes(500'000, 1), {.large = true}));
+  harness.Settle();
+  for (const MemgestId target : {kRep2, kSrs32}) {
+    memgest::Memgest& memgest = *harness.shard().FindMemgest(target);
+    const int move = harness.Move("k", target);
+    for (int i = 0; i < 100 && !harness.answered(move); ++i) {
+      const std::uint64_t index = memgest.next_index();
+      harness.Turn();
+      EXPECT_LE(memgest.next_index(), index + 1) << "more than one part in a turn";
+    }
+    EXPECT_EQ(harness.outcome(move), Outcome::kOk);
+    harness.Settle();
+    harness.Scrub();
+  }
+}
+
 // S10: the connection ends between two PARTs: slots come back, nothing is visible, parities hold.
 TEST(LargeWrite, S10InterruptedBetweenPartsLeavesNothing) {
   for (const MemgestId memgest : {kRep1, kRep3, kSrs21, kSrs32}) {

@@ -114,6 +114,23 @@ TEST(Move, G7ADeleteDuringALargeMoveMakesItNotFound) {
   harness.Scrub();
 }
 
+// G7: the key is deleted and forgotten altogether, tombstone and all, before the move's last part.
+TEST(Move, G7AKeyThatIsGoneBeforeALargeMoveEndsIsNotFound) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep2, "k", Bytes(4'000'000, 1), {.large = true}));
+  harness.Settle();
+  const int move = harness.Move("k", kSrs32);
+  harness.Turn();
+  harness.Run(harness.Delete("k"));
+  for (int i = 0; i < 20 && !harness.Chain("k").empty(); ++i) harness.Turn(2'000'000);
+  ASSERT_EQ(harness.HeadLine("k"), memgest::kNoLine);
+  ASSERT_FALSE(harness.answered(move));
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(move), Outcome::kNotFound);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  harness.Scrub();
+}
+
 // G8: the source lives until the copy is committed.
 TEST(Move, G8TheSourceIsCollectedOnlyAfterTheDestinationsCommit) {
   ShardHarness harness;

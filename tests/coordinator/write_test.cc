@@ -56,11 +56,16 @@ TEST(Write, S3ARefusedPutLeavesTheSlotAsItWas) {
   get.request.operation = protocol::Operation::kGet;
   const int place = harness.Send(get);  // answered; its number is used again below
   request.reply.stamp = static_cast<std::uint32_t>(place);
+  constexpr std::size_t kSize = std::size_t{memgest::HeapSpace::kChunkCells} * kCacheLine;
+  const auto* const heap =
+      reinterpret_cast<const char*>(harness.shard().FindMemgest(kSrs32)->heap().At(0));
+  const std::string before(heap, kSize);
   ASSERT_TRUE(harness.shard().Execute(request));
   EXPECT_EQ(harness.outcome(place), Outcome::kBadChecksum);
   EXPECT_EQ(harness.answer(place).count, 2);
   EXPECT_EQ(harness.HeadLine("bad"), memgest::kNoLine);
   EXPECT_EQ(harness.shard().FindMemgest(kSrs32)->version_count, 1u);
+  EXPECT_TRUE(std::string(heap, kSize) == before);
 }
 
 // S8: row 0 of the code is all ones, so P1's log holds raw deltas, from which P2's follow.

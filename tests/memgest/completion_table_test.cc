@@ -77,6 +77,12 @@ TEST_F(CompletionTableTest, X4FirstIncompleteCollectsRecordsAndTheirPlaces) {
     Finish(seq, seq > 8 ? seq - 8 : 0);
   }
   EXPECT_LT(table_.resident_bytes(), 2048u) << "the ring grew for what was collected";
+  std::uint64_t shown = 0;
+  table_.ForEach([&](const ClientId&, std::uint64_t first, const CompletionRecord& record) {
+    EXPECT_GE(record.seq, first) << "a collected record is shown";
+    ++shown;
+  });
+  EXPECT_EQ(shown, 9u);
 }
 
 TEST_F(CompletionTableTest, X4TheLimitIs1024Outstanding) {

@@ -1,6 +1,7 @@
 #include "memgest/completion_table.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ring/base/check.h"
@@ -18,6 +19,8 @@ constexpr std::uint8_t kDoneState = 2;
 
 class CompletionTable::Client {
  public:
+  Client(const ClientId& name, std::uint64_t now) : id(name), period(now) {}
+
   std::uint64_t first() const { return first_; }
   void MoveFirst(std::uint64_t first_incomplete) { first_ = std::max(first_, first_incomplete); }
   // Whether seq may have a record.
@@ -47,6 +50,12 @@ class CompletionTable::Client {
     return sizeof(*this) + ring_.capacity() * sizeof(CompletionRecord);
   }
 
+  const ClientId id;
+  // The table's: when it was last heard of, and its place in the order of that.
+  std::uint64_t period;
+  Client* before = nullptr;
+  Client* behind = nullptr;
+
  private:
   void Grow(std::uint64_t count) {
     std::size_t size = std::max(kRingSizeMin, ring_.size());
@@ -63,11 +72,22 @@ class CompletionTable::Client {
 
 CompletionTable::CompletionTable() = default;
 CompletionTable::~CompletionTable() = default;
-CompletionTable::CompletionTable(CompletionTable&&) noexcept = default;
+CompletionTable::CompletionTable(CompletionTable&& other) noexcept
+    : clients_(std::move(other.clients_)),
+      first_(std::exchange(other.first_, nullptr)),
+      last_(std::exchange(other.last_, nullptr)),
+      period_(other.period_),
+      period_begin_ns_(other.period_begin_ns_),
+      forgotten_(other.forgotten_++) {
+  other.clients_.clear();
+}
 
 CompletionTable::Client* CompletionTable::FindOrAdd(const ClientId& id) {
   std::unique_ptr<Client>& client = clients_[id];
-  if (client == nullptr) client = std::make_unique<Client>();
+  if (client == nullptr) {
+    client = std::make_unique<Client>(id, period_);
+    Link(client.get());
+  }
   return client.get();
 }
 
@@ -80,6 +100,52 @@ CompletionTable::Client* CompletionTable::Admit(const ClientId& id) {
 CompletionTable::Client* CompletionTable::Find(const ClientId& id) {
   const auto found = clients_.find(id);
   return found == clients_.end() ? nullptr : found->second.get();
+}
+
+void CompletionTable::Link(Client* client) {
+  client->before = last_;
+  client->behind = nullptr;
+  (last_ != nullptr ? last_->behind : first_) = client;
+  last_ = client;
+}
+
+void CompletionTable::Unlink(Client* client) {
+  (client->before != nullptr ? client->before->behind : first_) = client->behind;
+  (client->behind != nullptr ? client->behind->before : last_) = client->before;
+}
+
+void CompletionTable::Heard(Client* client) {
+  if (client->period == period_) return;
+  client->period = period_;
+  Unlink(client);
+  Link(client);
+}
+
+void CompletionTable::PassTime(std::uint64_t now_ns) {
+  if (!period_over(now_ns)) return;
+  period_begin_ns_ = now_ns;
+  ++period_;
+}
+
+CompletionTable::Client* CompletionTable::LongestSilent() {
+  // The period in which it was heard of last may have ended just then.
+  return first_ != nullptr && period_ - first_->period > kSilencePeriods ? first_ : nullptr;
+}
+
+const ClientId& CompletionTable::IdOf(const Client* client) { return client->id; }
+
+bool CompletionTable::HasInFlight(const Client* client) {
+  bool any = false;
+  client->ForEach(
+      [&any](const CompletionRecord& record) { any |= record.state == kInFlightState; });
+  return any;
+}
+
+std::uint64_t CompletionTable::NextSeq(const Client* client) {
+  std::uint64_t next = client->first();
+  client->ForEach(
+      [&next](const CompletionRecord& record) { next = std::max(next, record.seq + 1); });
+  return next;
 }
 
 CompletionTable::Check CompletionTable::Lookup(Client* client, std::uint64_t seq,
@@ -156,9 +222,17 @@ void CompletionTable::MoveFirst(Client* client, std::uint64_t first_incomplete) 
   client->MoveFirst(first_incomplete);
 }
 
-void CompletionTable::Expire(const ClientId& id) { clients_.erase(id); }
+void CompletionTable::Expire(const ClientId& id, std::uint64_t before_seq) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || NextSeq(found->second.get()) > before_seq) return;
+  Unlink(found->second.get());
+  clients_.erase(found);
+  ++forgotten_;
+}
 
 void CompletionTable::DropAll() {
+  ++forgotten_;
+  first_ = last_ = nullptr;
   clients_ = absl::flat_hash_map<ClientId, std::unique_ptr<Client>>();
 }
 

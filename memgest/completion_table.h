@@ -5,15 +5,18 @@
 //            the coordinator and on every member. Filled by entries at commit (coordinator) or fold
 //            (member); collected by the client's first incomplete seq (X4), or as a whole by
 //            EXPIRE_RECORD. In-flight requests are known too, so that a duplicate attaches (X2).
+//            The coordinator's also knows which client was silent for how long.
 // Shape:     a ring of records per client, at seq mod its power-of-two size, 16 grown up to 1,024
 //            on demand. A client has a window [first incomplete, + 1,024) of seqs; the window moves
-//            up only.
-// Ownership: owns everything. A Client* is good until Expire of that client, or DropAll.
+//            up only. Silence is counted in periods of a minute that the owner's clock saw begin.
+// Ownership: owns everything. A Client* is good until Expire of that client, or DropAll;
+//            forgotten() tells that there was one.
 // Threads:   one, the node's.
 // Errors:    Lookup's verdicts; Admit refuses past kRecordClientsMax. A seq outside of the window
 //            in Begin is a broken invariant.
 // Cost:      one array access once the client's handle is known; Find of a client is one hash
 //            look-up. No allocation but for a new client and the growth of its ring.
+//            Heard: a compare, and once a minute a client moves in a list.
 // Source:    RIFL (SOSP'15); protocol rules X1, X2, X3, X4, X7.
 #ifndef RING_MEMGEST_COMPLETION_TABLE_H_
 #define RING_MEMGEST_COMPLETION_TABLE_H_
@@ -42,6 +45,10 @@ static_assert(sizeof(CompletionRecord) == 32);
 inline constexpr std::uint64_t kOutstandingMax = 1024;  // per client and shard (X4)
 // Of a shard: who makes up client ids gets no more memory than theirs.
 inline constexpr std::size_t kRecordClientsMax = 65536;
+// X4: from then on a client's records may go. It sends nothing again after a minute, and names
+// itself anew after a minute without writes.
+inline constexpr std::uint64_t kSilencePeriodNs = 60'000'000'000;
+inline constexpr std::uint64_t kSilencePeriods = 10;
 
 class CompletionTable {
  public:
@@ -52,6 +59,20 @@ class CompletionTable {
   Client* FindOrAdd(const ClientId& id);
   // The coordinator's, for clients from outside. Null: not known, and there are kRecordClientsMax.
   Client* Admit(const ClientId& id);
+  // The client sent a request, or is not done with one.
+  void Heard(Client* client);
+  // Begins a period if the last one is over: one a call, however long nobody called, because
+  // meanwhile nobody listened.
+  void PassTime(std::uint64_t now_ns);
+  bool period_over(std::uint64_t now_ns) const {
+    return now_ns - period_begin_ns_ >= kSilencePeriodNs;
+  }
+  // The client that was silent for longest, if that was kSilencePeriods whole periods; else null.
+  Client* LongestSilent();
+  static const ClientId& IdOf(const Client* client);
+  static bool HasInFlight(const Client* client);
+  // Above every seq that it has a record of, or is past.
+  static std::uint64_t NextSeq(const Client* client);
   // Null: not known.
   Client* Find(const ClientId& id);
 
@@ -93,8 +114,12 @@ class CompletionTable {
   // The client said so, in whatever log: requests below it are stale.
   static void MoveFirst(Client* client, std::uint64_t first_incomplete);
 
-  void Expire(const ClientId& id);  // EXPIRE_RECORD
+  // EXPIRE_RECORD: forgets the client, unless it has a record of this seq or a higher one: that is
+  // younger than the decision.
+  void Expire(const ClientId& id, std::uint64_t before_seq);
   void DropAll();
+  // Changes whenever a Client* may have become bad.
+  std::uint64_t forgotten() const { return forgotten_; }
   std::size_t client_count() const { return clients_.size(); }
   std::uint64_t resident_bytes() const;
 
@@ -104,7 +129,16 @@ class CompletionTable {
   CompletionTable(CompletionTable&&) noexcept;
 
  private:
+  void Link(Client* client);
+  void Unlink(Client* client);
+
   absl::flat_hash_map<ClientId, std::unique_ptr<Client>> clients_;
+  // All of them, the longest silent first.
+  Client* first_ = nullptr;
+  Client* last_ = nullptr;
+  std::uint64_t period_ = 0;
+  std::uint64_t period_begin_ns_ = 0;
+  std::uint64_t forgotten_ = 0;
 };
 
 }  // namespace ring::memgest

@@ -296,7 +296,7 @@ void MemberShard::CollectLine(std::uint32_t line, MemgestState& state) {
 void MemberShard::FoldRecord(const EntryHeader& header) {
   if (header.client.empty()) return;
   if (header.type == EntryType::kExpireRecord) {
-    completions_.Expire(header.client);
+    completions_.Expire(header.client, header.seq);
     last_client_ = nullptr;
     return;
   }

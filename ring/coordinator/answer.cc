@@ -77,6 +77,7 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
     Refuse(request, Outcome::kBadRequest);
     return Once::kHandled;
   }
+  completions_.Heard(request.client);
   // Wider than any window (X4): such a record could be kept nowhere.
   if (request.incomplete_delta >= memgest::kOutstandingMax) {
     Refuse(request, Outcome::kResourceExhausted);

@@ -50,6 +50,7 @@ class LargeWrite {
   bool runnable() const { return state_ != State::kReading && state_ != State::kDraining; }
   std::uint64_t token() const { return token_; }
   MemgestId memgest_id() const { return memgest_.descriptor().id; }
+  const memgest::CompletionTable::Client* client() const { return request_.client; }
   bool Touches(std::uint32_t first_cell, std::uint32_t cell_count) const;
 
  private:

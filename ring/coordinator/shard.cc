@@ -112,6 +112,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   }
   DrainCollections(now_ns);
   if (release_due_ && !busy) ReleaseMemory(now_ns);
+  if (expiring_ || TimePassed(now_ns)) ExpireClients(now_ns);
   log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();
 }
@@ -132,7 +133,7 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
 
 bool ShardCoordinator::Busy() const {
   return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
-         !lingering_.empty() || !retired_.empty() || release_due_;
+         !lingering_.empty() || !retired_.empty() || release_due_ || expiring_;
 }
 
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {

@@ -2,7 +2,8 @@
 //
 // What:      ShardCoordinator holds the shard's state and runs the four operations, one file each:
 //            put.cc, get.cc, remove.cc, move.cc; large values go through large_write.cc; commit.cc
-//            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait.
+//            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait,
+//            expire.cc forgets clients.
 // Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
 // Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
 //            device, sink, arena.
@@ -123,6 +124,11 @@ class ShardCoordinator {
   // Once a turn after the replies: large writes move on by one part, collections get their own
   // entry after 1 ms idle or when space is low, members hear of the commit position.
   void EndTurn(std::uint64_t now_ns, bool busy = false);
+  // The records of a client from outside; null: there are as many as may be, and none of their
+  // clients was silent for long (expire.cc).
+  memgest::CompletionTable::Client* AdmitClient(const memgest::ClientId& id);
+  // Whether EndTurn is due though nothing happens here: clients grow silent.
+  bool TimePassed(std::uint64_t now_ns) const { return completions_.period_over(now_ns); }
   // Something to do without waiting for anybody; something under way at all.
   bool HasWork() const;
   bool Busy() const;
@@ -249,6 +255,18 @@ class ShardCoordinator {
   bool AwaitSpace(const Request& request, memgest::Memgest& memgest);
   void DrainCollections(std::uint64_t now_ns);
 
+  // expire.cc (X4)
+  enum class Expired : std::uint8_t {
+    kNone,    // nobody was silent for long, or can be forgotten now
+    kNoRoom,  // for its entry just now
+    kLater,   // one was not done yet
+    kOne,     // is forgotten
+  };
+  void ExpireClients(std::uint64_t now_ns);
+  Expired ExpireLongestSilent();
+  bool IsInUse(const memgest::CompletionTable::Client* client) const;
+  Expired AppendExpiry(const memgest::ClientId& id, std::uint64_t next_seq);
+
   // release.cc
   void ReleaseMemory(std::uint64_t now_ns);
   bool ReleaseRun(memgest::Memgest& memgest);
@@ -295,6 +313,7 @@ class ShardCoordinator {
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;
+  bool expiring_ = false;     // more clients are to be forgotten
   bool release_due_ = false;  // memory of some memgest
   bool releasing_ = false;    // a walk is under way
   std::uint64_t release_period_end_ns_ = 0;

@@ -56,12 +56,17 @@ struct ClientPort::Connection {
   rdma::RemoteBuffer replies;
   std::uint32_t slot_count = 0;
   BufferPool::Buffer ring;
-  BufferPool::Buffer headers;                              // one cell a reply slot
-  std::size_t cell = 0;                                    // of the next request
-  std::uint32_t stamp = 1;                                 // that it will bear
-  bool closing = false;                                    // a malformed request: answer, then end
-  bool broken = false;                                     // could not post: nothing more is said
-  std::vector<memgest::CompletionTable::Client*> records;  // by shard of this node
+  BufferPool::Buffer headers;  // one cell a reply slot
+  std::size_t cell = 0;        // of the next request
+  std::uint32_t stamp = 1;     // that it will bear
+  bool closing = false;        // a malformed request: answer, then end
+  bool broken = false;         // could not post: nothing more is said
+  // By shard of this node; good as long as the shard forgot no client since.
+  struct Records {
+    memgest::CompletionTable::Client* client = nullptr;
+    std::uint64_t forgotten = 0;
+  };
+  std::vector<Records> records;
 
   std::vector<Write> bodies;  // captured and not posted; no word before all bodies
   std::vector<Write> words;

@@ -212,13 +212,16 @@ void ClientPort::Address(const Incoming& incoming, coordinator::Request* request
 memgest::CompletionTable::Client* ClientPort::Records(std::uint32_t index, std::size_t shard_index,
                                                       coordinator::ShardCoordinator& shard) {
   Connection& connection = *connections_[index];
-  memgest::CompletionTable::Client*& records = connection.records[shard_index];
-  if (records == nullptr) records = shard.completions().Admit(connection.id);
-  return records;
+  Connection::Records& records = connection.records[shard_index];
+  if (records.client == nullptr || records.forgotten != shard.completions().forgotten()) {
+    records.client = shard.AdmitClient(connection.id);
+    records.forgotten = shard.completions().forgotten();
+  }
+  return records.client;
 }
 
 void ClientPort::ForgetShard(std::size_t shard_index) {
-  for (const std::uint32_t index : active_) connections_[index]->records[shard_index] = nullptr;
+  for (const std::uint32_t index : active_) connections_[index]->records[shard_index] = {};
 }
 
 bool ClientPort::ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset,

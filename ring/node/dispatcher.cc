@@ -95,6 +95,7 @@ void Node::Execute(BatchItem& item) {
     return;
   }
   coordinator::ShardCoordinator& shard = *item.shard->coordinator();
+  item.shard->active = true;
   if (request.seq != 0) {
     request.client = clients_->Records(item.incoming.connection, item.shard->index(), shard);
     if (request.client == nullptr) {
@@ -102,7 +103,6 @@ void Node::Execute(BatchItem& item) {
       return;
     }
   }
-  item.shard->active = true;
   shard.Submit(request);
 }
 

@@ -155,7 +155,10 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
     clients_->PollDoorbells();
     clients_->EndStuck(now_ns);
     members_->PollCompletions();
-    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->Progress(now_ns);
+    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+      shard->Progress(now_ns);
+      if (shard->serving() && shard->coordinator()->TimePassed(now_ns)) shard->active = true;
+    }
     connecting_ = connecting_ && !Serving();
     controlled = control_->Progress(now_ns);
     controlled |= membership_->Progress(now_ns);

@@ -47,9 +47,74 @@ TEST_F(CompletionTableTest, X4ClientsPastTheMostThereMayBeAreNotAdmitted) {
   EXPECT_EQ(table_.client_count(), kRecordClientsMax);
   EXPECT_EQ(table_.Admit(kClient), client_);      // known ones go on
   EXPECT_NE(table_.FindOrAdd({78, 1}), nullptr);  // a member follows its coordinator
-  table_.Expire({78, 1});
-  table_.Expire({77, 70});
+  table_.Expire({78, 1}, 0);
+  table_.Expire({77, 70}, 0);
   EXPECT_NE(table_.Admit({78, 1}), nullptr);
+}
+
+// Minutes pass as the owner's clock shows them.
+TEST_F(CompletionTableTest, X4AClientIsSilentAfterTenWholeMinutes) {
+  std::uint64_t now_ns = kSilencePeriodNs;
+  const auto pass = [&](std::uint64_t ns) { table_.PassTime(now_ns += ns); };
+  pass(0);
+  CompletionTable::Client* const other = table_.FindOrAdd({3, 4});
+  pass(kSilencePeriodNs - 1);  // it was heard of late in this minute
+  table_.Heard(client_);
+  table_.Heard(other);
+  const std::uint64_t heard_ns = now_ns;
+  while (now_ns - heard_ns < kSilencePeriods * kSilencePeriodNs) {
+    EXPECT_EQ(table_.LongestSilent(), nullptr) << now_ns - heard_ns;
+    pass(kSilencePeriodNs / 4);
+    table_.Heard(other);
+  }
+  for (int i = 0; i < 8 && table_.LongestSilent() == nullptr; ++i) pass(kSilencePeriodNs / 4);
+  EXPECT_EQ(table_.LongestSilent(), client_);
+  EXPECT_EQ(CompletionTable::IdOf(client_), kClient);
+  table_.Heard(client_);
+  EXPECT_EQ(table_.LongestSilent(), nullptr);
+}
+
+// Nobody was listened to while the clock was not looked at.
+TEST_F(CompletionTableTest, X4APauseOfTheOwnerIsNotTheClientsSilence) {
+  for (std::uint64_t hour = 1; hour <= kSilencePeriods; ++hour) {
+    table_.PassTime(hour * 60 * kSilencePeriodNs);
+    EXPECT_EQ(table_.LongestSilent(), nullptr);
+  }
+  table_.PassTime(11 * 60 * kSilencePeriodNs);
+  EXPECT_EQ(table_.LongestSilent(), client_);
+}
+
+TEST_F(CompletionTableTest, X4TheLongestSilentComesFirst) {
+  std::uint64_t now_ns = 0;
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    table_.FindOrAdd({9, i});
+    table_.PassTime(now_ns += kSilencePeriodNs);
+  }
+  table_.Heard(table_.Find({9, 1}));
+  table_.Expire({9, 3}, 0);
+  for (std::uint64_t i = 0; i <= kSilencePeriods; ++i) table_.PassTime(now_ns += kSilencePeriodNs);
+  for (const ClientId& id :
+       {kClient, ClientId{9, 0}, ClientId{9, 2}, ClientId{9, 4}, ClientId{9, 1}}) {
+    ASSERT_NE(table_.LongestSilent(), nullptr);
+    EXPECT_EQ(CompletionTable::IdOf(table_.LongestSilent()), id);
+    table_.Expire(id, 0);
+  }
+  EXPECT_EQ(table_.LongestSilent(), nullptr);
+  EXPECT_EQ(table_.client_count(), 0u);
+}
+
+// Entries of other logs may be folded in another order: what is younger than the decision stays.
+TEST_F(CompletionTableTest, X4ExpiryLeavesAClientThatCameBackMeanwhile) {
+  Finish(5, 5);
+  EXPECT_EQ(CompletionTable::NextSeq(client_), 6u);
+  const std::uint64_t forgotten = table_.forgotten();
+  Finish(6, 6);
+  table_.Expire(kClient, 6);
+  EXPECT_EQ(Lookup(6, 6), Check::kDone);
+  EXPECT_EQ(table_.forgotten(), forgotten);
+  table_.Expire(kClient, CompletionTable::NextSeq(client_));
+  EXPECT_EQ(table_.Find(kClient), nullptr);
+  EXPECT_NE(table_.forgotten(), forgotten);
 }
 
 TEST_F(CompletionTableTest, X2ADuplicateInFlightAttaches) {
@@ -123,8 +188,8 @@ TEST_F(CompletionTableTest, ForgetMakesTheRequestNew) {
 TEST_F(CompletionTableTest, X4ExpireDropsTheClient) {
   Finish(5, 5);
   EXPECT_EQ(table_.client_count(), 1u);
-  table_.Expire(kClient);
-  table_.Expire(ClientId{9, 9});
+  table_.Expire(kClient, CompletionTable::NextSeq(client_));
+  table_.Expire(ClientId{9, 9}, 0);
   EXPECT_EQ(table_.client_count(), 0u);
   EXPECT_EQ(table_.Find(kClient), nullptr);
 }

@@ -341,6 +341,7 @@ TEST_F(MemberShardTest, X4RecordAndExpireRecordEntries) {
   EXPECT_EQ(member_.completions().client_count(), 1u);
   EntryFields expire = Fields(EntryType::kExpireRecord, 2);
   expire.client = kClient;
+  expire.seq = 10;
   Append(expire);
   fields.index = 3;
   fields.seq = 10;

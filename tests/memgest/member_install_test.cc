@@ -229,6 +229,11 @@ TEST_F(MemberInstallTest, PiecesAreOneStateWhateverTheSourceFoldsMeanwhile) {
   Put(3001, 3000, "behind it", {{Version(Epoch(3), 2999).bits(), 2998}});
   Fold();
   EntryRing& ring = OpenJoiner();
+  EntryFields collect = Fields(EntryType::kCollect, 3001);
+  const CollectItem last{Version(Epoch(3), 3000).bits(), 2999};
+  collect.collect = absl::MakeConstSpan(&last, 1);
+  ring.Append(collect, nullptr, 0);
+  ring.Commit();
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0)) << "half of a snapshot";
   EXPECT_FALSE(joiner_.HasWork());
   EXPECT_THAT(joiner_.Seal(Epoch(4), Epoch(3)), StatusIs(absl::StatusCode::kAborted))
@@ -247,9 +252,25 @@ TEST_F(MemberInstallTest, PiecesAreOneStateWhateverTheSourceFoldsMeanwhile) {
   EXPECT_NE(joiner_.lines().line(2998).version, 0u);
   EXPECT_EQ(joiner_.lines().line(3000).version, 0u);
   EXPECT_EQ(joiner_.absent_count(kRep), 3000u);
+  EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(1));
+  EXPECT_EQ(joiner_.lines().line(2999).version, 0u);
   EXPECT_THAT(joiner_.Install(another.pieces[0]), StatusIs(kInvalidArgument)) << "is here already";
-  ring.Commit();
+}
+
+// Until it has everything, and is told so, a joiner's ring waits.
+TEST_F(MemberInstallTest, AJoinersRingIsFoldedOnlyBehindItsSnapshotsAndAdopt) {
+  Put(1, 0, "one");
+  joiner_ring_ = std::make_unique<EntryRing>();
+  joiner_.Attach(joiner_ring_->MakeReader());
+  EntryFields collect = Fields(EntryType::kCollect, 2);
+  joiner_ring_->Append(collect, nullptr, 0);
+  joiner_ring_->Commit();
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0));
+  Join();
+  EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0));
+  ASSERT_OK(joiner_.Adopt(Epoch(3), {}));
+  EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(1));
+  EXPECT_EQ(joiner_.applied(kRep), 2u);
 }
 
 TEST_F(MemberInstallTest, SnapshotsOfTwoSourcesMayHaveTheSameId) {

@@ -68,9 +68,13 @@ TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
     EXPECT_EQ(reader.number(), i);
     EXPECT_EQ(reader.last(), i + 1 == snapshot.pieces.size());
     SnapshotItem item;
+    bool granule_before = false;
     while (true) {
       ASSERT_OK_AND_ASSIGN(const bool more, reader.Next(&item));
       if (!more) break;
+      const bool granule = item.kind == SnapshotItem::Kind::kGranule;
+      EXPECT_FALSE(granule && granule_before) << "only what the next line is of is repeated";
+      granule_before = granule;
       EXPECT_EQ(item.log.memgest, kMemgest);
       EXPECT_EQ(item.log.applied, 55u);
       EXPECT_EQ(item.log.end_cells, 66u);

@@ -78,11 +78,6 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
     return Once::kHandled;
   }
   completions_.Heard(request.client);
-  // Wider than any window (X4): such a record could be kept nowhere.
-  if (request.incomplete_delta >= memgest::kOutstandingMax) {
-    Refuse(request, Outcome::kResourceExhausted);
-    return Once::kHandled;
-  }
   using Check = memgest::CompletionTable::Check;
   memgest::CompletionRecord record;
   switch (memgest::CompletionTable::Lookup(request.client, request.seq,
@@ -132,6 +127,20 @@ ShardCoordinator::Condition ShardCoordinator::CheckCondition(const Request& requ
   if (absent || committed(*head) || Mutant("V9"))
     return holds ? Condition::kHolds : Condition::kMismatch;
   return holds && found != 0 ? Condition::kHolds : Condition::kWait;
+}
+
+bool ShardCoordinator::ConditionHolds(const Request& request, const std::uint32_t* head) {
+  switch (CheckCondition(request, head)) {
+    case Condition::kHolds:
+      return true;
+    case Condition::kMismatch:
+      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
+      return false;
+    case Condition::kWait:
+      Defer(request, *head);
+      return false;
+  }
+  return false;
 }
 
 }  // namespace ring::coordinator

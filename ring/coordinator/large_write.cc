@@ -54,7 +54,8 @@ bool LargeWrite::StartMove(ShardCoordinator& shard, const Request& request,
 
 bool LargeWrite::Start(ShardCoordinator& shard, const Request& request, memgest::Memgest& memgest,
                        std::uint32_t source, std::uint64_t length, absl::string_view inline_value) {
-  if (shard.large_writes_.size() >= kConcurrentMax) return false;
+  if (shard.large_places_taken_ >= kConcurrentMax || shard.large_writes_.size() >= kUnderWayMax)
+    return false;
   // A client that lets its READs wait must leave places to the others.
   const auto own = std::count_if(shard.large_writes_.begin(), shard.large_writes_.end(),
                                  [&request](const std::unique_ptr<LargeWrite>& other) {
@@ -86,6 +87,7 @@ bool LargeWrite::Start(ShardCoordinator& shard, const Request& request, memgest:
   memgest::CompletionTable::Begin(request.client, request.seq, request.request_crc,
                                   memgest.descriptor().id, Version());
   shard.large_writes_.push_back(std::move(write));
+  ++shard.large_places_taken_;
   return true;
 }
 
@@ -126,6 +128,15 @@ void LargeWrite::Step() {
     case State::kFinished:
       break;
   }
+}
+
+bool LargeWrite::HoldsPlace(std::uint64_t now_ns) {
+  if (state_ != State::kReading) {
+    reading_since_ns_ = 0;
+    return true;
+  }
+  if (reading_since_ns_ == 0) reading_since_ns_ = now_ns;
+  return now_ns - reading_since_ns_ < kReadSlowNs;
 }
 
 std::byte* LargeWrite::fetched() const {

@@ -5,7 +5,8 @@
 //            appends each as a PART entry, and makes the whole visible with one FINAL (S10). A
 //            value that fits one piece is fetched and becomes a plain PUT.
 // Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small
-//            operations in between. A client has half of a shard's places at most.
+//            operations in between. A client has half of a shard's places at most, and what waits
+//            for a client's bytes for long holds none.
 // Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up. A
 //            READ for a coded memgest lands in memory of its own: deltas share their scratch with
 //            every put of the node, and a client may let a READ wait for long.
@@ -29,7 +30,9 @@ namespace ring::coordinator {
 
 class LargeWrite {
  public:
-  static constexpr std::size_t kConcurrentMax = 8;  // of one shard
+  static constexpr std::size_t kConcurrentMax = 8;  // of one shard, that move on
+  static constexpr std::size_t kUnderWayMax = 64;   // those that wait for their client, too
+  static constexpr std::uint64_t kReadSlowNs = 100'000'000;
   static constexpr std::size_t kOfOneClientMax = kConcurrentMax / 2;
 
   ~LargeWrite();
@@ -46,6 +49,8 @@ class LargeWrite {
   void Step();
   void OnRead(bool ok);
   bool finished() const { return state_ == State::kFinished; }
+  // False while a READ takes longer than kReadSlowNs. Asked each turn.
+  bool HoldsPlace(std::uint64_t now_ns);
   // Something to do without waiting for a READ or an acknowledgement.
   bool runnable() const { return state_ != State::kReading && state_ != State::kDraining; }
   std::uint64_t token() const { return token_; }
@@ -106,6 +111,7 @@ class LargeWrite {
   std::uint32_t crc_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t token_ = 0;
+  std::uint64_t reading_since_ns_ = 0;  // as HoldsPlace saw it; 0: not reading
   State state_ = State::kFetch;
 };
 

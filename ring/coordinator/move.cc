@@ -28,10 +28,7 @@ bool ShardCoordinator::Move(const Request& request) {
     Decide(request, Outcome::kNotFound);
     return true;
   }
-  if (CheckCondition(request, head) != Condition::kHolds) {
-    Decide(request, Outcome::kVersionMismatch, VersionThere(head));
-    return true;
-  }
+  if (!ConditionHolds(request, head)) return true;
   const memgest::MetadataLine& source = lines_.line(*head);
   if (source.memgest == request.memgest.value() && !Mutant("G9")) {
     ++counters_.moves;

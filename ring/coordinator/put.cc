@@ -33,15 +33,7 @@ bool ShardCoordinator::Put(const Request& request) {
     Refuse(request, Outcome::kResourceExhausted);
     return true;
   }
-  switch (CheckCondition(request, head)) {
-    case Condition::kMismatch:
-      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
-      return true;
-    case Condition::kWait:
-      return Defer(request, *head);
-    case Condition::kHolds:
-      break;
-  }
+  if (!ConditionHolds(request, head)) return true;
   if ((request.flags & protocol::kLargeValue) != 0)
     return LargeWrite::StartPut(*this, request, *memgest);
   if (request.value_length > memgest->descriptor().block_size)

@@ -14,15 +14,7 @@ bool ShardCoordinator::Remove(const Request& request) {
     Decide(request, Outcome::kNotFound);
     return true;
   }
-  switch (CheckCondition(request, head)) {
-    case Condition::kMismatch:
-      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
-      return true;
-    case Condition::kWait:
-      return Defer(request, *head);
-    case Condition::kHolds:
-      break;
-  }
+  if (!ConditionHolds(request, head)) return true;
   if (tombstone(*head)) {
     if (!committed(*head))
       return Defer(request, *head);  // V9: NOT_FOUND only from what is committed

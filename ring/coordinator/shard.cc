@@ -102,12 +102,13 @@ void ShardCoordinator::PrefetchSlot(memgest::Memgest& memgest, std::uint32_t len
 void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   // The answers are out: time to fetch what the next put like the last one will write.
   if (last_put_ != nullptr) PrefetchSlot(*std::exchange(last_put_, nullptr), last_put_length_);
+  large_places_taken_ = 0;
   for (std::size_t i = 0; i < large_writes_.size();) {
     large_writes_[i]->Step();
     if (large_writes_[i]->finished()) {
       large_writes_.erase(large_writes_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
-      ++i;
+      large_places_taken_ += large_writes_[i++]->HoldsPlace(now_ns) ? 1 : 0;
     }
   }
   DrainCollections(now_ns);

@@ -222,6 +222,8 @@ class ShardCoordinator {
   // V9: whether if_version holds, does not, or depends on an uncommitted version.
   enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
   Condition CheckCondition(const Request& request, const std::uint32_t* head) const;
+  // False: the request was answered, or waits.
+  bool ConditionHolds(const Request& request, const std::uint32_t* head);
   // What if_version is compared with: none for a missing key and for a tombstone.
   Version VersionThere(const std::uint32_t* head) const;
 
@@ -311,6 +313,7 @@ class ShardCoordinator {
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
   LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
+  std::size_t large_places_taken_ = 0;
   std::uint64_t large_write_tokens_ = 0;
   std::uint64_t collect_since_ns_ = 0;
   bool expiring_ = false;     // more clients are to be forgotten

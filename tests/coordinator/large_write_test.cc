@@ -207,6 +207,46 @@ TEST(LargeWrite, AClientThatLetsItsReadsWaitLeavesScratchAndPlacesToOthers) {
   harness.Scrub();
 }
 
+// Two clients that were stopped hold all places; they lose them to whoever moves on, and still come
+// to their end once they go on.
+TEST(LargeWrite, StoppedClientsDoNotKeepOthersOut) {
+  ShardHarness harness;
+  TestClient first(7);
+  TestClient second(8);
+  TestClient other(9);
+  OfferUnread(harness, first, 6);
+  OfferUnread(harness, second, 6);
+  ASSERT_EQ(harness.reads(), LargeWrite::kConcurrentMax);
+  harness.Put(kRep3, "other", Bytes(50'000, 2), {.client = &other, .large = true});
+  harness.Turns(5);
+  EXPECT_EQ(harness.reads(), LargeWrite::kConcurrentMax) << "all places are taken";
+  harness.Turn(LargeWrite::kReadSlowNs);
+  harness.Turns(5);
+  EXPECT_EQ(harness.reads(), LargeWrite::kConcurrentMax + 1) << "nobody else comes to a place";
+  harness.holds_reads = false;
+  harness.Settle();
+  EXPECT_TRUE(harness.Run(harness.Get("other")).value == Bytes(50'000, 2));
+  EXPECT_TRUE(harness.Run(harness.Get("slow5")).value == Bytes(300'000, 1));
+  harness.Settle();
+  harness.Scrub();
+}
+
+// What waits for stopped clients has a bound, too.
+TEST(LargeWrite, StoppedClientsHoldABoundedNumberOfLargeWrites) {
+  ShardHarness harness;
+  std::deque<TestClient> clients;
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    clients.emplace_back(100 + i);
+    OfferUnread(harness, clients.back(), 4);
+    harness.Turn(LargeWrite::kReadSlowNs);
+    harness.Turns(2);
+  }
+  EXPECT_EQ(harness.reads(), LargeWrite::kUnderWayMax);
+  harness.holds_reads = false;
+  harness.Settle();
+  harness.Scrub();
+}
+
 // Requests that find no room are tried a few at a time: those behind them have their turn, too.
 TEST(LargeWrite, V4AReaderIsNotStarvedByPutsThatFindNoRoom) {
   ShardHarness harness;

@@ -116,6 +116,14 @@ TEST(RingctlUsage, NoClusterIsARefusalThatSaysWhatToDo) {
   EXPECT_THAT(down.err, AllOf(HasSubstr("key=k"), HasSubstr("127.0.0.1:1")));
 }
 
+TEST(RingctlUsage, SeedsThatAreNoAddressesAreAWrongCommandLine) {
+  for (const char* const command : {"get", "delete", "where"}) {
+    const ProgramResult bad = Ringctl({command, "k", "--seeds", "nowhere"});
+    EXPECT_EQ(bad.status, 2) << command;
+    EXPECT_THAT(bad.err, HasSubstr("seed=nowhere is no address")) << command;
+  }
+}
+
 TEST(RingctlUsage, DataCommandsLoadNoGrpc) {
   const ProgramResult data = Ringctl({"get", "k"}, {"LD_TRACE_LOADED_OBJECTS=1"});
   EXPECT_EQ(data.status, 0);

@@ -6,7 +6,7 @@ absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options) {
   ClientOptions client;
   client.seeds = SplitList(options.seeds);
   if (client.seeds.empty()) {
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         "no cluster to talk to: give --seeds HOST:PORT, or set RING_SEEDS");
   }
   client.deadline = options.timeout();

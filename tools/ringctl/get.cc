@@ -20,7 +20,7 @@ struct GetCommand {
 int Run(const Options& options, const GetCommand& command) {
   const std::string context = absl::StrCat("get key=", ShowKey(command.key));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In(context, client.status()));
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
   const auto result = (*client)->Get(command.key);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   const bool to_file = !command.file.empty() && command.file != "-";

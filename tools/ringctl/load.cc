@@ -70,7 +70,7 @@ int Run(const Options& options, const LoadCommand& command) {
   const auto folder = ListFolder(command.folder);
   if (!folder.ok()) return Fail(options, In("load", folder.status()));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In("load", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("load", client.status()));
   if (!command.memgest.empty()) {
     // Asked once here, or a wrong name would be refused once a file.
     const auto memgest = (*client)->ResolveMemgest(command.memgest);

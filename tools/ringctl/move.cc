@@ -19,7 +19,7 @@ int Run(const Options& options, const MoveCommand& command) {
   const std::string context =
       absl::StrCat("move key=", ShowKey(command.key), " memgest=", ShowBytes(command.memgest));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In(context, client.status()));
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
   const auto result = (*client)->Move(command.key, command.memgest);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   const std::string memgest = (*client)->MemgestName(result->memgest);

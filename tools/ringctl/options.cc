@@ -69,6 +69,11 @@ int Fail(const Options& options, const absl::Status& status) {
   return kExitRefused;
 }
 
+int FailToConnect(const Options& options, const absl::Status& status) {
+  Fail(options, status);
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitRefused;
+}
+
 int FailUsage(absl::string_view message) {
   std::fprintf(stderr, "ringctl: %.*s\nRun with --help for more information.\n",
                static_cast<int>(message.size()), message.data());

@@ -53,7 +53,7 @@ int Run(const Options& options, const PutCommand& command) {
       absl::StrCat("put key=", ShowKey(command.key),
                    command.memgest.empty() ? "" : absl::StrCat(" memgest=", command.memgest));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In(context, client.status()));
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
   const auto result = (*client)->Put(command.key, value, put);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   const std::string memgest = (*client)->MemgestName(result->memgest);

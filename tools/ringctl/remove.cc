@@ -24,7 +24,7 @@ int Run(const Options& options, const DeleteCommand& command) {
     remove.if_version = *version;
   }
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In(context, client.status()));
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
   const auto result = (*client)->Delete(command.key, remove);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   if (options.json) {

@@ -82,7 +82,7 @@ int Run(const Options& options, const std::string& path) {
   const auto folder = ListFolder(path);
   if (!folder.ok()) return Fail(options, In("verify", folder.status()));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In("verify", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("verify", client.status()));
   const std::uint64_t start = MonotonicNs();
   Verifier verifier(client->get(), folder->files.size());
   for (const FolderFile& file : folder->files) verifier.Check(file);

@@ -21,7 +21,7 @@ std::string NodeName(const Client& client, NodeId node) {
 int Run(const Options& options, const std::string& key) {
   const std::string context = absl::StrCat("where key=", ShowKey(key));
   auto client = Connect(options);
-  if (!client.ok()) return Fail(options, In(context, client.status()));
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
   const auto result = (*client)->Where(key);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   const std::string memgest = (*client)->MemgestName(result->memgest);

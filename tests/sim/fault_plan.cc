@@ -120,7 +120,7 @@ void FaultPlan::BreakConnection() {
 
 void FaultPlan::ChangeCatalogue() {
   constexpr int kUnderWayMax = 3;
-  if (changes_under_way_ >= kUnderWayMax) return;
+  if (changes_under_way_ >= kUnderWayMax || !cluster_->nodes()[0]->up()) return;
   cluster_->network().faults().Count(FaultClass::kF12Change);
   ++changes_under_way_;
   const auto ended = [this](const absl::Status&) { --changes_under_way_; };
@@ -135,7 +135,7 @@ void FaultPlan::ChangeCatalogue() {
     return;
   }
   if (draw < 5) {
-    const auto& memgests = cluster_->nodes()[0]->node().view()->memgests;
+    const auto& memgests = cluster_->view().memgests;
     const protocol::MemgestDescriptor& memgest = memgests[random_->Below(memgests.size())];
     if (memgest.FailuresTolerated() == 0) return ended(absl::OkStatus());
     cluster_->admin().SetDefault(memgest.name, ended);
@@ -145,7 +145,7 @@ void FaultPlan::ChangeCatalogue() {
   if (made_.size() >= kMadeMax) return ended(absl::OkStatus());
   protocol::MemgestDescriptor memgest;
   memgest.name = absl::StrCat("X", created_++);
-  memgest.block_size = cluster_->nodes()[0]->node().view()->memgests[0].block_size;
+  memgest.block_size = cluster_->view().memgests[0].block_size;
   if (random_->Below(2) == 0) {
     memgest.r = static_cast<std::uint8_t>(1 + random_->Below(4));
     memgest.commit =
@@ -188,13 +188,14 @@ void FaultPlan::PartitionClient() {
 
 // Under operations (S2). It may fail, when nodes do not answer in time, but never find anything.
 void FaultPlan::Scrub() {
-  if (scrubbing_) return;
+  if (scrubbing_ || !cluster_->nodes()[1]->up()) return;
   scrubber_.StartScrub(next_scrub_++);
   scrubbing_ = true;
 }
 
 void FaultPlan::PollScrub() {
   constexpr std::uint64_t kPollNs = 500 * kUs;
+  if (!cluster_->nodes()[1]->up()) scrubbing_ = false;
   if (!scrubbing_ || cluster_->network().now_ns() < next_poll_ns_) return;
   next_poll_ns_ = cluster_->network().now_ns() + kPollNs;
   scrubber_.PollScrub();
@@ -215,7 +216,10 @@ std::string FaultPlan::Waiting() const {
 }
 
 void FaultPlan::CrashNode() {
-  if (SimNode* const node = AnyNode(); node != nullptr) node->Crash();
+  SimNode* const node = AnyNode();
+  if (node == nullptr) return;
+  node->Crash();
+  if (node == cluster_->nodes()[0].get()) changes_under_way_ = 0;  // nobody waits for them now
 }
 
 void FaultPlan::PartitionNodes() {

@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<SimClient>> SimClient::Start(rdma::sim::SimNetwor
   RING_ASSIGN_OR_RETURN(environment.device,
                         rdma::sim::SimDevice::Open(network, self->host_, device));
   ClientOptions client;
-  client.seeds = {options.seed_address};
+  client.seeds = options.seeds;
   client.transport = Transport::kLocal;
   client.window = options.window;
   client.deadline = absl::Nanoseconds(static_cast<std::int64_t>(options.deadline_ns));

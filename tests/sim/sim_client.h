@@ -34,7 +34,7 @@ class Recorder {
 
 struct SimClientOptions {
   int process = 0;
-  std::string seed_address;
+  std::vector<std::string> seeds;
   std::size_t window = 4;          // operations under way
   std::uint64_t operations = 100;  // then it is done
   std::uint64_t deadline_ns = 0;

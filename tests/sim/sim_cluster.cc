@@ -57,7 +57,8 @@ absl::Status SimCluster::Open() {
     node->node().ApplyView(shared);
     node->Touch();
   }
-  seed_address_ = shared->nodes[0].local_address;
+  view_ = shared;
+  for (const cluster::NodeInfo& info : shared->nodes) seeds_.push_back(info.local_address);
   admin_ = std::make_unique<SimAdmin>(nodes_[0]);
   const bool ready = RunUntil(network_.now_ns() + kReadyNs, [&] {
     return std::all_of(nodes_.begin(), nodes_.end(),
@@ -73,7 +74,7 @@ absl::Status SimCluster::Open() {
 absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations, bool sleeps) {
   SimClientOptions options;
   options.process = static_cast<int>(clients_.size());
-  options.seed_address = seed_address_;
+  options.seeds = seeds_;
   options.window = window;
   options.operations = operations;
   options.sleeps = sleeps;
@@ -96,6 +97,15 @@ bool SimCluster::RunUntil(std::uint64_t deadline_ns, absl::FunctionRef<bool()> c
   return true;
 }
 
+const cluster::View& SimCluster::view() {
+  for (const std::shared_ptr<SimNode>& node : nodes_) {
+    if (!node->up()) continue;
+    view_ = node->node().view();
+    break;
+  }
+  return *view_;
+}
+
 bool SimCluster::Crashed(int process) const {
   return !clients_[static_cast<std::size_t>(process)]->up();
 }
@@ -112,8 +122,7 @@ void SimCluster::Return(std::size_t at, const Operation& op) {
   network_.Trace(std::uint64_t{3} << 62 | static_cast<std::uint64_t>(op.result), at,
                  op.version.bits() ^ op.value);
   history_[at] = op;
-  const auto& view = nodes_[0]->node().view();
-  const protocol::MemgestDescriptor* const memgest = view->FindMemgest(op.memgest);
+  const protocol::MemgestDescriptor* const memgest = view().FindMemgest(op.memgest);
   if (memgest != nullptr) {
     history_[at].memgest_name = memgest->name;
     history_[at].tolerates = memgest->FailuresTolerated();

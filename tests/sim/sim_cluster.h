@@ -58,6 +58,8 @@ class SimCluster final : public Recorder {
   std::vector<std::shared_ptr<SimNode>>& nodes() { return nodes_; }
   std::vector<std::shared_ptr<SimClient>>& clients() { return clients_; }
   bool Crashed(int process) const;
+  // As the first node that is up has it.
+  const cluster::View& view();
   SimAdmin& admin() { return *admin_; }
   const History& history() const { return history_; }
   VersionChecker& versions() { return versions_; }
@@ -79,7 +81,8 @@ class SimCluster final : public Recorder {
   std::vector<std::shared_ptr<SimNode>> nodes_;
   std::vector<std::shared_ptr<SimClient>> clients_;
   std::unique_ptr<SimAdmin> admin_;
-  std::string seed_address_;
+  std::shared_ptr<const cluster::View> view_;
+  std::vector<std::string> seeds_;
 };
 
 }  // namespace ring::sim

@@ -18,8 +18,9 @@ namespace ring::sim {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kWorkNs = 120'000 * kMs;    // a run that takes longer hangs
-constexpr std::uint64_t kQuiesceNs = 30'000 * kMs;  // after the faults have stopped
+constexpr std::uint64_t kWorkNs = 120'000 * kMs;  // a run that takes longer hangs
+// After the faults have stopped. Deletes of memgests that are not empty wait 10 s each, in a row.
+constexpr std::uint64_t kQuiesceNs = 60'000 * kMs;
 constexpr std::uint64_t kScrubNs = 60'000 * kMs;
 
 // ERROR means that a human must look: there is none in a run.
@@ -128,8 +129,10 @@ class Run {
     Scrub();
   }
 
+  // From the first node; a cluster that lost it is not compared.
   void Scrub() {
     SimAdmin& admin = cluster_->admin();
+    if (!cluster_->nodes()[0]->up()) return;
     admin.StartScrub(options_.seed + 1);
     const bool done = cluster_->RunUntil(
         cluster_->network().now_ns() + kScrubNs,
@@ -177,13 +180,14 @@ class Run {
 
   // G1: what must not be collected is in the coordinator's table.
   void CheckKept(const KeptVersions& kept) {
-    const cluster::View& view = *cluster_->nodes()[0]->node().view();
+    const cluster::View& view = cluster_->view();
     const cluster::Routing routing(view.s, view.d);
     for (const auto& [key, versions] : kept) {
       const cluster::Place place = routing.OfKey(KeyName(key));
       const NodeId owner = view.Coordinator(place.group, place.shard);
-      node::CoordinatedShard* const shard =
-          cluster_->nodes()[owner.value()]->node().FindShard(place.group, place.shard);
+      SimNode& node = *cluster_->nodes()[owner.value()];
+      if (!node.up()) continue;
+      node::CoordinatedShard* const shard = node.node().FindShard(place.group, place.shard);
       memgest::LineTable& lines = shard->coordinator()->lines();
       for (const Version version : versions) {
         ++result_.versions_kept;

@@ -89,7 +89,6 @@ std::FILE* Open(const std::string& name) {
 int RunClusters(const ClusterMode& mode) {
   const auto started = std::chrono::steady_clock::now();
   std::FILE* const history = Open(mode.history);
-  std::FILE* const trace = Open(mode.trace);
   Totals totals;
   for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
     sim::RunOptions options;
@@ -97,7 +96,7 @@ int RunClusters(const ClusterMode& mode) {
     options.operations = mode.operations;
     options.node_failures = mode.node_failures;
     options.history_file = history;
-    options.trace_file = seed == mode.first ? trace : nullptr;
+    options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
     totals.Add(run);
     if (mode.verbose) {
@@ -115,7 +114,6 @@ int RunClusters(const ClusterMode& mode) {
     std::fflush(stdout);
   }
   if (history != nullptr) std::fclose(history);
-  if (trace != nullptr) std::fclose(trace);
   const double wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string summary = ToJson(totals, wall_seconds).dump(2);

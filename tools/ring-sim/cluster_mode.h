@@ -19,7 +19,7 @@ struct ClusterMode {
   bool verbose = false;
   std::string json;     // file, or empty
   std::string history;  // the same
-  std::string trace;    // of the first seed
+  bool trace = false;   // every event of the first seed, on the standard output
 };
 
 int RunClusters(const ClusterMode& mode);

@@ -28,7 +28,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--json", mode.json, "a file for the summary");
   app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
-  app.add_option("--trace", mode.trace, "a file for the events of the first seed");
+  std::string traced;
+  app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
   app.add_flag("--node-failures", mode.node_failures, "crashes and partitions of nodes, too");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
@@ -44,12 +45,15 @@ int main(int argc, char** argv) {
     mutants.json = mode.json;
     return ring::tools::RunMutants(mutants);
   }
+  mode.trace = !traced.empty();
+  if (mode.trace) seeds = traced;
   if (!ParseSeeds(seeds, &mode.first, &mode.last)) {
     std::fprintf(stderr, "ring-sim: --seeds=%s: give A..B or one number\n", seeds.c_str());
     return 2;
   }
   if (consensus) {
-    return ring::tools::RunConsensus({mode.first, mode.last, mode.json, mode.trace});
+    const std::string trace = mode.trace ? "/dev/stdout" : "";
+    return ring::tools::RunConsensus({mode.first, mode.last, mode.json, trace});
   }
   return ring::tools::RunClusters(mode);
 }

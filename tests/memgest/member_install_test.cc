@@ -6,8 +6,10 @@
 #include "gtest/gtest.h"
 #include "memgest/member_shard.h"
 #include "memgest/size_class.h"
+#include "ring/base/random.h"
 #include "tests/memgest/entry_ring.h"
 #include "tests/memgest/twin_device.h"
+#include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::memgest {
@@ -327,6 +329,53 @@ TEST_F(MemberInstallTest, ASnapshotThatContradictsTheTableIsRefused) {
   MemberShard small(&joiner_device_, GroupId(1), ShardId(0), 64);
   small.AddReplica(Replicated());
   EXPECT_THAT(small.Install(snapshot.pieces[0]), StatusIs(kInvalidArgument)) << "line limit";
+}
+
+// Bytes of a peer's, with the CRC right: refused or taken, never the end of the process.
+TEST_F(MemberInstallTest, HostilePiecesAreRefusedOrTaken) {
+  Put(1, 0, "one");
+  Put(2, 64, std::string(100, 'x'));
+  EntryFields final = Fields(EntryType::kFinal, 3);
+  const Range range{4096, 1024};
+  final.line = 128;
+  final.key = "large";
+  final.value_length = 65536;
+  final.ranges = absl::MakeConstSpan(&range, 1);
+  final.client = kClient;
+  final.seq = 40;
+  final.incomplete_delta = 3;
+  ring_.Append(final, nullptr, 0);
+  Fold();
+  const std::vector<MemgestId> logs = {kRep};
+  const std::string piece = source_.TakeSnapshot(5, logs).pieces[0];
+  SeededRandom random(ring::testing::SeedFor("hostile pieces"));
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = piece;
+    for (std::uint64_t n = 1 + random.Below(3); n > 0; --n) {
+      bad[24 + random.Below(bad.size() - 24)] = static_cast<char>(random.Next64());
+    }
+    if (random.Below(4) == 0) bad += bad.substr(24, random.Below(bad.size()));
+    const std::uint32_t crc = Crc32c(bad.data() + 8, bad.size() - 8);
+    std::memcpy(bad.data() + 4, &crc, sizeof(crc));
+    TwinDevice device;
+    MemberShard member(&device, GroupId(1), ShardId(0), 1u << 16);
+    member.AddReplica(Replicated());
+    const absl::Status status = member.Install(bad);
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status) ||
+                absl::IsFailedPrecondition(status))
+        << status;
+    refused += status.ok() ? 0 : 1;
+    for (std::uint32_t line = 0; line < 192; ++line) {
+      if (!member.lines().Has(line)) continue;
+      const Version version(member.lines().line(line).version);
+      member.InstallValue(line, version, BytesOf("one")).IgnoreError();
+    }
+    const Snapshot again = member.TakeSnapshot(6, logs);
+    EXPECT_OK(SnapshotReader::Open(again.pieces[0]).status());
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_LT(refused, 3000);
 }
 
 TEST_F(MemberInstallTest, ShippedEntriesAreFoldedOnceAndAGapIsDataLoss) {

@@ -358,6 +358,8 @@ const HeapSpace* MemberShard::replica_heap(MemgestId id) const {
   return &found->second->replica->heap();
 }
 
+HeapSpace MemberShard::TakeHeap(MemgestId id) { return states_.at(id)->replica->TakeHeap(); }
+
 std::uint64_t MemberShard::resident_bytes() const {
   std::uint64_t bytes = lines_.resident_bytes() + completions_.resident_bytes();
   for (const auto& [id, state] : states_) {

@@ -138,6 +138,9 @@ class MemberShard {
   // Replica's copy of the values; null for a memgest that is not replicated here. Bytes are a
   // version's only while its line holds that version (E3).
   const HeapSpace* replica_heap(MemgestId id) const;
+  // ... for the coordinator that this member becomes, as lines() and completions() are: nothing is
+  // folded here any more. REQUIRES: it is replicated here.
+  HeapSpace TakeHeap(MemgestId id);
   // Lines, completion records and the address space of replica heaps.
   std::uint64_t resident_bytes() const;
 

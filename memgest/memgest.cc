@@ -1,5 +1,7 @@
 #include "memgest/memgest.h"
 
+#include <utility>
+
 #include "ec_offload/matrix.h"
 #include "memgest/parity_store.h"
 #include "ring/base/check.h"
@@ -32,10 +34,10 @@ std::uint32_t BlockLimit(const protocol::MemgestDescriptor& descriptor, int s) {
 }  // namespace
 
 Memgest::Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard,
-                 int s, int d, LineTable* lines)
+                 int s, int d, LineTable* lines, std::optional<HeapSpace> heap)
     : descriptor_(descriptor),
       shard_(shard),
-      heap_(device),
+      heap_(heap.has_value() ? *std::move(heap) : HeapSpace(device)),
       allocator_(descriptor.id, descriptor.block_size, lines, &heap_, BlockLimit(descriptor, s)),
       members_(descriptor, descriptor.MemberRoles(shard, s, d)),
       failures_tolerated_(descriptor.FailuresTolerated()) {

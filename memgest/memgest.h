@@ -36,9 +36,10 @@ struct Collection {
 
 class Memgest {
  public:
-  // (s, d): of the cluster. No member has a writer or counts yet.
+  // (s, d): of the cluster. No member has a writer or counts yet. heap: of a replica that goes on
+  // as coordinator.
   Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, ShardId shard, int s,
-          int d, LineTable* lines);
+          int d, LineTable* lines, std::optional<HeapSpace> heap = std::nullopt);
 
   const protocol::MemgestDescriptor& descriptor() const { return descriptor_; }
   void set_state(protocol::MemgestState state) { descriptor_.state = state; }

@@ -27,7 +27,7 @@ enum LineFlags : std::uint8_t {
   kCollecting = 16,  // coordinator: its collection waits or is appended; in the chain until then
   kExplicit = 32,    // came from an explicit move: collects all lower versions (G1)
   kSuperseded = 64,  // coordinator: a higher version of the key was appended
-  kAbsent = 128,     // replicated: the line came by a snapshot, and its value is not here yet
+  kAbsent = 128,     // the value is not on this node yet (S5): the line came by a snapshot
 };
 
 struct MetadataLine {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "memgest/heap_space.h"
@@ -44,6 +45,8 @@ class ReplicaStore {
   void Prefetch(std::uint32_t offset_cells, std::uint32_t length) const;
 
   const HeapSpace& heap() const { return heap_; }
+  // The values go on without this, which may only be destroyed then.
+  HeapSpace TakeHeap() { return std::move(heap_); }
 
  private:
   HeapSpace heap_;

@@ -9,8 +9,8 @@
 
 namespace ring::memgest {
 
-ShardLog::ShardLog(Epoch epoch, DeltaArena* arena)
-    : epoch_(epoch), arena_(arena), pending_(kPendingMax) {}
+ShardLog::ShardLog(Epoch epoch, DeltaArena* arena, bool held)
+    : epoch_(epoch), arena_(arena), pending_(kPendingMax), held_(held) {}
 
 LogWriter* ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer) {
   RING_CHECK(next_order_ == 1) << "a log that has entries: say what the member holds";

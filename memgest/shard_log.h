@@ -54,7 +54,8 @@ class ShardLog {
  public:
   static constexpr std::uint64_t kPendingMax = LogRetention::kEntriesMax;
 
-  ShardLog(Epoch epoch, DeltaArena* arena);
+  // held: of a shard that is taken over; it waits for the epoch's Normal.
+  ShardLog(Epoch epoch, DeltaArena* arena, bool held = false);
 
   // The writer towards a role's holder.
   struct Link {
@@ -112,6 +113,12 @@ class ShardLog {
   // is not kept any more, and it needs a snapshot; kFailedPrecondition, it has more than there is.
   absl::StatusOr<LogWriter*> AddWriter(Role role, std::unique_ptr<LogWriter> writer,
                                        absl::Span<const SealedLog> held);
+  // Taking over: an entry of a log that was adopted, as it was appended there, for members that
+  // lack it; in order of each log, and of every log all up to its last. payloads: as for Append.
+  // piece: arena memory that they stand in (TakeAside), given back when nobody lacks the entry, or
+  // null. Errors: kResourceExhausted, more than can be kept. REQUIRES: held; no writer was added.
+  absl::Status Adopt(Memgest& memgest, absl::Span<const std::byte> head,
+                     absl::Span<const EntryPayload> payloads, const DeltaArena::Piece* piece);
   // Whether the role's holder has all that was appended before the epoch, or before the last
   // Propose: who is named in a Normal must.
   bool CaughtUp(Role role) const;

@@ -4,6 +4,7 @@
 // that holds some of the kept entries and lacks others gets each of those under the order before
 // the next one that it lacks: when that is acknowledged, all in between is there as well.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -127,6 +128,35 @@ void ShardLog::Feed(Link& link) {
     dirty_ = true;
   }
   SetBehind(link, false);
+}
+
+absl::Status ShardLog::Adopt(Memgest& memgest, absl::Span<const std::byte> head,
+                             absl::Span<const EntryPayload> payloads,
+                             const DeltaArena::Piece* piece) {
+  RING_CHECK(held_ && links_.empty());
+  EntryHeader header;
+  RING_CHECK(head.size() >= sizeof(header) && head.size() <= kEntryHeadSizeMax)
+      << "head_size=" << head.size();
+  std::memcpy(&header, head.data(), sizeof(header));
+  if (Full()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "memgest=", memgest.descriptor().id.value(), " index=", header.index,
+        ": too much was lacked to send all of it again: who lacks it needs a snapshot"));
+  }
+  const std::uint64_t order = next_order_++;
+  std::memcpy(retention_.NextHead(), head.data(), head.size());
+  retention_.Keep(order, head.size(), header.payload_length, payloads);
+  retention_.SetEpoch(next_order_, epoch_);
+  Pending& pending = at(order);
+  pending = Pending{};
+  pending.order = order;
+  pending.memgest = &memgest;
+  pending.line = header.line;
+  pending.type = header.type;
+  pending.has_piece = piece != nullptr;
+  if (piece != nullptr) pending.piece_segment = piece->segment;
+  caught_up_mark_ = order;
+  return absl::OkStatus();
 }
 
 bool ShardLog::CaughtUp(Role role) const {

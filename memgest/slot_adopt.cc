@@ -185,10 +185,11 @@ void SlotAllocator::SetDecoding(std::uint32_t block) {
   decoding_.Insert(block);
 }
 
-void SlotAllocator::SetPresent(std::uint32_t block) {
+void SlotAllocator::SetPresent(std::uint32_t block, std::uint64_t last_touch) {
   RING_CHECK(decoding_.Contains(block)) << "block=" << block;
   decoding_.Erase(block);
   lost_.Erase(block);
+  blocks_[block].last_touch = last_touch;
   heap_->Touch(block << block_shift_, block_cells_);  // free slots hold bytes that count, too (S3)
   if (blocks_[block].use == BlockUse::kNone) pooled_.Insert(block);
   if (blocks_[block].use == BlockUse::kSlots && blocks_[block].used == 0) idle_.Insert(block);

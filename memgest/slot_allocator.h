@@ -110,9 +110,10 @@ class SlotAllocator {
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
   // it released, before SetPresent. REQUIRES: block < block_count().
   void SetLost(std::uint32_t block);
-  // S5: its bytes are on their way; SetPresent: they are all here. REQUIRES: lost, decoding.
+  // S5: its bytes are on their way; SetPresent: they are all here, as of this index of the log
+  // (S2). REQUIRES: lost; decoding.
   void SetDecoding(std::uint32_t block);
-  void SetPresent(std::uint32_t block);
+  void SetPresent(std::uint32_t block, std::uint64_t last_touch);
   BlockState state(std::uint32_t block) const {
     if (!lost_.Contains(block)) return BlockState::kPresent;
     return decoding_.Contains(block) ? BlockState::kDecoding : BlockState::kLost;

@@ -19,6 +19,7 @@ bool ShardCoordinator::Get(const Request& request) {
   const bool with_value = request.operation == protocol::Operation::kGet;
   if (committed(head)) {
     if (lines_.line(head).pins >= kAnswerPinsMax) return false;
+    if (with_value && absent(head)) return AwaitValue(request, head);
     ++counters_.gets;
     AnswerLine(request, head, with_value);
     return true;
@@ -29,6 +30,7 @@ bool ShardCoordinator::Get(const Request& request) {
     const std::uint32_t highest = HighestCommitted(head);
     if (highest != memgest::kNoLine && lines_.line(highest).version >= request.min_version.bits()) {
       if (lines_.line(highest).pins >= kAnswerPinsMax) return false;
+      if (with_value && absent(highest)) return AwaitValue(request, highest);
       ++counters_.gets;
       AnswerLine(request, highest, with_value);
       return true;

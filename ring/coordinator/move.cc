@@ -40,6 +40,7 @@ bool ShardCoordinator::Move(const Request& request) {
     Refuse(request, Outcome::kMemgestNotWritable);
     return true;
   }
+  if (absent(*head)) return AwaitValue(request, *head);  // G8
   if (source.value_length > memgest::kPayloadSizeMax) {
     return LargeWrite::StartMove(*this, request, *target, *head);
   }

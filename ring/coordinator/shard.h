@@ -19,7 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "memgest/completion_table.h"
 #include "memgest/delta_arena.h"
 #include "memgest/line_table.h"
@@ -69,12 +71,21 @@ struct DrainCounts {
 };
 
 class LargeWrite;
+class ValueFetcher;
+struct FoldedShard;
 
 class ShardCoordinator {
  public:
   ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
                    ReplySink* sink);
   ~ShardCoordinator();
+  // takeover.cc: of what a member folded. Waits for its epoch's Normal (ApplyNormal); members come
+  // by log().AddWriter. fetcher: where values come from that are not here. Errors: kDataLoss, the
+  // lines contradict each other; kFailedPrecondition, a memgest is missing (V2);
+  // kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<ShardCoordinator>> TakeOver(
+      const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
+      ReplySink* sink, ValueFetcher* fetcher, FoldedShard folded);
 
   // The memgest becomes usable here; its members' writers are log()'s, and those of these roles
   // count.
@@ -138,6 +149,11 @@ class ShardCoordinator {
   std::size_t stalled() const { return ready_.size(); }
   // A READ that ReplySink was asked for is done.
   void OnRead(std::uint64_t token, bool ok);
+
+  // absent.cc: a value that ValueFetcher was asked for stands in its slot, or (not ok) is lost.
+  // What waited for it runs again with the next Commit. A line that holds another version by now is
+  // left alone (S5).
+  void OnValue(std::uint32_t line, Version version, bool ok);
 
   // V6: a pinned slot is not reused.
   void Pin(std::uint32_t line) { ++lines_.line(line).pins; }
@@ -227,6 +243,22 @@ class ShardCoordinator {
   // What if_version is compared with: none for a missing key and for a tombstone.
   Version VersionThere(const std::uint32_t* head) const;
 
+  ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
+                   ReplySink* sink, ValueFetcher* fetcher, FoldedShard* folded);
+
+  // takeover.cc
+  absl::Status AdoptMemgests(FoldedShard* folded);
+  absl::Status AdoptLine(std::uint32_t line);
+  absl::Status AdoptLines();
+  void AdoptKeys();
+
+  // absent.cc
+  bool absent(std::uint32_t line) const {
+    return (lines_.line(line).flags & memgest::kAbsent) != 0;
+  }
+  bool AwaitValue(const Request& request, std::uint32_t line);
+  std::uint32_t ValueCrc(std::uint32_t line);
+
   // deferred.cc
   bool Defer(const Request& request,
              std::uint32_t line);       // until the version on this line is committed
@@ -296,6 +328,7 @@ class ShardCoordinator {
   rdma::Device* device_;
   memgest::DeltaArena* arena_;
   ReplySink* sink_;
+  ValueFetcher* fetcher_ = nullptr;  // of a shard that was taken over
   memgest::LineTable lines_;
   KeyTable keys_;
   memgest::CompletionTable completions_;
@@ -311,6 +344,12 @@ class ShardCoordinator {
   std::vector<std::uint32_t> running_;
   std::vector<std::uint32_t> failed_;     // of them, in this turn
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
+  struct Absent {
+    std::uint32_t waiter = 0;  // first of a list of deferred requests
+    bool wanted = false;       // asked for, and not come yet: the line is pinned
+    bool lost = false;
+  };
+  absl::flat_hash_map<std::uint32_t, Absent> absent_;  // by line, of those somebody asked for
   LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
   std::size_t large_places_taken_ = 0;

@@ -247,7 +247,7 @@ void ShardHarness::Turn(std::uint64_t pass_ns) {
   }
 }
 
-void ShardHarness::BeginEpoch(const std::set<int>& gone) {
+std::vector<std::vector<memgest::SealedLog>> ShardHarness::SealAll(const std::set<int>& gone) {
   const Epoch next(epoch_.value() + 1);
   std::vector<std::vector<memgest::SealedLog>> sealed;
   for (const std::unique_ptr<MemberTwin>& member : members_) {
@@ -256,12 +256,21 @@ void ShardHarness::BeginEpoch(const std::set<int>& gone) {
     if (!member->gone) sealed.back() = member->Seal(next, last_normal_);
   }
   epoch_ = next;
-  shard_->BeginEpoch(next);
+  return sealed;
+}
+
+void ShardHarness::RejoinAll(const std::vector<std::vector<memgest::SealedLog>>& sealed) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (members_[i]->gone) continue;
-    const absl::Status status = members_[i]->Rejoin(&shard_->log(), next, sealed[i]);
+    const absl::Status status = members_[i]->Rejoin(&shard_->log(), epoch_, sealed[i]);
     RING_CHECK(status.ok()) << status.ToString();
   }
+}
+
+void ShardHarness::BeginEpoch(const std::set<int>& gone) {
+  const std::vector<std::vector<memgest::SealedLog>> sealed = SealAll(gone);
+  shard_->BeginEpoch(epoch_);
+  RejoinAll(sealed);
 }
 
 std::vector<NamedSet> ShardHarness::LivingSets() const {

@@ -24,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "memgest/delta_arena.h"
 #include "ring/coordinator/shard.h"
+#include "ring/coordinator/takeover.h"
 #include "tests/coordinator/twin_link.h"
 #include "tests/memgest/twin_device.h"
 
@@ -95,7 +96,7 @@ struct SendOptions {
   bool large = false;  // the value is READ from the client's buffer
 };
 
-class ShardHarness final : public ReplySink {
+class ShardHarness final : public ReplySink, public ValueFetcher {
  public:
   explicit ShardHarness(const HarnessOptions& options = {});
   ~ShardHarness() override;
@@ -136,6 +137,19 @@ class ShardHarness final : public ReplySink {
   // An epoch change: the members in `gone` died, all others are sealed, the coordinator begins the
   // epoch, and gives them fresh rings. Nothing has landed there yet.
   void BeginEpoch(const std::set<int>& gone = {});
+  // The coordinator dies, and so do the members in `gone`. A node with empty memory folds of each
+  // log the longest that a member has, takes over, and has other members' values fetched on demand.
+  // Then as after BeginEpoch. takeover_harness.cc
+  void TakeOver(const std::set<int>& gone = {});
+  // Values that the coordinator wants: brought by FetchAll, from replicas and by decoding.
+  struct Wanted {
+    std::uint32_t line = 0;
+    Version version;
+  };
+  const std::deque<Wanted>& wanted() const { return wanted_; }
+  void FetchAll(bool ok = true);
+  // All that is not here, wanted or not.
+  void FetchRest();
   // Everyone who lives gets what he lacks; then the Normal that names them.
   void Normal();
   // What names everyone who lives.
@@ -172,8 +186,17 @@ class ShardHarness final : public ReplySink {
   void Answer(const ReplyTo& to, const Reply& reply, ShardCoordinator& shard) override;
   bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
                       ShardCoordinator& shard, std::uint64_t token) override;
+  // ValueFetcher.
+  void Want(std::uint32_t line, Version version, ShardCoordinator&) override {
+    wanted_.push_back({line, version});
+  }
 
  private:
+  std::vector<std::vector<memgest::SealedLog>> SealAll(const std::set<int>& gone);
+  void RejoinAll(const std::vector<std::vector<memgest::SealedLog>>& sealed);
+  // Bytes of one line, from those who have them; gives whether anybody has.
+  bool BringValue(std::uint32_t line);
+  void DecodeBlock(memgest::Memgest& memgest, std::uint32_t block);
   struct Send_ {
     std::uint32_t line = 0;
     std::string bytes;
@@ -196,6 +219,7 @@ class ShardHarness final : public ReplySink {
   Epoch last_normal_{5};
   memgest::TwinDevice device_;
   memgest::TwinDevice member_device_;
+  memgest::TwinDevice taker_device_;
   std::unique_ptr<memgest::DeltaArena> arena_;
   std::vector<std::unique_ptr<MemberTwin>> members_;  // roles 1, 3, 4
   std::unique_ptr<ShardCoordinator> shard_;
@@ -205,6 +229,8 @@ class ShardHarness final : public ReplySink {
   std::vector<int> order_;
   std::deque<Send_> sends_;
   std::deque<Read> reads_;
+  std::deque<Wanted> wanted_;
+  std::uint64_t snapshots_ = 0;
 };
 
 // The seven memgests of the paper, with the ids above.

@@ -183,8 +183,9 @@ TEST_F(SlotAdopt, S4NoSlotOfALostBlockIsGivenOut) {
   adopted_->SetDecoding(block);
   EXPECT_EQ(adopted_->state(block), BlockState::kDecoding);
   for (int i = 0; i < 200; ++i) EXPECT_GE(anew(1000), 8u);
-  adopted_->SetPresent(block);
+  adopted_->SetPresent(block, 77);
   EXPECT_EQ(adopted_->state(block), BlockState::kPresent);
+  EXPECT_EQ(adopted_->LastTouch(block), 77u) << "S2";
   bool found = false;
   for (int i = 0; i < 200 && !found; ++i) found = anew(1000) == block;
   EXPECT_TRUE(found) << "a block that is here again is used";
@@ -208,7 +209,7 @@ TEST_F(SlotAdopt, S3NothingOfALostBlockIsReleasedAndAllOfAPresentOneIsTouched) {
     EXPECT_EQ(adopted_->NextRelease(1u << 15, &again).length_cells, 0u);
   }
   adopted_->SetDecoding(1);
-  adopted_->SetPresent(1);
+  adopted_->SetPresent(1, 0);
   bool again = true;
   Range range;
   while (again && range.length_cells == 0) range = adopted_->NextRelease(1u << 15, &again);
@@ -229,7 +230,7 @@ TEST_F(SlotAdopt, AFrozenBlockThatBecomesPresentWaitsForTheThaw) {
   EXPECT_NE(still.offset_cells / kBlockCells, 0u);
   adopted_->Freeze(0);
   adopted_->SetDecoding(0);
-  adopted_->SetPresent(0);
+  adopted_->SetPresent(0, 0);
   ASSERT_OK_AND_ASSIGN(const Slot frozen, adopted_->Allocate(1000));
   EXPECT_NE(frozen.offset_cells / kBlockCells, 0u);
   adopted_->Thaw(0);

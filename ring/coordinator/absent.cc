@@ -1,0 +1,65 @@
+// Values that are not on this node yet, at a coordinator that took its shard over: who needs one
+// waits until it was fetched or decoded (G8, S5).
+#include <algorithm>
+
+#include "ring/base/crc32c.h"
+#include "ring/coordinator/shard.h"
+#include "ring/coordinator/takeover.h"
+
+namespace ring::coordinator {
+
+bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
+  Absent& value = absent_[line];
+  if (value.lost) {
+    if (request.operation == protocol::Operation::kMove) {
+      Decide(request, protocol::Outcome::kDataLost);
+    } else {
+      Refuse(request, protocol::Outcome::kDataLost);
+    }
+    return true;
+  }
+  const std::uint32_t handle = CopyDeferred(request);
+  deferred_[handle - 1].next = value.waiter;
+  value.waiter = handle;
+  if (value.wanted) return true;
+  value.wanted = true;
+  Pin(line);  // V6: the slot is written
+  fetcher_->Want(line, Version(lines_.line(line).version), *this);
+  return true;
+}
+
+std::uint32_t ShardCoordinator::ValueCrc(std::uint32_t number) {
+  const memgest::MetadataLine& line = lines_.line(number);
+  const memgest::HeapSpace& heap = MemgestOf(number).heap();
+  if ((line.flags & memgest::kLarge) == 0) {
+    return Crc32c(heap.At(line.offset_cells), line.value_length);
+  }
+  std::uint32_t crc = 0;
+  std::size_t left = line.value_length;
+  for (const memgest::Range& range : lines_.Ranges(number)) {
+    const std::size_t size = std::min(left, std::size_t{range.length_cells} * kCacheLine);
+    crc = Crc32c(heap.At(range.offset_cells), size, crc);
+    left -= size;
+  }
+  return crc;
+}
+
+void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
+  if (!lines_.Has(line) || lines_.line(line).version != version.bits() || !absent(line)) return;
+  // S12, E3: whoever brought the bytes, they are the version's or nothing.
+  const bool here = ok && ValueCrc(line) == lines_.line(line).value_crc;
+  const auto found = absent_.find(line);
+  const bool wanted = found != absent_.end() && found->second.wanted;
+  if (found != absent_.end()) {
+    found->second.wanted = false;
+    found->second.lost = !here;
+    ReleaseWaiters(&found->second.waiter);
+    if (here) absent_.erase(found);
+  }
+  if (here) {
+    lines_.line(line).flags &= static_cast<std::uint8_t>(~memgest::kAbsent);
+  }
+  if (wanted) Unpin(line);
+}
+
+}  // namespace ring::coordinator

@@ -1,6 +1,8 @@
 // A member that joins, and what it joins from: snapshots of logs, shipped tails, single values.
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "memgest/member_shard.h"
@@ -206,6 +208,30 @@ absl::Status MemberShard::InstallValue(std::uint32_t number, Version version,
   line.flags &= static_cast<std::uint8_t>(~kAbsent);
   --state.absent_count;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> MemberShard::ReadValue(std::uint32_t number, Version version) const {
+  const bool held = lines_.Has(number) && version != Version() &&
+                    lines_.line(number).version == version.bits() &&
+                    (lines_.line(number).flags & kAbsent) == 0;
+  const HeapSpace* const heap =
+      held ? replica_heap(MemgestId(lines_.line(number).memgest)) : nullptr;
+  if (heap == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("no value of line=", number, " version=", version.bits(), " is here"));
+  }
+  const MetadataLine& line = lines_.line(number);
+  std::string value(line.value_length, '\0');
+  RING_RETURN_IF_ERROR(
+      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
+        std::memcpy(value.data() + first, heap->At(offset), size);
+        return absl::OkStatus();
+      }));
+  if (Crc32c(value.data(), value.size()) != line.value_crc) {
+    return absl::DataLossError(
+        absl::StrCat("line=", number, " version=", version.bits(), ": the bytes are damaged"));
+  }
+  return value;
 }
 
 }  // namespace ring::memgest

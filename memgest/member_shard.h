@@ -33,6 +33,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -115,6 +117,9 @@ class MemberShard {
   // does not hold that version any more (S5); kInvalidArgument, the bytes are not the version's;
   // kResourceExhausted.
   absl::Status InstallValue(std::uint32_t line, Version version, absl::Span<const std::byte> bytes);
+  // The value of a version that is here. Errors: kNotFound, another version is, or its value is
+  // not; kDataLoss, the bytes are not the version's (I4).
+  absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
   // Lines that wait for their value; 0 everywhere: data-complete, as far as copies go.
   std::uint64_t absent_count(MemgestId id) const;
 

@@ -46,8 +46,9 @@ enum class ControlType : std::uint16_t {
   kProbe = 14,      // empty; answered by what the node knows of the cluster (founding.h)
   kJoin = 15,       // a server id, to the leader
   kPropose = 16,    // a cluster command, to the leader; answered when it is applied there
+  kFetch = 17,      // recovery::FetchRequest; answered by recovery::FetchAnswer
 };
-inline constexpr std::size_t kControlTypeCount = 17;
+inline constexpr std::size_t kControlTypeCount = 18;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

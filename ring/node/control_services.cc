@@ -9,7 +9,8 @@
 
 namespace ring::node {
 
-ControlServices::ControlServices(Node* node) : node_(node), catalogue_(node), scrub_(node) {
+ControlServices::ControlServices(Node* node)
+    : node_(node), catalogue_(node), scrub_(node), recovery_(node) {
   node->control().Handle(ControlType::kStats,
                          [this](NodeId, absl::string_view, ControlReply reply) {
                            reply(EncodeReport(CollectStats(*node_)));
@@ -27,6 +28,7 @@ absl::StatusOr<std::string> ControlServices::Seal(absl::string_view body) {
 bool ControlServices::Progress(std::uint64_t now_ns) {
   catalogue_.Progress(now_ns);
   if (scrub_.busy()) scrub_.Progress(now_ns);
+  recovery_.Progress(now_ns);
   return scrub_.HasWork();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/node/control_catalogue.h"
+#include "ring/node/recovery_source.h"
 #include "ring/node/scrub_service.h"
 
 namespace ring::node {
@@ -34,6 +35,7 @@ class ControlServices {
   Node* node_;
   CatalogueService catalogue_;
   ScrubService scrub_;
+  RecoverySource recovery_;
 };
 
 }  // namespace ring::node

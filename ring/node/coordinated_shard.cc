@@ -20,6 +20,7 @@ CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId
 
 CoordinatedShard::~CoordinatedShard() {
   change_.reset();
+  values_.reset();
   coordinator_.reset();  // its writers refer to the links
 }
 
@@ -97,6 +98,7 @@ std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
 // The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
 void CoordinatedShard::StartEpoch() {
   change_.reset();
+  takeover_.reset();
   applied_ = {};
   if (!EverybodyIsKnown()) return;
   epoch_alive_ = std::make_shared<bool>(true);
@@ -105,6 +107,7 @@ void CoordinatedShard::StartEpoch() {
     coordinator_->BeginEpoch(plan.epoch);  // nothing is committed or told from here on
   } else {
     coordinator_.reset();  // adopted in an epoch that was abandoned
+    values_.reset();
   }
   BeginLinks();
   change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this,
@@ -113,6 +116,7 @@ void CoordinatedShard::StartEpoch() {
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (change_ != nullptr) change_->Step(now_ns);
+  if (values_ != nullptr && serving()) values_->Progress(now_ns, *coordinator_);
 }
 
 bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {

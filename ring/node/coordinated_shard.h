@@ -26,6 +26,8 @@
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control_port.h"
 #include "ring/node/log_links.h"
+#include "ring/node/takeover.h"
+#include "ring/node/value_fetch.h"
 #include "ring/recovery/epoch_change.h"
 
 namespace ring::node {
@@ -94,6 +96,8 @@ class CoordinatedShard final : public recovery::EpochActions {
 
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
+  coordinator::ShardOptions MakeOptions() const;
+  absl::Status TakeOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
   recovery::EpochPlan MakePlan() const;
@@ -109,6 +113,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
+  std::unique_ptr<Takeover> takeover_;  // of this epoch
+  std::unique_ptr<ValueFetch> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   std::unique_ptr<recovery::EpochChange> change_;
   // Answers to calls of an epoch that is over are nobody's.

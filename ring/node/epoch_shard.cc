@@ -30,9 +30,49 @@ void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
                           kSealTimeoutNs, on_answer);
 }
 
-// Not in this version: a coordinator that was lost stays lost.
-void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>&) {
-  change_->OnFetched(absl::UnimplementedError("taking a shard over"));
+void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>& logs) {
+  takeover_ = std::make_unique<Takeover>(context_->device, context_->control, change_->plan(), logs,
+                                         [this](absl::Status status) {
+                                           if (status.ok()) status = TakeOver();
+                                           if (!status.ok())
+                                             last_error_ = std::string(status.message());
+                                           change_->OnFetched(status);
+                                         });
+  takeover_->Start();
+}
+
+// Builds the coordinator from what was fetched.
+absl::Status CoordinatedShard::TakeOver() {
+  const std::unique_ptr<memgest::MemberShard> store = takeover_->Release();
+  std::vector<coordinator::FoldedMemgest> memgests;
+  for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
+    coordinator::FoldedMemgest memgest;
+    memgest.descriptor = descriptor;
+    memgest.next_index = store->applied(descriptor.id) + 1;
+    memgest.end_cells = store->end_cells(descriptor.id);
+    if (descriptor.scheme == protocol::Scheme::kReplicated)
+      memgest.heap.emplace(store->TakeHeap(descriptor.id));
+    memgests.push_back(std::move(memgest));
+  }
+  values_ = std::make_unique<ValueFetch>(context_->control, group_, shard_);
+  RING_ASSIGN_OR_RETURN(
+      coordinator_,
+      coordinator::ShardCoordinator::TakeOver(
+          MakeOptions(), context_->device, context_->arena, context_->sink, values_.get(),
+          {std::move(store->lines()), std::move(store->completions()), std::move(memgests)}));
+  return absl::OkStatus();
+}
+
+coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
+  coordinator::ShardOptions options;
+  options.group = group_;
+  options.shard = shard_;
+  options.epoch = change_->plan().epoch;
+  options.s = view_->s;
+  options.d = view_->d;
+  options.value_size_max = view_->value_size_max;
+  options.hash_seed = context_->hash_seed;
+  return options;
 }
 
 // Nor does anybody join.
@@ -48,17 +88,8 @@ void CoordinatedShard::Connect(Role role, const cluster::Holder& holder, bool jo
 }
 
 void CoordinatedShard::Begin(const std::vector<recovery::AdoptedLog>&) {
-  const recovery::EpochPlan& plan = change_->plan();
-  if (!plan.living) {
-    coordinator::ShardOptions options;
-    options.group = group_;
-    options.shard = shard_;
-    options.epoch = plan.epoch;
-    options.s = view_->s;
-    options.d = view_->d;
-    options.value_size_max = view_->value_size_max;
-    options.hash_seed = context_->hash_seed;
-    coordinator_ = std::make_unique<coordinator::ShardCoordinator>(options, context_->device,
+  if (coordinator_ == nullptr) {
+    coordinator_ = std::make_unique<coordinator::ShardCoordinator>(MakeOptions(), context_->device,
                                                                    context_->arena, context_->sink);
   }
   ApplyCatalogue();
@@ -109,6 +140,7 @@ void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
   std::vector<coordinator::NamedSet> named;
   for (const cluster::MemgestNormal& set : sets) named.push_back({set.id, set.active});
   coordinator_->ApplyNormal(named);
+  if (values_ != nullptr) values_->SetSources(change_->plan().epoch, applied_);
   active = true;
 }
 

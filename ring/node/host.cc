@@ -216,10 +216,6 @@ void HostImpl::Stop() {
 
 absl::StatusOr<std::unique_ptr<Host>> Host::Start(const HostOptions& options) {
   if (options.config.nodes.empty()) return absl::InvalidArgumentError("config has no nodes");
-  if (options.config.control.fail_over) {
-    return absl::UnimplementedError(
-        "fail_over=on is not built in this version: set fail_over = \"off\"");
-  }
   auto host = std::make_unique<HostImpl>(options);
   RING_RETURN_IF_ERROR(host->Open());
   return host;

@@ -111,6 +111,10 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
 absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogHello& hello) {
   memgest::MemberShard& store = *membership.store;
   const Epoch epoch(hello.epoch);
+  if (epoch < store.promised()) {  // a seal may be ahead of the view
+    return absl::FailedPreconditionError(
+        absl::StrCat("epoch=", epoch.value(), " promised=", store.promised().value()));
+  }
   if (membership.qp != nullptr && store.promised() == epoch) {
     // A connection that broke is not made again within its epoch; a coordinator that lost its
     // memory has none.

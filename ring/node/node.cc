@@ -78,7 +78,7 @@ absl::Status Node::OpenDevice() {
   members.incarnation = info_.incarnation;
   members.ring_size = options_.config.ring_size;
   members.clock = options_.clock;
-  members.static_membership = !options_.propose;
+  members.static_membership = !options_.propose && !options_.config.control.fail_over;
   RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));
 
   ControlPort::Options control;
@@ -102,6 +102,12 @@ absl::Status Node::OpenDevice() {
   shard_context_.sink = clients_.get();
   shard_context_.control = control_.get();
   shard_context_.propose = options_.propose;
+  if (!options_.propose && options_.config.control.fail_over) {
+    shard_context_.propose = [this](const cluster::ClusterCommand& command) {
+      // Whether it was taken shows in the next view, or it is proposed again.
+      membership_->Propose(command, [](const absl::StatusOr<cluster::ClusterResult>&) {});
+    };
+  }
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;

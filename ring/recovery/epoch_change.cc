@@ -332,7 +332,8 @@ void EpochChange::OnJoined(Role role, const absl::Status& status) {
     state.goes_on = true;
     state.reappended = true;
   } else {
-    Fail(&state.join, &state);
+    state.join = Call::kRetry;
+    state.retry_ns = now_ns_ + timeouts_.patience_ns;  // a snapshot is not sent in a loop
   }
   Advance();
 }

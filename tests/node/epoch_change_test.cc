@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ring/cluster/routing.h"
 #include "tests/node/epoch_cluster.h"
@@ -89,6 +90,27 @@ TEST_F(EpochChangeNodeTest, SurvivorsServeTheirShardsWhenANodeIsLost) {
       ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key));
       ASSERT_EQ(got.value, "v");
     }
+  }
+}
+
+// A spare takes a lost coordinator's shards: replicated values are fetched from the members.
+TEST_F(EpochChangeNodeTest, ASpareTakesTheShardsOfALostCoordinatorOver) {
+  Start(1);
+  Load(12, "before");
+  const NodeId lost(1);
+  std::map<std::string, std::string> taken;
+  for (const auto& [key, value] : values_) {
+    if (OwnerOf(key) == lost && absl::StrContains(key, "REP3")) taken[key] = value;
+  }
+  ASSERT_FALSE(taken.empty());
+  cluster_.Kill(lost);
+  ASSERT_OK(cluster_.Fail(lost));
+  ASSERT_OK(cluster_.WaitServing());
+  for (const auto& [key, value] : taken) {
+    EXPECT_EQ(OwnerOf(key), NodeId(5));
+    const absl::StatusOr<GetResult> got = client_->Get(key);
+    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+    ASSERT_EQ(got->value, value) << key;
   }
 }
 

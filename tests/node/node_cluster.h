@@ -32,8 +32,10 @@ class NodeCluster {
     thread_.join();
   }
 
-  absl::Status Start() {
+  // fail_over: roles of lost nodes go to the spare.
+  absl::Status Start(bool fail_over = false) {
     NodeConfig config = EmbeddedConfig();
+    config.control.fail_over = fail_over;
     ReactorOptions options;
     options.clock = &clock_;
     reactor_ = std::make_unique<Reactor>(options);
@@ -79,6 +81,10 @@ class NodeCluster {
       done->set_value();
     });
     done->get_future().wait();
+  }
+  // Ends a node with its memory. Further nodes keep their ids, not their places.
+  void Kill(NodeId id) {
+    Run([&] { reactor_->DropNode(id); });
   }
   // Within Run.
   Node& node(std::uint32_t id) { return *reactor_->nodes()[id]; }

@@ -1,0 +1,70 @@
+// A node dies; the others notice, agree, and a spare goes on: nothing but the node is touched.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ring/cluster/routing.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+class FailOverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(cluster_.Start(/*fail_over=*/true));
+    ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
+  }
+
+  void Load(const std::string& memgest, int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string key = absl::StrCat(memgest, "/", i);
+      const std::string value(static_cast<std::size_t>(1 + i * 997 % 20000),
+                              static_cast<char>('a' + i % 26));
+      const absl::StatusOr<WriteResult> put = client_->Put(key, value, {.memgest = memgest});
+      ASSERT_TRUE(put.ok()) << key << ": " << put.status();
+      values_[key] = value;
+    }
+  }
+
+  // What is read until it is there, or a deadline passed that no fail-over needs.
+  void ExpectEverything() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    for (const auto& [key, value] : values_) {
+      absl::StatusOr<GetResult> got = client_->Get(key);
+      while (absl::IsUnavailable(got.status()) || absl::IsDeadlineExceeded(got.status())) {
+        ASSERT_LT(absl::Now(), deadline) << key << ": " << got.status();
+        got = client_->Get(key);
+      }
+      ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+      ASSERT_EQ(got->value, value) << key;
+    }
+  }
+
+  testing::NodeCluster cluster_;
+  std::unique_ptr<Client> client_;
+  std::map<std::string, std::string> values_;
+};
+
+TEST_F(FailOverTest, ValuesOfALostCoordinatorAreServedByTheSpare) {
+  Load("REP3", 60);
+  Load("REP4", 30);
+  cluster_.Kill(NodeId(2));
+  ExpectEverything();
+}
+
+TEST_F(FailOverTest, TheLostNodeMayLeadTheConsensus) {
+  Load("REP3", 60);
+  NodeId leader = cluster::kNoNode;
+  cluster_.Run([&] { leader = cluster_.node(5).membership().leader(); });
+  ASSERT_NE(leader, cluster::kNoNode);
+  cluster_.Kill(leader);
+  ExpectEverything();
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "consensus/bugs.h"
 #include "consensus/raft.h"
+#include "ring/base/mutant.h"
 
 namespace ring::consensus {
 
@@ -36,7 +36,7 @@ absl::Status Raft::Campaign() {
 void Raft::BeginCampaign(bool pre_vote, bool force) {
   BecomeFollower(hard_state_.term, kNoServer);
   ResetElectionTimer();
-  if (!pre_vote || RING_BUG(no_prevote)) {
+  if (!pre_vote || Mutant("P103NoPreVote")) {
     BecomeCandidate(force);
     return;
   }
@@ -57,7 +57,7 @@ void Raft::BecomeCandidate(bool force) {
 
 void Raft::RequestVotes(MessageType type, Term term, bool force) {
   // Only what is durable counts for an election (10.7).
-  const LogIndex last = RING_BUG(campaign_on_unpersisted) ? log_.last_index() : log_.persisted();
+  const LogIndex last = Mutant("P107CampaignOnUnpersisted") ? log_.last_index() : log_.persisted();
   for (const ServerId voter : configuration().voters) {
     if (voter == options_.id) continue;
     Message m = MakeMessage(type, voter);
@@ -72,7 +72,7 @@ void Raft::RequestVotes(MessageType type, Term term, bool force) {
 // Whoever heard of a leader within the shortest election time-out heeds no candidate: servers that
 // were removed or cut off cannot disturb (10.3; dissertation 4.2.3).
 bool Raft::HearsALeader() const {
-  if (RING_BUG(no_stickiness)) return false;
+  if (Mutant("P103NoStickiness")) return false;
   return role_ == Role::kLeader ||
          (leader_ != kNoServer && silence_ticks_ < options_.election_ticks);
 }
@@ -92,7 +92,7 @@ void Raft::ReceiveVoteRequest(const Message& m) {
   reply.reject = !grant;
   if (grant && pre) reply.term = m.term;
   if (grant && !pre) {
-    if (!RING_BUG(forget_vote)) hard_state_.vote = m.from;
+    if (!Mutant("P106ForgetVote")) hard_state_.vote = m.from;
     ResetElectionTimer();
   }
   Send(std::move(reply), Claim::kHardState);
@@ -140,7 +140,7 @@ void Raft::BecomeLeader() {
   peers_.clear();
   ConfigurationChanged();
   tenure_start_ = log_.last_index() + 1;
-  if (RING_BUG(no_noop)) {
+  if (Mutant("P102NoNoop")) {
     tenure_start_ = 0;
     return;
   }
@@ -174,7 +174,7 @@ void Raft::TickLeader() {
 // A leader that no quorum answers resigns: its clients go elsewhere, and whom it still reaches does
 // not cling to it.
 void Raft::CheckQuorum() {
-  if (RING_BUG(no_check_quorum)) return;
+  if (Mutant("P103NoCheckQuorum")) return;
   const std::uint64_t heard = QuorumValue(configuration().voters, [this](ServerId id) {
     const auto peer = peers_.find(id);
     return peer == peers_.end() ? now_ticks_ : peer->second.last_heard;
@@ -207,7 +207,7 @@ void Raft::ContinueTransfer() {
 void Raft::ReceiveTimeoutNow(const Message& m) {
   if (role_ != Role::kFollower || leader_ != m.from || !CanCampaign()) return;
   // What is not durable would not count, and might be needed (10.7).
-  if (!log_.all_persisted() && !RING_BUG(timeout_now_while_unpersisted)) return;
+  if (!log_.all_persisted() && !Mutant("P107TimeoutNowWhileUnpersisted")) return;
   BeginCampaign(/*pre_vote=*/false, /*force=*/true);
 }
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "consensus/bugs.h"
 #include "consensus/raft.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::consensus {
@@ -29,10 +29,10 @@ absl::Status Raft::CheckChange(const Configuration& next) const {
   }
   // Else two changes of different terms could each find a quorum that knows nothing of the other
   // (Ongaro, raft-dev, "bug in single-server membership changes", 2015).
-  if (!tenure_begun() && !RING_BUG(change_before_noop)) {
+  if (!tenure_begun() && !Mutant("P104ChangeBeforeNoop")) {
     return absl::FailedPreconditionError("the first entry of this leader is not committed yet");
   }
-  if (!configuration_committed() && !RING_BUG(several_changes_at_once)) {
+  if (!configuration_committed() && !Mutant("P104SeveralChangesAtOnce")) {
     return absl::FailedPreconditionError(
         absl::StrFormat("the change at index=%d is not committed yet", log_.configuration_index()));
   }
@@ -45,7 +45,7 @@ absl::Status Raft::CheckVoterChange(const Configuration& next) const {
   std::set_symmetric_difference(now.voters.begin(), now.voters.end(), next.voters.begin(),
                                 next.voters.end(), std::back_inserter(changed));
   if (changed.empty()) return absl::OkStatus();
-  if (changed.size() > 1 && !RING_BUG(change_two_voters)) {
+  if (changed.size() > 1 && !Mutant("P104ChangeTwoVoters")) {
     return absl::InvalidArgumentError(
         absl::StrFormat("voters_changed=%d: one at a time", changed.size()));
   }

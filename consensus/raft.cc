@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "consensus/bugs.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::consensus {
 namespace {
@@ -123,7 +123,7 @@ void Raft::Dispatch(Message& m) {
 void Raft::Persisted(std::uint64_t id, bool ok) {
   RING_CHECK(persist_under_way_ && id == persist_id_) << "persist_id=" << id;
   persist_under_way_ = false;
-  if (!ok && !RING_BUG(go_on_after_failed_persist)) {
+  if (!ok && !Mutant("P107GoOnAfterFailedPersist")) {
     // What is durable of it is not known; it is written again, and nobody hears of it until then.
     log_.Refuse();
     emitted_hard_state_ = persisted_hard_state_;
@@ -164,6 +164,8 @@ void Raft::BecomeFollower(Term term, ServerId leader) {
     transferee_ = kNoServer;
     ResetElectionTimer();
   }
+  // A campaign that is given up is not announced: what it claimed may be truncated by then.
+  std::erase_if(held_, [](const HeldMessage& held) { return IsVoteRequest(held.message.type); });
   FailReads();
   role_ = Role::kFollower;
   leader_ = leader;
@@ -197,7 +199,7 @@ bool Raft::dirty() const {
 
 // The request that makes the claim true; 0 when it is true already.
 std::uint64_t Raft::PersistIdFor(Claim claim) const {
-  if (RING_BUG(send_before_persist)) return 0;
+  if (Mutant("P101SendBeforePersist")) return 0;
   const bool unemitted = claim == Claim::kLog ? dirty() : hard_state_dirty();
   if (unemitted) return persist_id_ + 1;
   const bool emitted = claim == Claim::kLog ? true : emitted_hard_state_ != persisted_hard_state_;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "consensus/bugs.h"
 #include "consensus/message.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::consensus {
 
@@ -67,7 +67,7 @@ void RaftLog::TruncateFrom(LogIndex index) {
   RING_CHECK(index > base_index_) << "index=" << index << " base=" << base_index_;
   entries_.resize(index - base_index_ - 1);
   while (configurations_.back().index >= index && configurations_.size() > 1 &&
-         !RING_BUG(no_rollback_of_change)) {
+         !Mutant("P104NoRollbackOfChange")) {
     configurations_.pop_back();
   }
   persisted_ = std::min(persisted_, index - 1);

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "consensus/bugs.h"
 #include "consensus/raft.h"
+#include "ring/base/mutant.h"
 
 namespace ring::consensus {
 
@@ -20,9 +20,9 @@ absl::Status Raft::Read(std::uint64_t context) {
   if (role_ != Role::kLeader) {
     unsent_reads_.push_back(context);
     ForwardReads();
-  } else if (RING_BUG(read_without_round)) {
+  } else if (Mutant("P105ReadWithoutRound")) {
     answered_reads_.push_back({context, commit_});
-  } else if (RING_BUG(read_joins_round_under_way) && batch_.round != 0) {
+  } else if (Mutant("P105ReadJoinsRoundUnderWay") && batch_.round != 0) {
     batch_.index = commit_;
     batch_.reads.push_back({options_.id, context});
   } else {
@@ -36,7 +36,7 @@ absl::Status Raft::Read(std::uint64_t context) {
 void Raft::StartReadRound() {
   if (batch_.round != 0 || queued_reads_.empty()) return;
   // Until the no-op of its term is committed a leader does not know what is committed.
-  if (!tenure_begun() && !RING_BUG(read_before_noop)) return;
+  if (!tenure_begun() && !Mutant("P105ReadBeforeNoop")) return;
   batch_.round = ++round_;
   batch_.index = commit_;
   batch_.reads = std::move(queued_reads_);
@@ -113,7 +113,7 @@ void Raft::ReceiveReadReply(const Message& m) {
 // join it cannot be answered with an index from before they began.
 void Raft::TickReads() {
   if (request_.id == 0 || ++request_.age_ticks < options_.election_ticks / 2) return;
-  if (RING_BUG(retry_keeps_read_index)) {
+  if (Mutant("P105RetryKeepsReadIndex")) {
     request_.contexts.insert(request_.contexts.end(), unsent_reads_.begin(), unsent_reads_.end());
     unsent_reads_.clear();
     request_.age_ticks = 0;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "consensus/bugs.h"
 #include "consensus/raft.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::consensus {
 
@@ -215,7 +215,7 @@ void Raft::MaybeCommit() {
   // "Only log entries from the leader's current term are committed by counting replicas"
   // (dissertation 3.6.2; 10.2).
   if (index > commit_ &&
-      (log_.TermAt(index) == hard_state_.term || RING_BUG(commit_old_terms_by_counting))) {
+      (log_.TermAt(index) == hard_state_.term || Mutant("P102CommitOldTermsByCounting"))) {
     CommitTo(index);
   }
 }

@@ -23,8 +23,8 @@ void World::InjectFault() {
     case Fault::kDiskLoss:
       return CrashOne(/*lose_disk=*/true);
     case Fault::kPause: {
-      Node& node = nodes_[AnyNode()];
-      node.paused_until = now_ + random_.Below(40 * kTickUnits);
+      Node& node = nodes_[Victim()];
+      node.paused_until = now_ + Outage();
       Count(Fault::kPause);
       return;
     }
@@ -41,11 +41,18 @@ void World::InjectFault() {
   }
 }
 
+std::uint32_t World::Victim() {
+  if (profile_.storm && Chance(700)) {
+    if (const auto leader = SomeLeader(); leader.has_value()) return *leader;
+  }
+  return AnyNode();
+}
+
 void World::CutLinks(Fault fault) {
   if (fault != Fault::kFlapping) Heal();
   Count(fault);
   const std::size_t count = nodes_.size();
-  const std::uint32_t one = AnyNode();
+  const std::uint32_t one = Victim();
   std::vector<std::uint64_t> side(count);
   for (auto& s : side) s = random_.Below(2);
   switch (fault) {
@@ -68,7 +75,7 @@ void World::CutLinks(Fault fault) {
       cut_[a][b] = 1;
     }
   }
-  Push(1 + random_.Below(60 * kTickUnits), EventType::kHeal, 0);
+  Push(Outage(), EventType::kHeal, 0);
 }
 
 void World::Heal() {
@@ -94,7 +101,7 @@ bool World::MayLoseDisk(std::uint32_t index) const {
 }
 
 void World::CrashOne(bool lose_disk) {
-  const std::uint32_t index = AnyNode();
+  const std::uint32_t index = Victim();
   Node& node = nodes_[index];
   if (node.raft == nullptr) return;
   if (lose_disk && !MayLoseDisk(index)) return;
@@ -106,7 +113,7 @@ void World::CrashOne(bool lose_disk) {
     node.lost_disk = true;
   }
   // Sometimes at once, before anybody can notice.
-  Push(random_.Below(4) == 0 ? 1 : 1 + random_.Below(50 * kTickUnits), EventType::kRestart, index);
+  Push(random_.Below(4) == 0 ? 1 : Outage(), EventType::kRestart, index);
 }
 
 void World::Restart(std::uint32_t index) {

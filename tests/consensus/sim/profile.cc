@@ -1,5 +1,7 @@
 #include "tests/consensus/sim/profile.h"
 
+#include <algorithm>
+
 namespace ring::consensus::sim {
 
 const char* NameOf(Fault fault) {
@@ -42,11 +44,36 @@ const char* NameOf(Fault fault) {
   return "?";
 }
 
+namespace {
+
+// Few servers, short terms, and messages that hold one entry each: what is lost when a leader falls
+// is a matter of single messages.
+void MakeStorm(SeededRandom& random, Profile& p) {
+  p.storm = true;
+  p.voters = std::min<std::size_t>(p.voters, 5);
+  for (const Fault fault : {Fault::kCrash, Fault::kIsolation, Fault::kPartition}) {
+    p.has[static_cast<std::size_t>(fault)] = true;
+  }
+  p.ticks = 300 + random.Below(200);
+  p.fault_every = 2 + random.Below(8);
+  p.outage_ticks_max = 4 + random.Below(20);
+  p.client_every = 1 + random.Below(3);
+  p.read_every = 1;
+  p.large = random.Below(1000);
+  p.filler_max = 900;
+  if (p.change_every > 0) {
+    p.spares = 2;
+    p.change_every = 1 + random.Below(3);
+  }
+}
+
+}  // namespace
+
 Profile MakeProfile(std::uint64_t seed) {
   SeededRandom random(seed * 2 + 1);
   Profile p;
   p.seed = seed;
-  constexpr std::size_t kVoters[] = {3, 3, 3, 5, 5, 7};
+  constexpr std::size_t kVoters[] = {3, 3, 4, 4, 5, 7};
   p.voters = kVoters[random.Below(6)];
   p.learners = random.Below(3) == 0 ? 1 + random.Below(2) : 0;
   for (std::size_t i = 0; i < kFaultCount; ++i) p.has[i] = random.Below(2) == 0;
@@ -63,6 +90,8 @@ Profile MakeProfile(std::uint64_t seed) {
   p.read_every = 1 + random.Below(6);
   if (p.Has(Fault::kMembership)) p.change_every = 2 + random.Below(20);
   if (p.Has(Fault::kSnapshot)) p.compact_entries = 5 + random.Below(30);
+  if (p.Has(Fault::kSlowDisk) && random.Below(2) == 0) p.stall = 1 + random.Below(30);
+  if (random.Below(3) == 0) MakeStorm(random, p);
   p.raft.election_ticks = 8;
   p.raft.heartbeat_ticks = 2 + random.Below(2);
   p.raft.message_size_max = 1024;

@@ -68,6 +68,12 @@ struct Profile {
   std::uint64_t change_every = 0;  // 0: never
   LogIndex compact_entries = 0;    // 0: never
   std::size_t clients = 4;
+  // Faults follow each other closely, and mostly hit whoever leads.
+  bool storm = false;
+  std::uint64_t outage_ticks_max = 60;  // of links, servers
+  std::size_t filler_max = 600;         // bytes of a large command
+  std::uint64_t large = 125;            // how many of them are
+  std::uint64_t stall = 0;              // disk: writes that take many ticks
   Options raft;
 
   bool Has(Fault fault) const { return has[static_cast<std::size_t>(fault)]; }

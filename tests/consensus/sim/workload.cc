@@ -33,14 +33,15 @@ std::optional<std::uint32_t> World::NewestLeader() const {
 // A client has one command under way, and asks again with the same number when it hears nothing.
 void World::ClientActs(std::size_t which) {
   Client& client = clients_[which];
-  if (quiet_) return;
+  if (quiet_ || (calm_ && !Chance(250))) return;  // in the calm, those that lag catch up
   if (client.waiting && now_ - client.asked_at < 20 * kTickUnits) return;
   const auto leader = SomeLeader();
   if (!leader.has_value()) return;
   Node& node = nodes_[*leader];
   const std::uint32_t sequence = client.waiting ? client.sequence : client.sequence + 1;
   const Command command{static_cast<std::uint32_t>(which), sequence};
-  const std::size_t filler = random_.Below(8) == 0 ? random_.Below(600) : random_.Below(8);
+  const std::size_t filler =
+      Chance(profile_.large) ? random_.Below(profile_.filler_max) : random_.Below(8);
   const absl::StatusOr<Position> position = node.raft->Propose(command.Encode(filler));
   if (position.ok()) {
     client.sequence = sequence;
@@ -66,7 +67,7 @@ void World::Acknowledge(std::uint32_t index, const Entry& entry) {
 }
 
 void World::ReadSomewhere() {
-  const std::uint32_t index = AnyNode();
+  const std::uint32_t index = Victim();
   Node& node = nodes_[index];
   if (node.raft == nullptr || now_ < node.paused_until) return;
   const std::uint64_t context = next_read_++;
@@ -110,7 +111,8 @@ void World::ChangeSomething() {
   ReplaceLost(raft);
   if (profile_.change_every > 0 && !calm_) {
     Configuration next = raft.configuration();
-    const std::uint64_t changes = Chance(50) ? 2 : 1;  // two at once must be refused
+    const std::uint64_t changes =
+        Chance(profile_.storm ? 300 : 50) ? 2 : 1;  // two at once must be refused
     for (std::uint64_t i = 0; i < changes; ++i) {
       const ServerId id = nodes_[AnyNode()].id;
       const std::uint64_t what = random_.Below(4);

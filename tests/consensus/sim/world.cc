@@ -212,7 +212,8 @@ void World::Write(std::uint32_t index, PersistRequest request) {
     return;
   }
   if (!calm_) Count(Fault::kSlowDisk);
-  const std::uint64_t most = calm_ ? 2 : profile_.disk_delay_max;
+  std::uint64_t most = calm_ ? 2 : profile_.disk_delay_max;
+  if (!calm_ && Chance(profile_.stall)) most = 30 * kTickUnits;
   Push(1 + random_.Below(most), EventType::kDiskDone, index, node.starts);
 }
 

@@ -133,6 +133,8 @@ class World final : private Checker::Disks {
   void CrashOne(bool lose_disk);
   void Restart(std::uint32_t node);
   bool MayLoseDisk(std::uint32_t node) const;
+  std::uint32_t Victim();
+  std::uint64_t Outage() { return 1 + random_.Below(profile_.outage_ticks_max * kTickUnits); }
   std::uint32_t AnyNode() { return static_cast<std::uint32_t>(random_.Below(nodes_.size())); }
 
   // workload.cc

@@ -129,6 +129,9 @@ class ShardLog {
   // L7: a further Normal is to be proposed. Call MemberSet::Propose first; then, when everyone it
   // names is CaughtUp, propose.
   void MarkProposal() { caught_up_mark_ = next_order_ - 1; }
+  // The role is lost: writers and arena bytes go, nothing is appended or committed any more.
+  // REQUIRES: as BeginEpoch.
+  void Retire();
   bool held() const { return held_; }
   // Who counts has changed: what waits is looked at again.
   void ForgetNews() { commit_news_ = turn_news_ = ~std::uint64_t{0}; }

@@ -28,6 +28,19 @@ void ShardLog::BeginEpoch(Epoch epoch) {
   ForgetNews();
 }
 
+void ShardLog::Retire() {
+  held_ = true;
+  for (Memgest* const memgest : memgests_) memgest->members().DropWriters();
+  memgests_.clear();
+  links_.clear();
+  behind_count_ = 0;
+  dirty_ = unshared_ = false;
+  for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
+    if (at(order).has_piece) arena_->GiveBack(at(order).piece_segment);
+    at(order).has_piece = false;
+  }
+}
+
 ShardLog::Link* ShardLog::FindLink(Role role) {
   const auto found = std::find_if(links_.begin(), links_.end(),
                                   [role](const Link& link) { return link.role == role; });

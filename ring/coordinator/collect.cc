@@ -80,6 +80,11 @@ void ShardCoordinator::FreeLine(std::uint32_t line) {
 
 void ShardCoordinator::Unpin(std::uint32_t line) {
   RING_CHECK(lines_.line(line).pins > 0) << "line=" << line;
+  if (is_retired_) {
+    --lines_.line(line).pins;
+    if (--pins_left_ == 0) GiveMemoryBack();
+    return;
+  }
   if (--lines_.line(line).pins > 0 || lingering_.empty()) return;
   for (std::size_t i = 0; i < lingering_.size(); ++i) {
     if (lingering_[i] != line) continue;

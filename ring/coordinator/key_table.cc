@@ -111,6 +111,15 @@ void KeyTable::Erase(std::uint32_t* entry) {
   --size_;
 }
 
+void KeyTable::DropAll() {
+  for (Buckets* const buckets : {&current_, &previous_, &spare_}) {
+    if (buckets->count == 0) continue;
+    device_->Free(reinterpret_cast<std::byte*>(buckets->first), buckets->bytes(), buckets->kind());
+    *buckets = Buckets{};
+  }
+  moved_ = size_ = 0;
+}
+
 void KeyTable::PrefetchBucket(std::uint64_t hash) const {
   if (current_.count == 0) return;
   __builtin_prefetch(&current_.at(TagOf(hash) & (current_.count - 1)));

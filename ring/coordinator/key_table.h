@@ -30,6 +30,12 @@ class KeyTable {
   KeyTable(rdma::Device* device, const memgest::LineTable* lines)
       : device_(device), lines_(lines) {}
 
+  ~KeyTable() { DropAll(); }
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
+
+  // Everything, with its memory.
+  void DropAll();
   // Where the key's line number stands, or null. Good until the next Insert, Erase or Reserve.
   std::uint32_t* Find(std::uint64_t hash, absl::string_view key);
 
@@ -79,6 +85,10 @@ class KeyTable {
     std::uint64_t used = 0;   // pairs that are not empty, deleted ones too
     Bucket& at(std::uint64_t b) const { return first[b]; }
     std::uint64_t bytes() const { return count * sizeof(Bucket); }
+    rdma::MemoryKind kind() const {
+      return bytes() >= (std::uint64_t{2} << 20) ? rdma::MemoryKind::kPrivateHuge
+                                                 : rdma::MemoryKind::kPrivate;
+    }
   };
 
   static std::uint32_t TagOf(std::uint64_t hash) {

@@ -7,6 +7,14 @@
 
 namespace ring::coordinator {
 
+LandingPlaces::~LandingPlaces() {
+  for (std::unique_ptr<rdma::MemoryRegion>& region : regions_) {
+    std::byte* const memory = region->address();
+    region.reset();
+    device_->Free(memory, memgest::kPayloadSizeMax, rdma::MemoryKind::kShared);
+  }
+}
+
 absl::StatusOr<LandingPlace> LandingPlaces::Take() {
   if (free_.empty()) {
     RING_ASSIGN_OR_RETURN(std::byte* const memory,

@@ -28,6 +28,10 @@ struct LandingPlace {
 class LandingPlaces {
  public:
   explicit LandingPlaces(rdma::Device* device) : device_(device) {}
+  ~LandingPlaces();
+  LandingPlaces(const LandingPlaces&) = delete;
+  LandingPlaces& operator=(const LandingPlaces&) = delete;
+
   absl::StatusOr<LandingPlace> Take();
   void GiveBack(const LandingPlace& place) { free_.push_back(place); }
 

@@ -126,6 +126,7 @@ void LargeWrite::Step() {
       break;
     case State::kReading:
     case State::kFinished:
+    case State::kAborted:
       break;
   }
 }
@@ -181,7 +182,18 @@ void LargeWrite::Read() {
     GiveUp(Outcome::kUnavailable);
 }
 
+void LargeWrite::Abort(Outcome outcome) {
+  if (state_ == State::kDraining || state_ == State::kFinished) {
+    state_ = State::kFinished;
+    return;
+  }
+  if (source_ != kNoLine) shard_.Unpin(source_);
+  if (outcome != Outcome::kOk) shard_.Refuse(request_, outcome);
+  state_ = state_ == State::kReading ? State::kAborted : State::kFinished;
+}
+
 void LargeWrite::OnRead(bool ok) {
+  if (state_ == State::kAborted) state_ = State::kFinished;
   if (state_ != State::kReading) return;
   if (!ok) {
     GiveUp(Outcome::kBadRequest);

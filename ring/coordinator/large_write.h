@@ -48,6 +48,9 @@ class LargeWrite {
   // Moves on by at most one PART.
   void Step();
   void OnRead(bool ok);
+  // The role is lost: nothing more is appended. While a READ is under way its memory must stay: it
+  // is finished when that is done. outcome: what its client is told, kOk for nothing.
+  void Abort(protocol::Outcome outcome);
   bool finished() const { return state_ == State::kFinished; }
   // False while a READ takes longer than kReadSlowNs. Asked each turn.
   bool HoldsPlace(std::uint64_t now_ns);
@@ -65,7 +68,8 @@ class LargeWrite {
     kAppend = 2,
     kFinish = 3,
     kDraining = 4,
-    kFinished = 5
+    kFinished = 5,
+    kAborted = 6,  // a READ is under way
   };
   // A run of bytes of a value in one memgest's heap.
   struct Place {

@@ -40,6 +40,7 @@ void ShardCoordinator::SetMemgestState(MemgestId id, protocol::MemgestState stat
 }
 
 void ShardCoordinator::Submit(const Request& request) {
+  if (is_retired_) return;  // V7
   if (Execute(request)) return;
   // A bounded queue: beyond it the client is told to come again with the same request.
   if (ready_.size() >= kStalledMax) {
@@ -50,6 +51,7 @@ void ShardCoordinator::Submit(const Request& request) {
 }
 
 bool ShardCoordinator::Execute(const Request& request) {
+  if (is_retired_) return true;
   if (log_.held()) return false;  // the epoch's Normal must come first
   switch (request.operation) {
     case Operation::kGet:
@@ -100,6 +102,7 @@ void ShardCoordinator::PrefetchSlot(memgest::Memgest& memgest, std::uint32_t len
 }
 
 void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
+  if (is_retired_) return;
   // The answers are out: time to fetch what the next put like the last one will write.
   if (last_put_ != nullptr) PrefetchSlot(*std::exchange(last_put_, nullptr), last_put_length_);
   large_places_taken_ = 0;
@@ -119,6 +122,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
 }
 
 bool ShardCoordinator::HasWork() const {
+  if (is_retired_) return false;
   if (!ready_.empty() || log_.dirty() || releasing_) return true;
   return std::any_of(large_writes_.begin(), large_writes_.end(),
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });
@@ -133,6 +137,7 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
 }
 
 bool ShardCoordinator::Busy() const {
+  if (is_retired_) return !gone();
   return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
          !lingering_.empty() || !retired_.empty() || release_due_ || expiring_;
 }
@@ -141,6 +146,7 @@ void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {
   for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
     if (write->token() == token) write->OnRead(ok);
   }
+  if (is_retired_) GiveMemoryBack();
 }
 
 }  // namespace ring::coordinator

@@ -70,6 +70,12 @@ struct DrainCounts {
   std::uint64_t pending = 0;   // writes, collections and moved records under way
 };
 
+// What those are told whose operations are under way when the role is lost.
+enum class Farewell : std::uint8_t {
+  kSilence = 0,  // fenced: no reply of any kind (V7)
+  kUnknown = 1,  // a write may be applied or not (X5); a get may be asked elsewhere
+};
+
 class LargeWrite;
 class ValueFetcher;
 struct FoldedShard;
@@ -117,6 +123,13 @@ class ShardCoordinator {
   // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
   void Propose(absl::Span<const NamedSet> sets);
   void EndProposal();
+
+  // retire.cc: this node coordinates the shard no more. Nothing is executed or answered from here
+  // on; memory is given back, but for what sends and READs under way refer to (V6): it follows when
+  // they are done, and then gone() says so. REQUIRES: the queue pairs towards members are reset.
+  void Retire(Farewell farewell);
+  bool retired() const { return is_retired_; }
+  bool gone() const { return is_retired_ && pins_left_ == 0 && large_writes_.empty(); }
 
   // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come
   //        again after the
@@ -252,6 +265,10 @@ class ShardCoordinator {
   absl::Status AdoptLines();
   void AdoptKeys();
 
+  // retire.cc
+  void SayFarewell(Farewell farewell);
+  void GiveMemoryBack();
+
   // absent.cc
   bool absent(std::uint32_t line) const {
     return (lines_.line(line).flags & memgest::kAbsent) != 0;
@@ -344,6 +361,8 @@ class ShardCoordinator {
   std::vector<std::uint32_t> running_;
   std::vector<std::uint32_t> failed_;     // of them, in this turn
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
+  bool is_retired_ = false;
+  std::uint64_t pins_left_ = 0;  // once it is
   struct Absent {
     std::uint32_t waiter = 0;  // first of a list of deferred requests
     bool wanted = false;       // asked for, and not come yet: the line is pinned

@@ -1,0 +1,68 @@
+// The end of a coordinator whose role went to another node, while its device may still read and
+// write its memory (V6).
+#include <utility>
+
+#include "ring/coordinator/large_write.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+using protocol::Outcome;
+
+void ShardCoordinator::Retire(Farewell farewell) {
+  if (is_retired_) return;
+  SayFarewell(farewell);
+  operations_.clear();
+  deferred_.clear();
+  ready_.clear();
+  free_operation_ = free_deferred_ = deferred_count_ = 0;
+  for (auto& [line, value] : absent_) value.waiter = 0;
+  lingering_.clear();
+  log_.Retire();
+  is_retired_ = true;
+  for (std::uint32_t line = 0; line < lines_.granule_count() * memgest::kLinesPerGranule; ++line) {
+    if (lines_.Has(line)) pins_left_ += lines_.line(line).pins;
+  }
+  GiveMemoryBack();
+}
+
+void ShardCoordinator::SayFarewell(Farewell farewell) {
+  const bool tell = farewell == Farewell::kUnknown;
+  for (const Waiting& operation : operations_) {
+    if (operation.client == nullptr || !tell) continue;
+    Reply reply;
+    reply.outcome = Outcome::kUnknown;
+    sink_->Answer(operation.reply, reply, *this);
+  }
+  // A copy of a request under way may wait among them: of no write is it certain that it was not
+  // applied.
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    write->Abort(tell ? Outcome::kUnknown : Outcome::kOk);
+  }
+  if (!tell) return;
+  std::vector<bool> unused(deferred_.size());
+  for (std::uint32_t handle = free_deferred_; handle != 0; handle = deferred_[handle - 1].next) {
+    unused[handle - 1] = true;
+  }
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    if (unused[i]) continue;
+    const Request& request = deferred_[i].request;
+    const bool reads = request.operation == protocol::Operation::kGet ||
+                       request.operation == protocol::Operation::kWhere;
+    Refuse(request, reads ? Outcome::kUnavailable : Outcome::kUnknown);
+  }
+}
+
+void ShardCoordinator::GiveMemoryBack() {
+  std::erase_if(large_writes_,
+                [](const std::unique_ptr<LargeWrite>& write) { return write->finished(); });
+  if (!gone()) return;
+  memgests_.clear();
+  retired_.clear();
+  absent_.clear();
+  keys_.DropAll();
+  lines_.DropAll();
+  completions_.DropAll();
+}
+
+}  // namespace ring::coordinator

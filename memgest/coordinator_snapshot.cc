@@ -33,6 +33,7 @@ Snapshot TakeCoordinatorSnapshot(std::uint64_t id, const LineTable& lines,
       const std::uint32_t first = granule * kLinesPerGranule;
       const Granule& record = lines.granule(first);
       if (!record.used || record.memgest != number.value()) continue;
+      writer.AddGranule(lines, granule);
       for (std::uint64_t taken = record.taken; taken != 0; taken &= taken - 1) {
         const std::uint32_t line = first + static_cast<std::uint32_t>(std::countr_zero(taken));
         const MetadataLine& held = lines.line(line);

@@ -62,6 +62,7 @@ Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId>
       const std::uint32_t first = granule * kLinesPerGranule;
       const Granule& record = lines_.granule(first);
       if (!record.used || record.memgest != memgest.value()) continue;
+      writer.AddGranule(lines_, granule);
       for (std::uint64_t taken = record.taken; taken != 0; taken &= taken - 1) {
         writer.AddLine(lines_, first + static_cast<std::uint32_t>(std::countr_zero(taken)));
       }
@@ -122,7 +123,9 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
       return absl::OkStatus();
     }
     case SnapshotItem::Kind::kGranule:
-      return absl::OkStatus();  // its lines say the same
+      // Its lines say more; without one it still is its memgest's.
+      if (lines_.Has(item.number)) return absl::OkStatus();
+      return lines_.EnsureLine(item.number, item.log.memgest, 0, 0);
     case SnapshotItem::Kind::kLine:
       return InstallLine(item);
     case SnapshotItem::Kind::kClient:

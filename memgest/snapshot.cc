@@ -145,21 +145,26 @@ void SnapshotWriter::BeginLog(const SnapshotLog& log) {
   granule_ = kNoLine;
 }
 
+void SnapshotWriter::AddGranule(const LineTable& lines, std::uint32_t number) {
+  const Granule& known = lines.granule(number * kLinesPerGranule);
+  granule_ = number;
+  GranuleRecord granule;
+  granule.number = number;
+  if (known.taken != 0) {  // else its class and place mean nothing
+    granule.size_class = known.size_class;
+    granule.base_cells = known.base_cells;
+  }
+  context_.resize(log_context_size_);
+  Need(sizeof(granule));
+  piece_.PutBytes(BytesOf(granule));
+  context_.append(BytesOf(granule).data(), sizeof(granule));
+}
+
 void SnapshotWriter::AddLine(const LineTable& lines, std::uint32_t number) {
   const MetadataLine& line = lines.line(number);
   const absl::Span<const Range> ranges =
       (line.flags & kLarge) != 0 ? lines.Ranges(number) : absl::Span<const Range>();
-  if (number / kLinesPerGranule != granule_) {
-    granule_ = number / kLinesPerGranule;
-    GranuleRecord granule;
-    granule.number = granule_;
-    granule.size_class = lines.granule(number).size_class;
-    granule.base_cells = lines.granule(number).base_cells;
-    context_.resize(log_context_size_);
-    Need(sizeof(granule));
-    piece_.PutBytes(BytesOf(granule));
-    context_.append(BytesOf(granule).data(), sizeof(granule));
-  }
+  if (number / kLinesPerGranule != granule_) AddGranule(lines, number / kLinesPerGranule);
   LineRecord record;
   record.index = static_cast<std::uint8_t>(number % kLinesPerGranule);
   record.flags = line.flags & kLineFlags;
@@ -254,6 +259,7 @@ absl::StatusOr<bool> SnapshotReader::Next(SnapshotItem* item) {
       granule_record_.base_cells = record.base_cells;
       in_granule_ = true;
       item->kind = SnapshotItem::Kind::kGranule;
+      item->number = record.number * kLinesPerGranule;
       item->log = log_;
       return true;
     }

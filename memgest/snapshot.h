@@ -57,6 +57,9 @@ class SnapshotWriter {
 
   // What follows are lines of this log.
   void BeginLog(const SnapshotLog& log);
+  // A granule of the log that was begun, whether it has lines or not: it never leaves its memgest
+  // (ADR 6), and members remember it.
+  void AddGranule(const LineTable& lines, std::uint32_t granule);
   // A line that holds a committed version. REQUIRES: of the log that was begun; rising numbers.
   void AddLine(const LineTable& lines, std::uint32_t number);
   // The records of these logs, and the first incomplete seq of every client, also of those without
@@ -82,7 +85,7 @@ struct SnapshotItem {
   enum class Kind : std::uint8_t { kLog, kGranule, kLine, kClient, kDone };
   Kind kind = Kind::kLog;
   SnapshotLog log;  // of kLog, kGranule, kLine
-  // kLine: number, and the line but for key, prev and pins.
+  // kGranule: its first line. kLine: number, and the line but for key, prev and pins.
   std::uint32_t number = 0;
   MetadataLine line;
   absl::string_view key;

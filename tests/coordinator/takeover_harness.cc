@@ -65,17 +65,6 @@ FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
   return folded;
 }
 
-// A granule never leaves its memgest, and a member remembers those without a line, too.
-void NoteGranules(MemberTwin& member, memgest::MemberShard& taker) {
-  memgest::LineTable& theirs = member.shard().lines();
-  for (std::uint32_t granule = 0; granule < theirs.granule_count(); ++granule) {
-    const std::uint32_t first = granule * memgest::kLinesPerGranule;
-    if (!theirs.Has(first) || taker.lines().Has(first)) continue;
-    const MemgestId owner(theirs.granule(first).memgest);
-    RING_CHECK(taker.lines().EnsureLine(first, owner, 0, 0).ok());
-  }
-}
-
 // Members that lack it get it from the new coordinator.
 void AdoptEntry(const RawEntry& raw, memgest::DeltaArena& arena, ShardCoordinator& shard) {
   const memgest::DeltaArena::Piece piece = *arena.TakeAside(raw.payload.size() + 64);
@@ -113,9 +102,6 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
     memgests.push_back(FoldLog(descriptor, members_, sealed, ++snapshots_, taker, &tails));
     // Every other time as if the node had no memory for values before.
     if (!coded && snapshots_ % 2 == 0) memgests.back().heap.emplace(taker.TakeHeap(descriptor.id));
-  }
-  for (const std::unique_ptr<MemberTwin>& member : members_) {
-    if (!member->gone) NoteGranules(*member, taker);
   }
   FoldedShard folded{std::move(taker.lines()), std::move(taker.completions()), std::move(memgests)};
   ShardOptions options = shard_->options();

@@ -107,6 +107,20 @@ TEST_F(MemberInstallTest, LinesComeWithoutValuesAndCountAsAbsent) {
   EXPECT_EQ(joiner_.end_cells(kRep), 1u);
 }
 
+// A granule never leaves its memgest, and members remember it: who becomes coordinator must know.
+TEST_F(MemberInstallTest, AGranuleWithoutALineComesWithTheSnapshot) {
+  Put(1, 70, "one");
+  EntryFields collect = Fields(EntryType::kCollect, 2);
+  const CollectItem item{Version(Epoch(3), 1).bits(), 70};
+  collect.collect = absl::MakeConstSpan(&item, 1);
+  ring_.Append(collect, nullptr, 0);
+  Join();
+  ASSERT_TRUE(joiner_.lines().Has(70));
+  EXPECT_EQ(joiner_.lines().granule(70).memgest, kRep.value());
+  EXPECT_EQ(joiner_.lines().granule(70).taken, 0u);
+  EXPECT_FALSE(joiner_.lines().Has(0));
+}
+
 TEST_F(MemberInstallTest, S5AValueIsInstalledOnlyWhileItsLineHoldsThatVersion) {
   Put(1, 0, "one");
   Put(2, 1, "two");

@@ -28,7 +28,12 @@ absl::StatusOr<BufferPool::Buffer> BufferPool::Take(std::uint32_t access) {
   }
   Buffer buffer;
   buffer.address = free_.back();
-  RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, size_, access));
+  if (access == rdma::kLocalOnly) {
+    buffer.lkey = device_->LocalKey(buffer.address);
+  } else {
+    RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, size_, access));
+    buffer.lkey = buffer.region->lkey();
+  }
   free_.pop_back();
   ++in_use_;
   if (used_before) std::memset(buffer.address, 0, size_);
@@ -37,7 +42,7 @@ absl::StatusOr<BufferPool::Buffer> BufferPool::Take(std::uint32_t access) {
 
 void BufferPool::GiveBack(Buffer buffer) {
   if (buffer.address == nullptr) return;
-  buffer.region->Revoke();
+  if (buffer.region != nullptr) buffer.region->Revoke();
   buffer.region.reset();
   free_.push_back(buffer.address);
   --in_use_;

@@ -1,6 +1,6 @@
 // ring/node/buffer_pool.h — small registered buffers carved from the node's memory, and used again.
 //
-// What:      BufferPool hands out buffers of one size from chunks of the device's arena. A buffer
+// What:      BufferPool hands out buffers of one size from chunks of the device's memory. A buffer
 //            that peers could write gets a fresh region (and key) each time, so that a late WRITE
 //            of its last user fails (L5).
 // Units:     bytes.
@@ -24,14 +24,15 @@ class BufferPool {
  public:
   struct Buffer {
     std::byte* address = nullptr;
-    std::unique_ptr<rdma::MemoryRegion> region;
+    std::uint32_t lkey = 0;
+    std::unique_ptr<rdma::MemoryRegion> region;  // null: peers have no access
   };
 
   // size: a multiple of 64. count_max: buffers in use at a time.
   BufferPool(rdma::Device* device, std::size_t size, std::size_t count_max)
       : device_(device), size_(size), count_max_(count_max) {}
 
-  // Zeroed, registered with this access.
+  // Zeroed, with this access. Without any it is no region of its own: a device has 4,096 of them.
   absl::StatusOr<Buffer> Take(std::uint32_t access);
   void GiveBack(Buffer buffer);
   std::size_t size() const { return size_; }

@@ -102,7 +102,7 @@ void ClientPort::StageHeader(Connection& connection, const coordinator::ReplyTo&
   if (connection.words.empty()) staged_.push_back(connection.index);
   std::byte* const cell = connection.headers.address + std::size_t{to.slot} * protocol::kCell;
   std::memcpy(cell, &header, sizeof(header));
-  const std::uint32_t lkey = connection.headers.region->lkey();
+  const std::uint32_t lkey = connection.headers.lkey;
   const std::uint64_t slot =
       connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
   constexpr std::uint32_t kWord = sizeof(protocol::ReplyWord);

@@ -49,7 +49,7 @@ void ControlLink::Fail(const absl::Status& status) {
 
 void ControlLink::PostReceive(std::uint32_t index) {
   const rdma::Sge sge = {memory_.address + index * kControlBufferSize,
-                         static_cast<std::uint32_t>(kControlBufferSize), memory_.region->lkey()};
+                         static_cast<std::uint32_t>(kControlBufferSize), memory_.lkey};
   const absl::Status status = qp_->PostRecv(index, absl::MakeConstSpan(&sge, 1));
   if (!status.ok()) Fail(status);
 }
@@ -90,7 +90,7 @@ bool ControlLink::PostChunk(ControlHeader header, absl::string_view body) {
   std::memcpy(at, &header, sizeof(header));
   if (!body.empty()) std::memcpy(at + sizeof(header), body.data(), body.size());
   const rdma::Sge sge = {at, static_cast<std::uint32_t>(sizeof(header) + body.size()),
-                         memory_.region->lkey()};
+                         memory_.lkey};
   rdma::WorkRequest request;
   request.wr_id = kSendTag;
   request.opcode = rdma::Opcode::kSend;

@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<memgest::LogWriter>> LogLinks::MakeWriter(Role ro
   writer.credit = reinterpret_cast<const std::atomic<std::uint64_t>*>(link.credit.address);
   writer.staging = link.staging.address;
   writer.staging_size = static_cast<std::uint32_t>(context_->staging->size());
-  writer.staging_lkey = link.staging.region->lkey();
+  writer.staging_lkey = link.staging.lkey;
   writer.writer_id = static_cast<std::uint16_t>(first_writer_id_ + role.value());
   writer.epoch = epoch;
   writer.send_depth = kLogSendDepth;

@@ -1,0 +1,190 @@
+// When members fold: quiet turns, their due time, and the budget that all rings share. Nodes, client
+// and clock are the test's, in one thread: a turn is made by hand.
+#include "ring/node/reactor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/client_core.h"
+#include "api/client_requests.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/random.h"
+#include "ring/node/cluster_admin.h"
+#include "ring/node/host.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+class TestClock final : public Clock {
+ public:
+  std::uint64_t NowNs() const override { return now_ns; }
+  std::uint64_t now_ns = 1'000'000'000;
+};
+
+class ReactorTest : public ::testing::Test {
+ protected:
+  static constexpr int kQuietTurns = 32;
+  static constexpr std::uint64_t kQuietDueNs = 1'000'000;
+
+  void SetUp() override {
+    NodeConfig config = EmbeddedConfig();
+    ReactorOptions options;
+    options.clock = &clock_;
+    reactor_ = std::make_unique<Reactor>(options);
+    for (std::size_t i = 0; i < config.nodes.size(); ++i) {
+      NodeOptions node;
+      node.config = config;
+      node.id = NodeId(static_cast<std::uint32_t>(i));
+      node.clock = &clock_;
+      node.random = &random_;
+      node.host = "here";
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Node> opened, Node::Open(node));
+      reactor_->AddNode(std::move(opened));
+    }
+    cluster::View view = config.InitialView();
+    for (const std::unique_ptr<Node>& node : reactor_->nodes())
+      view.nodes[node->id().value()] = node->info();
+    ASSERT_OK_AND_ASSIGN(
+        admin_,
+        StartClusterAdmin({reactor_.get()}, std::make_shared<const cluster::View>(view), &clock_));
+    for (int i = 0; i < 100'000 && !Ready(); ++i) Turn(100'000);
+    ASSERT_TRUE(Ready());
+
+    ClientOptions client;
+    client.seeds = {view.nodes[0].local_address};
+    client.transport = ring::Transport::kLocal;
+    rdma::SoftDeviceOptions device;
+    device.clock = &clock_;
+    api::ClientEnvironment environment;
+    environment.clock = &clock_;
+    environment.random = &random_;
+    ASSERT_OK_AND_ASSIGN(environment.device, rdma::OpenSoftDevice(device));
+    ASSERT_OK_AND_ASSIGN(core_, api::ClientCore::Start(client, std::move(environment)));
+    for (int i = 0; i < 100'000 && !core_->connected(); ++i) Turn(100'000);
+    ASSERT_TRUE(core_->connected());
+    // Every node is connected to once it was asked for something.
+    for (int i = 0; i < 64; ++i) Await(Submit(absl::StrCat("warm", i), "x"));
+    Settle();
+  }
+  void TearDown() override {
+    core_.reset();
+    if (reactor_ != nullptr) reactor_->DropNodes();
+  }
+
+  bool Ready() const {
+    return std::all_of(reactor_->nodes().begin(), reactor_->nodes().end(),
+                       [](const std::unique_ptr<Node>& node) { return node->ready(); });
+  }
+  void Turn(std::uint64_t pass_ns) {
+    clock_.now_ns += pass_ns;
+    reactor_->Turn();
+    if (core_ != nullptr) core_->Step();
+  }
+  // Until everything is folded and told.
+  void Settle() {
+    for (int i = 0; i < 5000; ++i) Turn(10'000);
+  }
+  // Sent at once: the next turn finds it. An empty value is a get.
+  api::Operation* Submit(const std::string& key, const std::string& value) {
+    api::Request request = api::GetRequest(key, {});
+    if (!value.empty()) {
+      PutOptions options;
+      options.memgest = "REP3";
+      request = *api::PutRequest(core_.get(), key, value, options);
+    }
+    api::Operation* const op = *core_->Submit(request);
+    core_->Flush();
+    return op;
+  }
+  void Await(api::Operation* op) {
+    for (int i = 0; i < 100'000 && op->state != api::OpState::kDone; ++i) Turn(1000);
+    ASSERT_EQ(op->state, api::OpState::kDone);
+    ASSERT_EQ(op->result.outcome, OpOutcome::kOk);
+    core_->Free(op);
+  }
+  std::uint64_t Folded() const {
+    std::uint64_t folded = 0;
+    for (const std::unique_ptr<Node>& node : reactor_->nodes())
+      folded += node->members().folded_count();
+    return folded;
+  }
+
+  TestClock clock_;
+  SeededRandom random_{1};
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<AdminPort> admin_;
+  std::unique_ptr<api::ClientCore> core_;
+};
+
+// After a request the next one is expected: what it left at the members does not stand before that.
+TEST_F(ReactorTest, WhatARequestLeftIsFoldedAfterTheQuietTurns) {
+  const std::uint64_t before = Folded();
+  api::Operation* const put = Submit("k", std::string(1000, 'v'));
+  Turn(1000);  // with the request
+  for (int i = 1; i < kQuietTurns; ++i) {
+    Turn(1000);
+    ASSERT_EQ(Folded(), before) << "turn " << i << " after the request";
+  }
+  for (int i = 0; i < 64 && Folded() < before + 2; ++i) Turn(1000);
+  EXPECT_EQ(Folded(), before + 2);  // both members of REP3
+  Await(put);
+}
+
+// E5: requests without a gap put folding off by a bounded time.
+TEST_F(ReactorTest, E5RequestsWithoutAGapDoNotPutFoldingOffForEver) {
+  const std::uint64_t before = Folded();
+  constexpr std::uint64_t kPassNs = 20'000;
+  Await(Submit("k", std::string(1000, 'v')));
+  const std::uint64_t start_ns = clock_.now_ns;
+  int turns = 0;
+  for (; turns < 2000 && Folded() < before + 2; ++turns) {
+    api::Operation* const get = Submit("k", "");
+    Turn(kPassNs);  // with a request
+    ASSERT_EQ(get->state, api::OpState::kDone);
+    core_->Free(get);
+    if (clock_.now_ns - start_ns < kQuietDueNs / 2) {
+      ASSERT_EQ(Folded(), before);
+    }
+  }
+  EXPECT_EQ(Folded(), before + 2);
+}
+
+// What is folded in a turn stands before the next request: all rings share one budget.
+TEST_F(ReactorTest, FoldingOfATurnWithRequestsHasOneBudgetForAllRings) {
+  const std::string value(1000, 'v');
+  std::deque<api::Operation*> puts;
+  int key = 0;
+  for (int turn = 0; turn < 40; ++turn) {
+    for (int i = 0; i < 16; ++i) puts.push_back(Submit(absl::StrCat("k", key++ % 600), value));
+    Turn(1000);
+    while (!puts.empty() && puts.front()->state == api::OpState::kDone) {
+      core_->Free(puts.front());
+      puts.pop_front();
+    }
+  }
+  // Rings are behind now. One request a turn lets 8 entries be folded, and the rest of a ring's 8.
+  constexpr std::uint64_t kBudget = 8;
+  constexpr std::uint64_t kOfOneRing = 8;
+  std::uint64_t most = 0;
+  for (int turn = 0; turn < 30; ++turn) {
+    const std::uint64_t before = Folded();
+    api::Operation* const get = Submit("k1", "");
+    Turn(1000);
+    most = std::max(most, Folded() - before);
+    while (get->state != api::OpState::kDone) Turn(1000);
+    core_->Free(get);
+  }
+  EXPECT_GT(most, 0u) << "no ring was behind";
+  EXPECT_LE(most, kBudget + kOfOneRing - 1);
+  for (api::Operation* const put : puts) Await(put);
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -18,6 +18,12 @@ bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
     }
     return true;
   }
+  // Clients ask again and again while a source is away: no more of them wait than for room.
+  const MemgestId memgest(lines_.line(line).memgest);
+  if (!fetcher_->CanBring(memgest) || deferred_count_ >= kStalledMax) {
+    Refuse(request, protocol::Outcome::kUnavailable, Version(), memgest);
+    return true;
+  }
   const std::uint32_t handle = CopyDeferred(request);
   deferred_[handle - 1].next = value.waiter;
   value.waiter = handle;

@@ -45,6 +45,9 @@ struct FoldedShard {
 class ValueFetcher {
  public:
   virtual ~ValueFetcher() = default;
+  // Whether anybody has values of this memgest at present; if not, operations that need one are
+  // refused as unavailable.
+  virtual bool CanBring(MemgestId memgest) const = 0;
   // An operation needs the value of this line. It is pinned until shard.OnValue(line, version, ok),
   // which follows once, from within or later: the bytes can be written into its slot meanwhile; for
   // a coded memgest, the blocks be decoded (SlotAllocator::SetPresent).

@@ -33,6 +33,11 @@ std::vector<NodeId> ValueFetch::SourcesOf(MemgestId memgest) const {
   return sources;
 }
 
+// Blocks of coded memgests are not decoded in this version.
+bool ValueFetch::CanBring(MemgestId memgest) const {
+  return shard_ != nullptr && !shard_->FindMemgest(memgest)->coded() && !SourcesOf(memgest).empty();
+}
+
 void ValueFetch::Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) {
   shard_ = &shard;
   Fetch& fetch = fetches_[line];

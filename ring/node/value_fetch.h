@@ -34,6 +34,7 @@ class ValueFetch final : public coordinator::ValueFetcher {
 
   // The record of the present epoch: who has all values.
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal);
+  bool CanBring(MemgestId memgest) const override;
   void Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) override;
   // Asks again what failed, and goes on in the background.
   void Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& shard);

@@ -36,6 +36,17 @@ void TakeOverAndServe(ShardHarness& harness, const std::set<int>& gone = {}) {
   harness.Turns(5);
 }
 
+TEST(TakeOver, AValueThatNobodyCanBringIsRefusedAndNotWaitedFor) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "key", "value"));
+  TakeOverAndServe(harness);
+  harness.can_bring = false;
+  EXPECT_EQ(harness.Run(harness.Get("key")).outcome, Outcome::kUnavailable);
+  EXPECT_EQ(harness.Run(harness.Move("key", kRep4)).outcome, Outcome::kUnavailable);
+  harness.can_bring = true;
+  EXPECT_EQ(RunFetching(harness, harness.Get("key")).value, "value");
+}
+
 TEST(TakeOver, X1ValuesVersionsAndRecordsOutliveTheCoordinator) {
   ShardHarness harness({.block_size = 8192});
   std::map<std::uint16_t, int> puts;

@@ -1,7 +1,7 @@
 // ring/node/client_port.h — the clients' door: takes requests from their rings, WRITEs replies into
 // their slots.
 //
-// What:      ClientPort accepts client connections, finds stamped requests in their rings (Gather),
+// What:      ClientPort accepts client connections, finds stamped requests in their rings (Take),
 //            and implements ReplySink: Answer captures header and value into a chain per
 //            connection, Send posts bodies, asks the fence once, then posts the words that publish
 //            them (V7).

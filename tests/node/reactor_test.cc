@@ -1,5 +1,5 @@
-// When members fold: quiet turns, their due time, and the budget that all rings share. Nodes, client
-// and clock are the test's, in one thread: a turn is made by hand.
+// When members fold: quiet turns, their due time, and the budget that all rings share. Nodes,
+// client and clock are the test's, in one thread: a turn is made by hand.
 #include "ring/node/reactor.h"
 
 #include <gtest/gtest.h>

@@ -15,6 +15,11 @@ constexpr int kFoldPerRing = 8;  // keeps a fold turn in front of a request shor
 constexpr std::uint64_t kFoldAtShare = 32;  // a ring below this part of itself waits for idle turns
 constexpr int kFoldPerFullRing = 32;        // a ring over an eighth full
 constexpr std::uint32_t kDoorbellCount = 4;
+constexpr std::uint32_t kSendDepth = 64;
+// Of the completion queue, for each membership: its receives, those of the connection before it
+// that were flushed, and credits under way.
+constexpr std::size_t kPlacesPerMembership = 2 * kDoorbellCount + 8;
+constexpr std::size_t kPlacesMin = 1024;
 constexpr std::uint64_t kRetryNs = 20'000'000;
 std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
   return (std::uint64_t{group.value()} << 32) | memgest.value();
@@ -23,7 +28,8 @@ std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
 
 absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& options) {
   std::unique_ptr<MemberPort> port(new MemberPort(options));
-  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(1024));
+  const std::size_t places = std::max(kPlacesMin, kPlacesPerMembership * options.membership_max);
+  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(places));
   return port;
 }
 
@@ -131,13 +137,23 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   protocol::LogAccept accept;
   accept.incarnation = options_.incarnation.value();
   accept.ring = {remote.address, remote.length, remote.rkey, 0};
-  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp = options_.device->Accept(
-      request,
-      {.send_cq = cq_.get(), .recv_cq = cq_.get(), .send_depth = 64, .recv_depth = kDoorbellCount},
-      protocol::EncodeHello(accept));
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
+      options_.device->Accept(request,
+                              {.send_cq = cq_.get(),
+                               .recv_cq = cq_.get(),
+                               .send_depth = kSendDepth,
+                               .recv_depth = kDoorbellCount},
+                              protocol::EncodeHello(accept));
   if (!qp.ok()) {
     rings_.GiveBack(std::move(ring));
     return qp.status();
+  }
+  absl::Status posted;
+  for (std::uint32_t i = 0; i < kDoorbellCount && posted.ok(); ++i) posted = (*qp)->PostRecv(i, {});
+  if (!posted.ok()) {  // the coordinator sees its connection end, and comes again
+    qp->reset();
+    retired_.Add({NodeId(hello.node), Incarnation(hello.incarnation)}, std::move(ring));
+    return posted;
   }
   memgest::LogReaderOptions reader;
   reader.memory = ring.address;
@@ -146,8 +162,6 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   reader.qp = qp->get();
   reader.credit = {hello.credit.address, hello.credit.length, hello.credit.rkey};
   membership->qp = *std::move(qp);
-  for (std::uint32_t i = 0; i < kDoorbellCount; ++i)
-    RING_RETURN_IF_ERROR(membership->qp->PostRecv(i, {}));
   membership->ring = std::move(ring);
   membership->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
   membership->store->Attach(std::make_unique<memgest::LogReader>(reader));
@@ -217,13 +231,19 @@ bool MemberPort::Waits(const Membership& membership) const {
   return membership.retry_ns != 0 && options_.clock->NowNs() < membership.retry_ns;
 }
 
-void MemberPort::ShareCredits() {
+bool MemberPort::ShareCredits() {
+  bool due = false;
   for (Membership& membership : memberships_) {
     if (!membership.credit_due || membership.failed) continue;
     membership.credit_due = false;
     if (membership.store->reader() == nullptr) continue;
-    membership.store->reader()->ShareCredit(true).IgnoreError();
+    // A ring that is full brings nothing more to fold: what finds no place now must not be dropped.
+    // Another error is the queue pair's, and shows as a disconnect.
+    membership.credit_due =
+        absl::IsResourceExhausted(membership.store->reader()->ShareCredit(true));
+    due |= membership.credit_due;
   }
+  return due;
 }
 
 void MemberPort::PollCompletions() {

@@ -40,6 +40,7 @@ class MemberPort {
     NodeId node;
     Incarnation incarnation;
     std::uint64_t ring_size = 0;
+    std::size_t membership_max = 0;  // (group, shard) of whose groups it holds another role
     std::uint32_t line_count_max = 1u << 26;
     const Clock* clock = nullptr;
     bool static_membership = false;  // no Normal records: every epoch is normal at once
@@ -78,8 +79,9 @@ class MemberPort {
   // requests wait, so only where there is much to fold, and about so many entries.
   static constexpr int kNoBudget = 0;
   int Fold(int ring_count, int budget = kNoBudget);
-  // Tells coordinators what is folded when nothing is left to fold (E5).
-  void ShareCredits();
+  // Tells coordinators what is folded when nothing is left to fold (E5). True: some could not be
+  // told just now, call again.
+  bool ShareCredits();
   void PollCompletions();
   void Arm() { cq_->Arm(); }
   bool HasCommitted() const;

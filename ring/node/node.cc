@@ -77,6 +77,8 @@ absl::Status Node::OpenDevice() {
   members.node = options_.id;
   members.incarnation = info_.incarnation;
   members.ring_size = options_.config.ring_size;
+  members.membership_max = static_cast<std::size_t>(options_.config.s) *
+                           static_cast<std::size_t>(options_.config.s + options_.config.d - 1);
   members.clock = options_.clock;
   members.static_membership = !options_.propose && !options_.config.control.fail_over;
   RING_ASSIGN_OR_RETURN(members_, MemberPort::Create(members));

@@ -90,7 +90,7 @@ class Node {
   void Execute(BatchItem& item);
   bool Finish(std::uint64_t now_ns, bool busy);
   int Fold(int ring_count, int budget) { return members_->Fold(ring_count, budget); }
-  void ShareCredits() { members_->ShareCredits(); }
+  bool ShareCredits() { return members_->ShareCredits(); }
 
   // Before sleeping: arms every queue, and tells peers.
   void Arm();

@@ -131,21 +131,22 @@ bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
   for (const std::unique_ptr<Node>& node : nodes_)
     folded += node->Fold(kRingsPerTurn, MemberPort::kNoBudget);
   if (overdue) {
-    ShareCredits();
+    credit_due_ |= ShareCredits();
   } else if (folded > 0) {
     credit_due_ = true;
     idle_rings_ = 0;
   } else if (credit_due_) {
     idle_rings_ += kRingsPerTurn;
     if (!LookedAtAllRings()) return false;
-    credit_due_ = false;
-    ShareCredits();
+    credit_due_ = ShareCredits();
   }
   return folded > 0;
 }
 
-void Reactor::ShareCredits() {
-  for (const std::unique_ptr<Node>& node : nodes_) node->ShareCredits();
+bool Reactor::ShareCredits() {
+  bool due = false;
+  for (const std::unique_ptr<Node>& node : nodes_) due |= node->ShareCredits();
+  return due;
 }
 
 bool Reactor::LookedAtAllRings() const {

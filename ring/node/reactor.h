@@ -86,7 +86,7 @@ class Reactor {
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
   bool FoldTurn(std::size_t request_count, bool overdue);
-  void ShareCredits();
+  bool ShareCredits();
   bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;

@@ -1,0 +1,252 @@
+// The members' door alone, with a peer that coordinates every shard.
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "memgest/log_writer.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/node/member_port.h"
+#include "ring/node/monotonic_clock.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+constexpr std::uint64_t kRingSize = memgest::kRingSizeMin;
+constexpr std::size_t kStagingSize = 64 * 1024;
+constexpr int kBells = 4;  // that a coordinator may ring before the member looks
+
+std::unique_ptr<rdma::Device> OpenDevice(const char* name) {
+  rdma::SoftDeviceOptions options;
+  options.name = name;
+  options.arena_size_max = std::uint64_t{4} << 30;
+  return *rdma::OpenSoftDevice(options);
+}
+
+class MemberRingsTest : public ::testing::Test {
+ protected:
+  // One of the members' queue pairs seen from its coordinator.
+  struct Link {
+    std::unique_ptr<rdma::QueuePair> qp;
+    protocol::LogAccept accept;
+    bool established = false;
+  };
+
+  // Node 0 of a cluster of this shape.
+  void Start(int s, int d) {
+    std::vector<cluster::NodeInfo> infos;
+    for (int i = 0; i < s + d; ++i) {
+      cluster::NodeInfo info;
+      info.id = NodeId(static_cast<std::uint32_t>(i));
+      info.name = absl::StrCat("n", i);
+      infos.push_back(std::move(info));
+    }
+    protocol::MemgestDescriptor memgest;
+    memgest.name = "REP2";
+    memgest.r = 2;
+    view_ = cluster::InitialView(s, d, std::move(infos), {memgest});
+    MemberPort::Options options;
+    options.device = node_.get();
+    options.node = NodeId(0);
+    options.ring_size = kRingSize;
+    options.membership_max = static_cast<std::size_t>(s * (s + d - 1));
+    options.clock = &clock_;
+    options.static_membership = true;
+    ASSERT_OK_AND_ASSIGN(port_, MemberPort::Create(options));
+    port_->ApplyView(view_);
+    peer_cq_ = *peer_->CreateCompletionQueue(16384);
+    credits_ = *peer_->Allocate(kCreditsSize, rdma::MemoryKind::kShared);
+    credits_region_ = *peer_->Register(credits_, kCreditsSize, rdma::kRemoteWrite);
+    staging_ = *peer_->Allocate(kStagingSize, rdma::MemoryKind::kShared);
+    staging_region_ = *peer_->Register(staging_, kStagingSize, rdma::kLocalOnly);
+    links_.resize(port_->memberships().size());
+    ConnectAll(*node_->Listen(absl::StrCat("local:ring-member-", getpid())));
+  }
+
+  void ConnectAll(const std::string& address) {
+    // Connect waits for the other side, which is this thread's as well.
+    std::atomic<bool> done{false};
+    std::thread door([&] {
+      while (!done.load()) PumpPort();
+    });
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const MemberPort::Membership& membership = port_->memberships()[i];
+      protocol::LogHello hello;
+      hello.cluster = view_.cluster;
+      hello.node = view_.Coordinator(membership.group, membership.shard).value();
+      hello.epoch = view_.groups[membership.group.value()].epoch.value();
+      hello.group = membership.group.value();
+      hello.shard = membership.shard.value();
+      const rdma::RemoteBuffer credits = credits_region_->remote();
+      hello.credit = {credits.address + i * sizeof(std::uint64_t), sizeof(std::uint64_t),
+                      credits.rkey, 0};
+      auto qp = peer_->Connect(address, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
+                               protocol::EncodeHello(hello));
+      EXPECT_OK(qp);
+      if (qp.ok()) links_[i].qp = *std::move(qp);
+    }
+    // Each is let in, or told why not.
+    while (answers_ < links_.size()) {
+      PumpPeer();
+      std::this_thread::yield();
+    }
+    done.store(true);
+    door.join();
+  }
+
+  void PumpPort() {
+    node_->Progress();
+    rdma::ConnectionEvent event;
+    while (node_->PollEvent(&event)) {
+      if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest)
+        port_->OnConnectRequest(event.request, event.private_data);
+    }
+  }
+  void PumpPeer() {
+    peer_->Progress();
+    rdma::ConnectionEvent event;
+    while (peer_->PollEvent(&event)) {
+      for (Link& link : links_) {
+        if (link.qp == nullptr || link.qp.get() != event.qp) continue;
+        ++answers_;
+        link.established = event.kind == rdma::ConnectionEvent::Kind::kEstablished;
+        EXPECT_TRUE(link.established) << event.private_data;
+        if (link.established)
+          link.accept = *protocol::DecodeHello<protocol::LogAccept>(event.private_data);
+      }
+    }
+  }
+  const std::atomic<std::uint64_t>* Credit(std::size_t i) const {
+    return reinterpret_cast<const std::atomic<std::uint64_t>*>(credits_) + i;
+  }
+  // A committed entry without effect in the ring of this membership.
+  void AppendCollect(std::size_t i) {
+    memgest::LogWriterOptions options;
+    options.qp = links_[i].qp.get();
+    const protocol::BufferFields& ring = links_[i].accept.ring;
+    options.ring = {ring.address, ring.length, ring.rkey};
+    options.credit = Credit(i);
+    options.staging = staging_;
+    options.staging_size = kStagingSize;
+    options.staging_lkey = staging_region_->lkey();
+    options.epoch = Epoch(view_.groups[port_->memberships()[i].group.value()].epoch);
+    memgest::LogWriter writer(options);
+    memgest::EntryFields fields;
+    fields.type = memgest::EntryType::kCollect;
+    fields.memgest = view_.memgests[0].id;
+    fields.index = 1;
+    alignas(8) std::byte head[memgest::kEntryHeadSizeMax];
+    writer.Append(1, head, memgest::BuildEntryHead(fields, options.epoch, head), 0, {});
+    ASSERT_OK(writer.Flush());
+    rdma::WorkCompletion completion;
+    while (writer.acked_order() < 1) {
+      node_->Progress();
+      peer_->Progress();
+      if (peer_cq_->Poll(absl::MakeSpan(&completion, 1)) > 0) writer.OnCompletion(completion);
+      ASSERT_FALSE(writer.broken());
+    }
+    writer.AdvanceCommit(2);
+    writer.ShareCommit();
+    while (!port_->HasCommitted()) {
+      node_->Progress();
+      peer_->Progress();
+    }
+  }
+
+  static constexpr std::size_t kCreditsSize = 8192;
+
+  MonotonicClock clock_;
+  std::unique_ptr<rdma::Device> node_ = OpenDevice("node");
+  std::unique_ptr<rdma::Device> peer_ = OpenDevice("peer");
+  cluster::View view_;
+  std::unique_ptr<rdma::CompletionQueue> peer_cq_;
+  std::byte* credits_ = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> credits_region_;
+  std::byte* staging_ = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> staging_region_;
+  std::unique_ptr<MemberPort> port_;
+  std::vector<Link> links_;
+  std::size_t answers_ = 0;
+};
+
+// Bells and credits of all memberships at once, before anybody looks at the completions.
+TEST_F(MemberRingsTest, E5EveryRingOfTheLargestClusterHasPlacesForItsBellsAndItsCredit) {
+  Start(cluster::kShardCountMax, cluster::kRedundancyMax);
+  ASSERT_EQ(links_.size(), 304u);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const MemberPort::Membership& membership = port_->memberships()[i];
+    ASSERT_TRUE(links_[i].established) << i;
+    ASSERT_NE(membership.qp, nullptr) << i;
+    ASSERT_NE(membership.store->reader(), nullptr) << "half accepted: " << i;
+  }
+  for (Link& link : links_) {
+    for (int i = 0; i < kBells; ++i) {
+      rdma::WorkRequest bell;
+      bell.opcode = rdma::Opcode::kSend;
+      ASSERT_OK(link.qp->PostSend(bell));
+    }
+  }
+  const rdma::RemoteBuffer credits = credits_region_->remote();
+  std::uint64_t word = 7;
+  const rdma::Sge sge{reinterpret_cast<std::byte*>(&word), sizeof(word), 0};
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    rdma::WorkRequest credit;
+    credit.opcode = rdma::Opcode::kWrite;
+    credit.inline_data = true;
+    credit.signaled = true;
+    credit.sges = absl::MakeConstSpan(&sge, 1);
+    credit.remote_address = credits.address + i * sizeof(word);
+    credit.rkey = credits.rkey;
+    ASSERT_OK(port_->memberships()[i].qp->PostSend(credit)) << i;
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i) EXPECT_EQ(Credit(i)->load(), 7u) << i;
+  for (const Link& link : links_) EXPECT_EQ(link.qp->state(), rdma::QpState::kReadyToSend);
+}
+
+// A ring that is full brings nothing more to fold, so nothing else would tell of it again.
+TEST_F(MemberRingsTest, E5ACreditThatFoundNoPlaceIsToldLater) {
+  Start(2, 1);
+  MemberPort::Membership* member = nullptr;
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const std::vector<Role> roles =
+        view_.memgests[0].MemberRoles(port_->memberships()[i].shard, view_.s, view_.d);
+    if (roles.front() != port_->memberships()[i].role) continue;
+    member = &port_->memberships()[i];
+    place = i;
+  }
+  ASSERT_NE(member, nullptr);
+  ASSERT_TRUE(links_[place].established);
+  AppendCollect(place);
+  // Completions that nobody looks at take all the places.
+  const rdma::RemoteBuffer credits = credits_region_->remote();
+  std::uint64_t word = 0;
+  const rdma::Sge sge{reinterpret_cast<std::byte*>(&word), sizeof(word), 0};
+  rdma::WorkRequest filler;
+  filler.opcode = rdma::Opcode::kWrite;
+  filler.inline_data = true;
+  filler.signaled = true;
+  filler.sges = absl::MakeConstSpan(&sge, 1);
+  filler.remote_address = credits.address + kCreditsSize - sizeof(word);
+  filler.rkey = credits.rkey;
+  absl::Status status;
+  while (status.ok()) status = member->qp->PostSend(filler);
+  ASSERT_TRUE(absl::IsResourceExhausted(status)) << status;
+
+  ASSERT_EQ(port_->Fold(static_cast<int>(links_.size())), 1);
+  EXPECT_TRUE(port_->ShareCredits());
+  EXPECT_EQ(Credit(place)->load(), 0u);
+  port_->PollCompletions();
+  EXPECT_FALSE(port_->ShareCredits());
+  EXPECT_EQ(Credit(place)->load(), member->store->reader()->folded_position());
+  EXPECT_GT(Credit(place)->load(), 0u);
+}
+
+}  // namespace
+}  // namespace ring::node

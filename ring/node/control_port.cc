@@ -44,6 +44,7 @@ ControlPort::ControlPort(const Options& options)
   }
   incarnations_.assign(options.node_count, 0);
   over_.resize(options.node_count);
+  registered_.assign(options.node_count, 0);
 }
 
 ControlPort::~ControlPort() { links_.clear(); }
@@ -78,15 +79,18 @@ void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation)
   known = incarnation;
 }
 
+// Views come in their order, but a node that catches up sees old ones, and a start connects before
+// it can register: so only a change from one start to another says that a connection is of the
+// past, and the last word on who is over is the view's.
 void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
   if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
-  const std::vector<std::uint64_t>& over = over_[node.value()];
-  // The view may be older than the connection.
-  if (std::find(over.begin(), over.end(), incarnation.value()) != over.end()) return;
-  const bool other = incarnations_[node.value()] != incarnation.value();
+  const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());
+  if (before == 0 || before == incarnation.value()) return;
+  std::erase(over_[node.value()], incarnation.value());
+  if (incarnations_[node.value()] == incarnation.value()) return;
   TakeIncarnation(node.value(), incarnation.value());
   ControlLink& link = *links_[node.value()];
-  if (other && link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
+  if (link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
 }
 
 void ControlPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {

@@ -113,6 +113,7 @@ class ControlPort {
   std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
   std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
+  std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
   std::vector<std::string> addresses_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;

@@ -339,6 +339,8 @@ TEST_P(HostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
     // It knows what was agreed upon before.
     const std::uint32_t epoch = hosts_[0]->admin().GetView()->epoch;
     Await([&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
+    // It reaches everybody, also a node whose former start it met in the views that it caught up.
+    Await([&] { return hosts_[at]->admin().GetStats().ok(); });
   }
   const auto view = hosts_[0]->admin().GetView();
   EXPECT_NE(view->nodes[2].incarnation, before);

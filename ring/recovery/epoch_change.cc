@@ -52,7 +52,7 @@ EpochChange::EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& 
 void EpochChange::Step(std::uint64_t now_ns) {
   if (now_ns_ == 0) phase_since_ns_ = now_ns;
   now_ns_ = now_ns;
-  Advance();
+  if (!settled_) Advance();
 }
 
 void EpochChange::Enter(Phase phase) {
@@ -268,15 +268,19 @@ bool EpochChange::AdvanceProposing() {
 // L7: a joiner counts once a further Normal of the epoch names it.
 void EpochChange::AdvanceJoins() {
   ConnectAll();
+  bool all = true;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
+    all &= role.goes_on || role.link == Call::kGone;
     if (role.goes_on || role.link != Call::kDone) continue;
     if (role.join == Call::kGone) role.join = Call::kIdle;
     if (!Due(role.join, role)) continue;
     role.join = Call::kAsked;
     actions_->Join(RoleAt(i), plan_.holders[i]);
   }
-  if (SetsToName() != named_) AdvanceProposing();
+  const bool named = SetsToName() == named_;
+  if (!named) AdvanceProposing();
+  settled_ = all && named;
 }
 
 void EpochChange::OnSealed(Role role, std::vector<LogEnd> logs) {
@@ -319,6 +323,7 @@ void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   if (phase_ != Phase::kProposing && phase_ != Phase::kServing) return;
   named_ = sets;
   proposed_.clear();
+  settled_ = false;
   if (phase_ == Phase::kProposing) Enter(Phase::kServing);
   actions_->Serve(named_);
   Advance();

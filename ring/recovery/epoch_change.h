@@ -102,7 +102,8 @@ class EpochChange {
 
   EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts);
 
-  // Time passed: repeats what failed, gives up on who is silent.
+  // Time passed: repeats what failed, gives up on who is silent. Costs nothing once everybody is
+  // named.
   void Step(std::uint64_t now_ns);
 
   void OnSealed(Role role, std::vector<LogEnd> logs);
@@ -169,6 +170,7 @@ class EpochChange {
   std::uint64_t fetch_retry_ns_ = 0;
   Call fetch_ = Call::kIdle;
   bool advancing_ = false;
+  bool settled_ = false;  // serving, everybody who is there is named
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;
   std::vector<cluster::MemgestNormal> named_;     // by the last Normal of this epoch

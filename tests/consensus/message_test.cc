@@ -83,7 +83,7 @@ TEST(Message, SizesAreThoseThatBatchesAreCutBy) {
   Message append = OneOfEach()[static_cast<std::size_t>(MessageType::kAppend) - 1];
   append.entries.resize(1);
   EXPECT_EQ(EncodeMessage(append).size(), kAppendOverhead + kEntryOverhead + 3);
-  const Message& snapshot = OneOfEach()[static_cast<std::size_t>(MessageType::kSnapshot) - 1];
+  const Message snapshot = OneOfEach()[static_cast<std::size_t>(MessageType::kSnapshot) - 1];
   EXPECT_EQ(EncodeMessage(snapshot).size(), kSnapshotOverhead + 3);
   EXPECT_EQ(EncodeConfiguration(SomeConfiguration()).size(), EncodedSize(SomeConfiguration()));
 }

@@ -54,7 +54,8 @@ absl::Status CoordinatedShard::TakeOver() {
       memgest.heap.emplace(store->TakeHeap(descriptor.id));
     memgests.push_back(std::move(memgest));
   }
-  values_ = std::make_unique<ValueFetch>(context_->control, group_, shard_);
+  values_ = std::make_unique<ValueFetch>(context_->control, group_, shard_,
+                                         [this] { active = true; });  // who waits goes on
   RING_ASSIGN_OR_RETURN(
       coordinator_,
       coordinator::ShardCoordinator::TakeOver(

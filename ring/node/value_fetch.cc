@@ -13,8 +13,13 @@ constexpr std::uint64_t kFetchTimeoutNs = 200'000'000;
 constexpr std::uint64_t kRetryNs = 2'000'000;
 }  // namespace
 
-ValueFetch::ValueFetch(ControlPort* control, GroupId group, ShardId shard)
-    : control_(control), group_(group), shard_id_(shard), alive_(std::make_shared<bool>(true)) {}
+ValueFetch::ValueFetch(ControlPort* control, GroupId group, ShardId shard,
+                       std::function<void()> on_value)
+    : control_(control),
+      group_(group),
+      shard_id_(shard),
+      on_value_(std::move(on_value)),
+      alive_(std::make_shared<bool>(true)) {}
 
 ValueFetch::~ValueFetch() = default;
 
@@ -125,6 +130,7 @@ void ValueFetch::Finish(std::uint32_t line, bool ok) {
   const Version version = fetches_[line].version;
   fetches_.erase(line);
   shard_->OnValue(line, version, ok);
+  on_value_();
 }
 
 void ValueFetch::Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& shard) {

@@ -13,6 +13,7 @@
 #define RING_NODE_VALUE_FETCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ class ValueFetch final : public coordinator::ValueFetcher {
  public:
   static constexpr std::size_t kBackgroundMax = 8;
 
-  ValueFetch(ControlPort* control, GroupId group, ShardId shard);
+  // on_value: operations of the shard may go on.
+  ValueFetch(ControlPort* control, GroupId group, ShardId shard, std::function<void()> on_value);
   ~ValueFetch() override;
 
   // The record of the present epoch: who has all values.
@@ -62,6 +64,7 @@ class ValueFetch final : public coordinator::ValueFetcher {
   ControlPort* control_;
   GroupId group_;
   ShardId shard_id_;
+  std::function<void()> on_value_;
   Epoch epoch_;
   cluster::NormalRecord normal_;
   coordinator::ShardCoordinator* shard_ = nullptr;

@@ -76,7 +76,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   return options;
 }
 
-// Nor does anybody join.
+// Not in this version: a role without the shard's past stays unnamed.
 void CoordinatedShard::Join(Role role, const cluster::Holder&) {
   change_->OnJoined(role, absl::UnimplementedError("joining a shard"));
 }

@@ -216,6 +216,9 @@ void HostImpl::Stop() {
 
 absl::StatusOr<std::unique_ptr<Host>> Host::Start(const HostOptions& options) {
   if (options.config.nodes.empty()) return absl::InvalidArgumentError("config has no nodes");
+  if (options.config.control.fail_over) {
+    RING_LOG(WARNING) << "fail_over=on is for trials: a coordinator that was paused is not fenced";
+  }
   auto host = std::make_unique<HostImpl>(options);
   RING_RETURN_IF_ERROR(host->Open());
   return host;

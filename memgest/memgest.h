@@ -49,6 +49,8 @@ class Memgest {
 
   HeapSpace& heap() { return heap_; }
   SlotAllocator& allocator() { return allocator_; }
+  const HeapSpace& heap() const { return heap_; }
+  const SlotAllocator& allocator() const { return allocator_; }
   const MemberSet& members() const { return members_; }
   MemberSet& members() { return members_; }
 

@@ -176,6 +176,7 @@ absl::Status SlotAllocator::FinishBlock(std::uint32_t number) {
 void SlotAllocator::SetLost(std::uint32_t block) {
   RING_CHECK(block < block_count_) << "block=" << block << " block_count=" << block_count_;
   lost_.Insert(block);
+  decoding_.Erase(block);
   pooled_.Erase(block);
   idle_.Erase(block);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
@@ -168,6 +169,13 @@ void SlotAllocator::Thaw(std::uint32_t block) {
   if (--found->second > 0) return;
   freezes_.erase(found);
   if (!barred(block)) Unpark(block);
+}
+
+void SlotAllocator::ThawAll() {
+  const auto frozen = std::exchange(freezes_, {});
+  for (const auto& [block, count] : frozen) {
+    if (!barred(block)) Unpark(block);
+  }
 }
 
 void SlotAllocator::Unpark(std::uint32_t block) {

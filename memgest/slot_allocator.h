@@ -23,6 +23,7 @@
 #define RING_MEMGEST_SLOT_ALLOCATOR_H_
 
 #include <array>
+#include <bit>
 #include <bitset>
 #include <cstdint>
 #include <memory>
@@ -100,6 +101,7 @@ class SlotAllocator {
   // needs two Thaws. block < block_limit(); it need not be in use yet, and costs no memory then.
   void Freeze(std::uint32_t block);
   void Thaw(std::uint32_t block);
+  void ThawAll();  // who froze them reads them no more: the epoch changes
   bool frozen(std::uint32_t block) const { return !freezes_.empty() && freezes_.contains(block); }
 
   // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
@@ -108,7 +110,8 @@ class SlotAllocator {
   // kResourceExhausted; the allocator is of no use then. REQUIRES: nothing was given out.
   absl::Status Adopt(std::uint32_t block_count);
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
-  // it released, before SetPresent. REQUIRES: block < block_count().
+  // it released, before SetPresent. One that is Decoding falls back. REQUIRES: block <
+  // block_count().
   void SetLost(std::uint32_t block);
   // S5: its bytes are on their way; SetPresent: they are all here, as of this index of the log
   // (S2). REQUIRES: lost; decoding.
@@ -119,6 +122,17 @@ class SlotAllocator {
     return decoding_.Contains(block) ? BlockState::kDecoding : BlockState::kLost;
   }
   std::uint32_t lost_count() const { return lost_.count(); }  // decoding ones, too
+  // The first of them from `block` on; BlockSet::kNone.
+  std::uint32_t NextLost(std::uint32_t block) const { return lost_.Next(block); }
+  // The lines whose slots lie in the block and are taken.
+  template <class Visit>
+  void ForEachLine(std::uint32_t block, Visit visit) const {
+    for (const std::uint32_t granule : blocks_[block].granules) {
+      const std::uint32_t first = granule * kLinesPerGranule;
+      for (std::uint64_t taken = lines_->granule(first).taken; taken != 0; taken &= taken - 1)
+        visit(first + static_cast<std::uint32_t>(std::countr_zero(taken)));
+    }
+  }
 
   std::uint32_t block_count() const {
     return block_count_;

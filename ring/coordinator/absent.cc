@@ -20,7 +20,7 @@ bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
   }
   // Clients ask again and again while a source is away: no more of them wait than for room.
   const MemgestId memgest(lines_.line(line).memgest);
-  if (!fetcher_->CanBring(memgest) || deferred_count_ >= kStalledMax) {
+  if (!fetcher_->CanBring(line, memgest) || deferred_count_ >= kStalledMax) {
     Refuse(request, protocol::Outcome::kUnavailable, Version(), memgest);
     return true;
   }
@@ -67,6 +67,14 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
     lines_.line(line).flags &= static_cast<std::uint8_t>(~memgest::kAbsent);
   }
   if (wanted) Unpin(line);
+}
+
+void ShardCoordinator::OnDelay(std::uint32_t line) {
+  const auto found = absent_.find(line);
+  if ((is_retired_ && gone()) || found == absent_.end() || !found->second.wanted) return;
+  found->second.wanted = false;
+  ReleaseWaiters(&found->second.waiter);
+  Unpin(line);
 }
 
 }  // namespace ring::coordinator

@@ -7,6 +7,9 @@ void ShardCoordinator::BeginEpoch(Epoch epoch) {
   options_.epoch = epoch;
   tenure_counter_ = 0;  // V1: the epoch makes its versions new
   log_.BeginEpoch(epoch);
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest != nullptr) memgest->allocator().ThawAll();  // S2
+  }
 }
 
 void ShardCoordinator::ApplyNormal(absl::Span<const NamedSet> sets) {

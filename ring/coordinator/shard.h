@@ -167,6 +167,9 @@ class ShardCoordinator {
   // What waited for it runs again with the next Commit. A line that holds another version by now is
   // left alone (S5).
   void OnValue(std::uint32_t line, Version version, bool ok);
+  // ... it does not come for now: what waited runs again, and is refused unless
+  // ValueFetcher::CanBring.
+  void OnDelay(std::uint32_t line);
 
   // V6: a pinned slot is not reused.
   void Pin(std::uint32_t line) { ++lines_.line(line).pins; }

@@ -45,12 +45,12 @@ struct FoldedShard {
 class ValueFetcher {
  public:
   virtual ~ValueFetcher() = default;
-  // Whether anybody has values of this memgest at present; if not, operations that need one are
-  // refused as unavailable.
-  virtual bool CanBring(MemgestId memgest) const = 0;
-  // An operation needs the value of this line. It is pinned until shard.OnValue(line, version, ok),
-  // which follows once, from within or later: the bytes can be written into its slot meanwhile; for
-  // a coded memgest, the blocks be decoded (SlotAllocator::SetPresent).
+  // Whether anybody has the value of this line, of this memgest, at present; if not, operations
+  // that need it are refused as unavailable.
+  virtual bool CanBring(std::uint32_t line, MemgestId memgest) const = 0;
+  // An operation needs the value of this line. It is pinned until shard.OnValue(line, version, ok)
+  // or OnDelay(line), which follows once, from within or later: the bytes can be written into its
+  // slot meanwhile; for a coded memgest, the blocks be decoded (SlotAllocator::SetPresent).
   virtual void Want(std::uint32_t line, Version version, ShardCoordinator& shard) = 0;
 };
 

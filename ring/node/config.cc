@@ -319,6 +319,8 @@ void Parser::ReadSelf(TableReader& root) {
                             " must hold four values of value_size_max=", config_.value_size_max,
                             ": raise it, or lower value_size_max"));
   }
+  config_.recovery_rate =
+      in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
   config_.client_max =
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
   ReadTransport(in);

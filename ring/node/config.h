@@ -34,6 +34,8 @@ inline constexpr std::uint64_t kRingSizeMin = 256 * 1024;  // four PARTs of 64 K
 inline constexpr std::uint64_t kRingSizeMax = 1ull << 30;
 inline constexpr std::uint64_t kArenaSizeMin = 16ull << 20;
 inline constexpr std::uint64_t kArenaSizeLimit = 64ull << 40;
+inline constexpr std::uint64_t kRecoveryRateMin = 1ull << 20;
+inline constexpr std::uint64_t kRecoveryRateMax = 1ull << 40;
 inline constexpr std::uint32_t kClientCountMax = 65536;
 
 enum class Transport : std::uint8_t {
@@ -70,6 +72,7 @@ struct NodeConfig {
   Transport transport = Transport::kAuto;
   std::uint64_t ring_size = 4ull << 20;
   std::uint64_t arena_size_max = 8ull << 30;
+  std::uint64_t recovery_rate = 256ull << 20;  // bytes a second, in the background
   std::uint32_t client_max = 1024;
   PollPolicy poll = PollPolicy::kAdaptive;
   std::uint32_t poll_us = 50;

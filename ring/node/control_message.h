@@ -39,16 +39,18 @@ enum class ControlType : std::uint16_t {
   kScrubPoll = 7,
   kScrubStop = 8,
   kScrubVersions = 9,  // versions that a member compares with its own
-  kScrubFreeze = 10,   // a block at a cut (S2)
-  kScrubThaw = 11,
-  kSeal = 12,       // recovery::SealRequest; answered by recovery::SealAnswer
-  kConsensus = 13,  // a message between consensus servers; one-way
-  kProbe = 14,      // empty; answered by what the node knows of the cluster (founding.h)
-  kJoin = 15,       // a server id, to the leader
-  kPropose = 16,    // a cluster command, to the leader; answered when it is applied there
-  kFetch = 17,      // recovery::FetchRequest; answered by recovery::FetchAnswer
+  kFreeze = 10,        // recovery::FreezeRequest, a block at a cut (S2); by recovery::FreezeAnswer
+  kThaw = 11,          // u64 token of freezes that end
+  kSeal = 12,          // recovery::SealRequest; answered by recovery::SealAnswer
+  kConsensus = 13,     // a message between consensus servers; one-way
+  kProbe = 14,         // empty; answered by what the node knows of the cluster (founding.h)
+  kJoin = 15,          // a server id, to the leader
+  kPropose = 16,       // a cluster command, to the leader; answered when it is applied there
+  kFetch = 17,         // recovery::FetchRequest; answered by recovery::FetchAnswer
+  kDecode = 18,        // recovery::DecodeRequest, a Lost block; answered by recovery::DecodeAnswer
+  kRow = 19,           // recovery::RowRequest, to another parity; answered by its bytes
 };
-inline constexpr std::size_t kControlTypeCount = 18;
+inline constexpr std::size_t kControlTypeCount = 20;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

@@ -10,7 +10,7 @@
 namespace ring::node {
 
 ControlServices::ControlServices(Node* node)
-    : node_(node), catalogue_(node), scrub_(node), recovery_(node) {
+    : node_(node), catalogue_(node), freezer_(node), scrub_(node), recovery_(node), decode_(node) {
   node->control().Handle(ControlType::kStats,
                          [this](NodeId, absl::string_view, ControlReply reply) {
                            reply(EncodeReport(CollectStats(*node_)));
@@ -27,9 +27,11 @@ absl::StatusOr<std::string> ControlServices::Seal(absl::string_view body) {
 
 bool ControlServices::Progress(std::uint64_t now_ns) {
   catalogue_.Progress(now_ns);
+  if (freezer_.busy()) freezer_.Progress(now_ns);
   if (scrub_.busy()) scrub_.Progress(now_ns);
   recovery_.Progress(now_ns);
-  return scrub_.HasWork();
+  if (decode_.busy()) decode_.Progress(now_ns);
+  return HasWork();
 }
 
 }  // namespace ring::node

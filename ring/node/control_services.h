@@ -1,6 +1,7 @@
 // ring/node/control_services.h — what a node answers and does off the hot path.
 //
-// What:      Owns the services that speak over the control port: statistics, catalogue, scrub.
+// What:      Owns the services that speak over the control port: statistics, catalogue, frozen
+//            blocks, scrub, recovery.
 // Ownership: borrows the node, which owns it.
 // Threads:   one, the node's.
 // Errors:    none of its own.
@@ -11,7 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "ring/node/block_freezer.h"
 #include "ring/node/control_catalogue.h"
+#include "ring/node/decode_service.h"
 #include "ring/node/recovery_source.h"
 #include "ring/node/scrub_service.h"
 
@@ -24,8 +27,10 @@ class ControlServices {
   // Gives whether anything was done.
   bool Progress(std::uint64_t now_ns);
   // Wants Progress each turn; has something to do without waiting for anybody.
-  bool busy() const { return catalogue_.busy() || scrub_.busy(); }
-  bool HasWork() const { return scrub_.HasWork(); }
+  bool busy() const {
+    return catalogue_.busy() || freezer_.busy() || scrub_.busy() || decode_.busy();
+  }
+  bool HasWork() const { return scrub_.HasWork() || decode_.HasWork(); }
 
   CatalogueService& catalogue() { return catalogue_; }
 
@@ -34,8 +39,10 @@ class ControlServices {
 
   Node* node_;
   CatalogueService catalogue_;
+  BlockFreezer freezer_;
   ScrubService scrub_;
   RecoverySource recovery_;
+  DecodeService decode_;
 };
 
 }  // namespace ring::node

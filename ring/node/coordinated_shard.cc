@@ -105,9 +105,10 @@ void CoordinatedShard::StartEpoch() {
   recovery::EpochPlan plan = MakePlan();
   if (plan.living) {
     coordinator_->BeginEpoch(plan.epoch);  // nothing is committed or told from here on
+    if (values_ != nullptr) values_->EndEpoch();
   } else {
-    coordinator_.reset();  // adopted in an epoch that was abandoned
-    values_.reset();
+    values_.reset();  // adopted in an epoch that was abandoned
+    coordinator_.reset();
   }
   BeginLinks();
   change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this,
@@ -116,7 +117,7 @@ void CoordinatedShard::StartEpoch() {
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (change_ != nullptr) change_->Step(now_ns);
-  if (values_ != nullptr && serving()) values_->Progress(now_ns, *coordinator_);
+  if (values_ != nullptr && serving()) values_->Progress(now_ns);
 }
 
 bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {

@@ -23,11 +23,11 @@
 #include "ring/cluster/cluster_command.h"
 #include "ring/cluster/view.h"
 #include "ring/coordinator/shard.h"
+#include "ring/node/absent_values.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control_port.h"
 #include "ring/node/log_links.h"
 #include "ring/node/takeover.h"
-#include "ring/node/value_fetch.h"
 #include "ring/recovery/epoch_change.h"
 
 namespace ring::node {
@@ -42,7 +42,8 @@ struct ShardContext {
   memgest::DeltaArena* arena = nullptr;
   coordinator::ReplySink* sink = nullptr;
   ControlPort* control = nullptr;
-  CommandSink propose;  // nothing is heard of it but the view that follows
+  recovery::Pace* pace = nullptr;  // of recovery in the background
+  CommandSink propose;             // nothing is heard of it but the view that follows
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
@@ -73,6 +74,9 @@ class CoordinatedShard final : public recovery::EpochActions {
   void RingDoorbells() {
     if (coordinator_->log().TakeTold()) links_.RingDoorbells();
   }
+
+  // Null: the shard was not taken over.
+  const AbsentValues* values() const { return values_.get(); }
 
   GroupId group() const { return group_; }
   ShardId shard() const { return shard_; }
@@ -113,8 +117,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
-  std::unique_ptr<Takeover> takeover_;  // of this epoch
-  std::unique_ptr<ValueFetch> values_;  // if the shard was taken over
+  std::unique_ptr<Takeover> takeover_;    // of this epoch
+  std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   std::unique_ptr<recovery::EpochChange> change_;
   // Answers to calls of an epoch that is over are nobody's.

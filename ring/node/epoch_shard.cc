@@ -54,13 +54,14 @@ absl::Status CoordinatedShard::TakeOver() {
       memgest.heap.emplace(store->TakeHeap(descriptor.id));
     memgests.push_back(std::move(memgest));
   }
-  values_ = std::make_unique<ValueFetch>(context_->control, group_, shard_,
-                                         [this] { active = true; });  // who waits goes on
+  values_ = std::make_unique<AbsentValues>(context_->control, context_->pace, group_, shard_,
+                                           [this] { active = true; });  // who waits goes on
   RING_ASSIGN_OR_RETURN(
       coordinator_,
       coordinator::ShardCoordinator::TakeOver(
           MakeOptions(), context_->device, context_->arena, context_->sink, values_.get(),
           {std::move(store->lines()), std::move(store->completions()), std::move(memgests)}));
+  values_->Attach(coordinator_.get());
   return absl::OkStatus();
 }
 

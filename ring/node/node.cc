@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
   return node;
 }
 
-Node::Node(const NodeOptions& options) : options_(options) {
+Node::Node(const NodeOptions& options) : options_(options), pace_(options.config.recovery_rate) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
   info_.id = options_.id;
@@ -33,6 +33,7 @@ Node::Node(const NodeOptions& options) : options_(options) {
   info_.incarnation = Incarnation(options_.random->Next64() | 1);
   info_.host = options_.host;
   hash_seed_ = options_.random->Next64();
+  shard_context_.pace = &pace_;
 }
 
 Node::~Node() {

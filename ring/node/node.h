@@ -113,6 +113,8 @@ class Node {
   std::vector<std::unique_ptr<CoordinatedShard>>& shards() { return shards_; }
   CoordinatedShard* FindShard(GroupId group, ShardId shard);
   const NodeCounters& counters() const { return counters_; }
+  // Names something that this start of the node asks of others; never 0.
+  std::uint64_t TakeToken() { return ++last_token_; }
 
  private:
   explicit Node(const NodeOptions& options);
@@ -144,6 +146,7 @@ class Node {
   std::unique_ptr<ControlServices> services_;
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
+  recovery::Pace pace_;
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;
@@ -154,6 +157,7 @@ class Node {
   std::size_t role_count_ = 0;
   bool connecting_ = false;
   std::uint32_t turns_ = 0;
+  std::uint64_t last_token_ = 0;
   NodeCounters counters_;
 };
 

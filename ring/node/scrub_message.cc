@@ -13,14 +13,14 @@ absl::Status Check(ByteReader& in, bool valid) {
   return absl::InvalidArgumentError("scrub message body is malformed");
 }
 
-void Put(const ScrubPlace& place, ByteWriter* out) {
+void Put(const recovery::LogName& place, ByteWriter* out) {
   out->Put(place.group.value());
   out->Put(place.shard.value());
   out->Put(place.memgest.value());
 }
 
-ScrubPlace TakePlace(ByteReader* in) {
-  ScrubPlace place;
+recovery::LogName TakePlace(ByteReader* in) {
+  recovery::LogName place;
   place.group = GroupId(in->Get<std::uint16_t>());
   place.shard = ShardId(in->Get<std::uint16_t>());
   place.memgest = MemgestId(in->Get<std::uint16_t>());
@@ -93,49 +93,6 @@ absl::StatusOr<ScrubFindings> DecodeScrubFindings(absl::string_view bytes) {
   const absl::Status status = Check(in, valid && count <= kScrubItemsMax);
   if (!status.ok()) return status;
   return findings;
-}
-
-std::string EncodeScrub(const ScrubFreeze& freeze) {
-  ByteWriter out;
-  Put(freeze.place, &out);
-  out.Put(freeze.block);
-  out.Put(freeze.token);
-  out.Put(freeze.address);
-  out.Put(freeze.rkey);
-  return out.Take();
-}
-
-absl::StatusOr<ScrubFreeze> DecodeScrubFreeze(absl::string_view bytes) {
-  ByteReader in(bytes);
-  ScrubFreeze freeze;
-  freeze.place = TakePlace(&in);
-  freeze.block = in.Get<std::uint32_t>();
-  freeze.token = in.Get<std::uint64_t>();
-  freeze.address = in.Get<std::uint64_t>();
-  freeze.rkey = in.Get<std::uint32_t>();
-  const absl::Status status = Check(in, true);
-  if (!status.ok()) return status;
-  return freeze;
-}
-
-std::string EncodeScrub(const ScrubFrozen& frozen) {
-  ByteWriter out;
-  out.Put(frozen.last_touch);
-  out.Put(frozen.block_count);
-  out.Put(static_cast<std::uint8_t>(frozen.has_bytes ? 1 : 0));
-  return out.Take();
-}
-
-absl::StatusOr<ScrubFrozen> DecodeScrubFrozen(absl::string_view bytes) {
-  ByteReader in(bytes);
-  ScrubFrozen frozen;
-  frozen.last_touch = in.Get<std::uint64_t>();
-  frozen.block_count = in.Get<std::uint32_t>();
-  const auto has_bytes = in.Get<std::uint8_t>();
-  frozen.has_bytes = has_bytes == 1;
-  const absl::Status status = Check(in, has_bytes <= 1);
-  if (!status.ok()) return status;
-  return frozen;
 }
 
 std::string EncodeScrub(const ScrubState& state) {

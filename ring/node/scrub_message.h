@@ -1,7 +1,7 @@
 // ring/node/scrub_message.h — bodies of the control messages of a scrub.
 //
-// What:      Versions (a coordinator to a member), Freeze and Thaw (a parity node to a
-//            coordinator), Poll.
+// What:      Versions (a coordinator to a member), Poll. Blocks at a cut:
+//            ring/recovery/block_message.h.
 // Shape:     the fields in order, little-endian.
 // Ownership: values.
 // Threads:   pure.
@@ -17,20 +17,13 @@
 #include "absl/strings/string_view.h"
 #include "ring/base/id.h"
 #include "ring/node/admin_port.h"
+#include "ring/recovery/block_message.h"
 
 namespace ring::node {
 
 inline constexpr std::size_t kScrubItemsMax = 64;
 inline constexpr std::size_t kScrubDetailsMax = 100;
 inline constexpr std::size_t kScrubDetailSizeMax = 256;
-
-// One shard of one memgest.
-struct ScrubPlace {
-  GroupId group;
-  ShardId shard;
-  MemgestId memgest;
-  friend bool operator==(const ScrubPlace&, const ScrubPlace&) = default;
-};
 
 struct ScrubItem {
   std::uint32_t line = 0;
@@ -39,7 +32,7 @@ struct ScrubItem {
   std::uint32_t value_length = 0;
 };
 struct ScrubVersions {
-  ScrubPlace place;
+  recovery::LogName place;
   std::uint64_t index = 0;  // of the log: compare once this is folded (E3)
   std::vector<ScrubItem> items;
 };
@@ -52,19 +45,6 @@ struct ScrubFindings {
   std::vector<One> findings;
 };
 
-struct ScrubFreeze {
-  ScrubPlace place;
-  std::uint32_t block = 0;
-  std::uint64_t token = 0;    // of the reader
-  std::uint64_t address = 0;  // where the block's bytes are to be written
-  std::uint32_t rkey = 0;
-};
-struct ScrubFrozen {
-  std::uint64_t last_touch = 0;
-  std::uint32_t block_count = 0;  // high-water mark of the shard's heap
-  bool has_bytes = false;         // false: never used, all zero; nothing was written
-};
-
 struct ScrubState {
   bool done = false;
   absl::Status status;
@@ -74,14 +54,10 @@ struct ScrubState {
 
 std::string EncodeScrub(const ScrubVersions& versions);
 std::string EncodeScrub(const ScrubFindings& findings);
-std::string EncodeScrub(const ScrubFreeze& freeze);
-std::string EncodeScrub(const ScrubFrozen& frozen);
 std::string EncodeScrub(const ScrubState& state);
 std::string EncodeScrubNumber(std::uint64_t number);
 absl::StatusOr<ScrubVersions> DecodeScrubVersions(absl::string_view bytes);
 absl::StatusOr<ScrubFindings> DecodeScrubFindings(absl::string_view bytes);
-absl::StatusOr<ScrubFreeze> DecodeScrubFreeze(absl::string_view bytes);
-absl::StatusOr<ScrubFrozen> DecodeScrubFrozen(absl::string_view bytes);
 absl::StatusOr<ScrubState> DecodeScrubState(absl::string_view bytes);
 absl::StatusOr<std::uint64_t> DecodeScrubNumber(absl::string_view bytes);
 

@@ -14,14 +14,12 @@ namespace {
 
 using protocol::MemgestState;
 
-constexpr std::uint64_t kFreezeTimeoutNs = 3'000'000'000;
 constexpr std::uint64_t kPauseNs = 20'000'000;
 
 }  // namespace
 
-ScrubRowWalk::ScrubRowWalk(Node* node, ScrubLanding* landing, ScrubTally* tally)
-    : node_(node), landing_(landing), tally_(tally), scratch_(kSliceSize) {
-  token_ = node->control().now_ns();  // other walks of this node had lower ones
+ScrubRowWalk::ScrubRowWalk(Node* node, ScrubTally* tally)
+    : node_(node), tally_(tally), cut_(node), scratch_(kSliceSize) {
   for (int g = 0; g < node->view()->group_count(); ++g) {
     for (const protocol::MemgestDescriptor& memgest : node->view()->memgests) {
       const GroupId group(static_cast<std::uint16_t>(g));
@@ -32,19 +30,6 @@ ScrubRowWalk::ScrubRowWalk(Node* node, ScrubLanding* landing, ScrubTally* tally)
           std::uint64_t{parities_.back().extent_count} * store->layout().row_count();
     }
   }
-}
-
-ScrubRowWalk::~ScrubRowWalk() {
-  if (attempt_ == nullptr) return;
-  attempt_->abandoned = true;  // its region and the memory go with the last answer
-  attempt_->landing = std::exchange(*landing_, ScrubLanding());
-  Thaw();
-  if (attempt_->left == 0) Release(*attempt_, node_->device());
-}
-
-void ScrubRowWalk::Release(Attempt& attempt, rdma::Device& device) {
-  attempt.region.reset();
-  device.Free(attempt.landing.memory, attempt.landing.size, rdma::MemoryKind::kShared);
 }
 
 std::string ScrubRowWalk::Name() const {
@@ -66,7 +51,7 @@ void ScrubRowWalk::Step(std::uint64_t now_ns) {
     case Stage::kNext:
       return Next(now_ns);
     case Stage::kFreezing:
-      if (attempt_->left == 0) OnFrozen(now_ns);
+      if (!cut_.waiting()) OnFrozen(now_ns);
       return;
     case Stage::kFold:
       return OnFold(now_ns);
@@ -106,42 +91,12 @@ absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
     RING_ASSIGN_OR_RETURN(codec_, srs::Codec::Create(store.layout().parameters()));
     codec_memgest_ = memgest->id;
   }
-  const std::uint32_t k = store.layout().parameters().k;
-  const std::uint32_t block_size = store.block_size();
-  const std::size_t size = std::size_t{k} * block_size;
-  if (landing_->size < size) {
-    RING_ASSIGN_OR_RETURN(landing_->memory,
-                          node_->device().Allocate(size, rdma::MemoryKind::kShared));
-    landing_->size = size;
-  }
-  attempt_ = std::make_shared<Attempt>();
-  // A key of its own: a WRITE of an earlier attempt cannot land in this one (L5).
-  RING_ASSIGN_OR_RETURN(attempt_->region,
-                        node_->device().Register(landing_->memory, size, rdma::kRemoteWrite));
-  attempt_->left = k;
-  attempt_->answers.assign(k, absl::UnknownError(""));
-  started_ns_ = now_ns;
-  ++token_;
+  const srs::Layout& layout = store.layout();
+  const Parity& parity = parities_[parity_];
+  RING_RETURN_IF_ERROR(cut_.Begin({parity.group, parity.memgest, extent_, row_}, layout,
+                                  (1u << layout.parameters().k) - 1, now_ns));
   ++attempts_;
   stage_ = Stage::kFreezing;
-  const Parity& parity = parities_[parity_];
-  for (std::uint32_t column = 0; column < k; ++column) {
-    const srs::DataBlock data = store.layout().BlockOf(extent_, row_, column);
-    ScrubFreeze freeze;
-    freeze.place = {parity.group, ShardId(static_cast<std::uint16_t>(data.shard)), parity.memgest};
-    freeze.block = static_cast<std::uint32_t>(data.offset / block_size);
-    freeze.token = token_;
-    freeze.address = attempt_->region->remote().address + std::uint64_t{column} * block_size;
-    freeze.rkey = attempt_->region->rkey();
-    node_->control().Call(node_->view()->Coordinator(parity.group, freeze.place.shard),
-                          ControlType::kScrubFreeze, EncodeScrub(freeze), kFreezeTimeoutNs,
-                          [attempt = attempt_, column,
-                           device = &node_->device()](absl::StatusOr<std::string> answer) {
-                            attempt->answers[column] = std::move(answer);
-                            if (--attempt->left == 0 && attempt->abandoned)
-                              Release(*attempt, *device);
-                          });
-  }
   return absl::OkStatus();
 }
 
@@ -149,17 +104,17 @@ void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
   const protocol::MemgestDescriptor* memgest = nullptr;
   const memgest::ParityStore* const store = Find(&memgest);
   if (store == nullptr) return EndRow(false);  // deleted meanwhile
-  attempt_->region->Revoke();
+  cut_.Close();
   frozen_.clear();
   std::uint32_t block_count = 0;
-  for (const absl::StatusOr<std::string>& answer : attempt_->answers) {
-    const absl::StatusOr<ScrubFrozen> frozen =
-        answer.ok() ? DecodeScrubFrozen(*answer) : answer.status();
+  for (std::uint32_t column = 0; column < store->layout().parameters().k; ++column) {
+    const absl::StatusOr<recovery::FreezeAnswer> frozen = cut_.answer(column);
     if (frozen.status().code() == absl::StatusCode::kNotFound) return EndRow(false);
     if (!frozen.ok()) return Retry(frozen.status(), now_ns);
     if (frozen->block_count > memgest::ParityStore::kSpaceSize / store->block_size())
       return Retry(absl::InvalidArgumentError(absl::StrCat("block_count=", frozen->block_count)),
                    now_ns);
+    if (frozen->bytes == recovery::FrozenBytes::kLost) return EndRow(false);
     frozen_.push_back(*frozen);
     block_count = std::max(block_count, frozen->block_count);
   }
@@ -189,7 +144,7 @@ void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
     stage_ = Stage::kCompare;
     return;
   }
-  if (now_ns - started_ns_ > kCutNs) Retry(absl::DataLossError("its folds differ"), now_ns);
+  if (now_ns - cut_.started_ns() > kCutNs) Retry(absl::DataLossError("its folds differ"), now_ns);
 }
 
 void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
@@ -197,15 +152,15 @@ void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
   const memgest::ParityStore* const store = Find(&memgest);
   if (store == nullptr) return EndRow(false);
   // Past the cut's time a block may have thawed: what was compared so far proves nothing.
-  if (now_ns - started_ns_ > kCutNs || !Folded(*store))
+  if (now_ns - cut_.started_ns() > kCutNs || !Folded(*store))
     return Retry(absl::AbortedError("the cut was lost"), now_ns);
   const std::size_t block_size = store->block_size();
   const std::size_t size = std::min(kSliceSize, block_size - compared_);
   std::fill_n(scratch_.begin(), size, std::byte{0});
   for (std::uint32_t column = 0; column < frozen_.size(); ++column) {
-    if (!frozen_[column].has_bytes) continue;
+    if (frozen_[column].bytes == recovery::FrozenBytes::kZero) continue;
     codec_->AddContribution(scratch_.data(), static_cast<std::uint32_t>(store->parity_index()),
-                            landing_->memory + column * block_size + compared_, column, size);
+                            cut_.bytes(column) + compared_, column, size);
   }
   const std::byte* const bytes = store->ReadRow(extent_, row_).bytes;
   const bool equal =
@@ -222,23 +177,8 @@ void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
   if (compared_ == block_size) EndRow(true);
 }
 
-void ScrubRowWalk::Thaw() {
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
-  if (store == nullptr) return;  // with the memgest the freezes are gone
-  const Parity& parity = parities_[parity_];
-  for (std::uint32_t column = 0; column < store->layout().parameters().k; ++column) {
-    const srs::DataBlock data = store->layout().BlockOf(extent_, row_, column);
-    node_->control().Call(
-        node_->view()->Coordinator(parity.group, ShardId(static_cast<std::uint16_t>(data.shard))),
-        ControlType::kScrubThaw, EncodeScrubNumber(token_), kFreezeTimeoutNs,
-        [](const absl::StatusOr<std::string>&) {});
-  }
-}
-
 void ScrubRowWalk::EndRow(bool checked) {
-  Thaw();
-  attempt_ = nullptr;
+  cut_.Thaw();
   stage_ = Stage::kNext;
   attempts_ = 0;
   if (checked) ++tally_->report.rows_checked;
@@ -254,16 +194,14 @@ void ScrubRowWalk::Retry(absl::Status why, std::uint64_t now_ns) {
   if (attempts_ >= kAttemptsMax) {
     if (why.code() != absl::StatusCode::kDataLoss) {
       tally_->failure.Update(absl::UnavailableError(absl::StrCat(Name(), ": ", why.message())));
-      Thaw();
-      attempt_ = nullptr;
+      cut_.Thaw();
       stage_ = Stage::kDone;
       return;
     }
     tally_->AddMismatch(absl::StrCat(Name(), ": ", why.message(), " from the coordinators'"));
     return EndRow(true);
   }
-  Thaw();
-  attempt_ = nullptr;
+  cut_.Thaw();
   stage_ = Stage::kPause;
   pause_until_ns_ = now_ns + kPauseNs;
 }

@@ -4,11 +4,11 @@
 //            covered blocks at their coordinators, gets their bytes and their last index, waits
 //            until the parity folded just that, and compares.
 // Shape:     one row at a time, compared in slices of 64 KiB.
-// Ownership: borrows the node; owns the landing memory.
+// Ownership: borrows the node.
 // Threads:   one, the node's.
 // Errors:    a coordinator that cannot be asked ends the walk (ScrubTally::failure). A cut that was
 //            not reached in time is tried again; a parity that never comes to the coordinator's
-//            index is a mismatch.
+//            index is a mismatch. A row with a Lost block is not compared.
 // Cost:      one WRITE of each block, k multiply-adds.
 // Source:    protocol rules S2, S12; Ring section 3.3.
 #ifndef RING_NODE_SCRUB_ROWS_H_
@@ -18,20 +18,13 @@
 #include <vector>
 
 #include "memgest/parity_store.h"
-#include "ring/node/control_port.h"
+#include "ring/node/row_cut.h"
 #include "ring/node/scrub_tally.h"
 #include "srs/codec.h"
 
 namespace ring::node {
 
 class Node;
-
-// Memory that coordinators write blocks into: kept between scrubs. While answers to a walk that was
-// stopped are still to come, it is that walk's: their WRITEs may land with its key.
-struct ScrubLanding {
-  std::byte* memory = nullptr;
-  std::size_t size = 0;
-};
 
 class ScrubRowWalk {
  public:
@@ -40,8 +33,7 @@ class ScrubRowWalk {
   static constexpr std::uint64_t kCutNs = 700'000'000;
   static constexpr int kAttemptsMax = 20;
 
-  ScrubRowWalk(Node* node, ScrubLanding* landing, ScrubTally* tally);
-  ~ScrubRowWalk();
+  ScrubRowWalk(Node* node, ScrubTally* tally);
 
   void Step(std::uint64_t now_ns);
   bool done() const { return stage_ == Stage::kDone; }
@@ -62,15 +54,6 @@ class ScrubRowWalk {
     MemgestId memgest;
     std::uint32_t extent_count = 0;
   };
-  struct Attempt {  // shared with callbacks, which may come after its end
-    std::vector<absl::StatusOr<std::string>> answers;
-    std::size_t left = 0;
-    std::unique_ptr<rdma::MemoryRegion> region;
-    bool abandoned = false;
-    ScrubLanding landing;  // of an abandoned one
-  };
-  static void Release(Attempt& attempt, rdma::Device& device);
-
   memgest::ParityStore* Find(const protocol::MemgestDescriptor** descriptor) const;
   void Next(std::uint64_t now_ns);
   absl::Status Begin(std::uint64_t now_ns);
@@ -78,13 +61,11 @@ class ScrubRowWalk {
   void OnFold(std::uint64_t now_ns);
   bool Folded(const memgest::ParityStore& store) const;
   void CompareSlice(std::uint64_t now_ns);
-  void Thaw();
   void EndRow(bool checked);
   void Retry(absl::Status why, std::uint64_t now_ns);
   std::string Name() const;
 
   Node* node_;
-  ScrubLanding* landing_;
   ScrubTally* tally_;
   std::vector<Parity> parities_;
   std::size_t parity_ = 0;
@@ -92,11 +73,9 @@ class ScrubRowWalk {
   std::uint32_t row_ = 0;
   Stage stage_ = Stage::kNext;
   int attempts_ = 0;
-  std::uint64_t token_ = 0;
-  std::uint64_t started_ns_ = 0;
   std::uint64_t pause_until_ns_ = 0;
-  std::shared_ptr<Attempt> attempt_;
-  std::vector<ScrubFrozen> frozen_;  // by column
+  RowCut cut_;
+  std::vector<recovery::FreezeAnswer> frozen_;  // by column
   std::unique_ptr<const srs::Codec> codec_;
   MemgestId codec_memgest_;
   std::size_t compared_ = 0;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kAbandonNs = 10'000'000'000;
 }  // namespace
 
-ScrubService::ScrubService(Node* node) : node_(node), freezer_(node), comparer_(node) {
+ScrubService::ScrubService(Node* node) : node_(node), comparer_(node) {
   ControlPort& control = node->control();
   control.Handle(ControlType::kScrubStart,
                  [this](NodeId, absl::string_view body, ControlReply reply) {
@@ -45,7 +45,7 @@ void ScrubService::OnStart(absl::string_view body, ControlReply reply) {
       if (memgest != nullptr) tally->progress.total += memgest->version_count;
     }
   }
-  run_->rows = std::make_unique<ScrubRowWalk>(node_, &landing_, tally);
+  run_->rows = std::make_unique<ScrubRowWalk>(node_, tally);
   reply(std::string());
 }
 
@@ -71,7 +71,6 @@ void ScrubService::OnStop(absl::string_view body, ControlReply reply) {
 }
 
 void ScrubService::Progress(std::uint64_t now_ns) {
-  if (freezer_.busy()) freezer_.Progress(now_ns);
   if (comparer_.busy()) comparer_.Progress(now_ns);
   if (run_ == nullptr) return;
   if (now_ns > run_->polled_ns + kAbandonNs) {

@@ -2,9 +2,9 @@
 //
 // What:      ScrubService: Start begins the walks over this node's shards and parities, Poll tells
 //            how far they are, Stop ends them. It always answers what other nodes' walks ask
-//            (freezer, comparer).
+//            (comparer).
 // Shape:     one run at a time. A run that nobody polls for 10 s ends: who started it is gone.
-// Ownership: borrows the node; owns walks and landing memory.
+// Ownership: borrows the node; owns the walks.
 // Threads:   one, the node's.
 // Errors:    Start: kResourceExhausted while another run is polled. Poll of another run: kNotFound.
 // Cost:      a turn sums at most 64 KiB of values and compares at most 64 KiB of one parity row.
@@ -15,7 +15,6 @@
 #include <memory>
 #include <vector>
 
-#include "ring/node/scrub_freezer.h"
 #include "ring/node/scrub_rows.h"
 #include "ring/node/scrub_values.h"
 
@@ -26,7 +25,7 @@ class ScrubService {
   explicit ScrubService(Node* node);
 
   void Progress(std::uint64_t now_ns);
-  bool busy() const { return run_ != nullptr || freezer_.busy() || comparer_.busy(); }
+  bool busy() const { return run_ != nullptr || comparer_.busy(); }
   bool HasWork() const;
 
  private:
@@ -46,9 +45,7 @@ class ScrubService {
   void StepRun(std::uint64_t now_ns);
 
   Node* node_;
-  ScrubFreezer freezer_;
   ScrubComparer comparer_;
-  ScrubLanding landing_;
   std::unique_ptr<Run> run_;
 };
 

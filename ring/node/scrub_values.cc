@@ -155,11 +155,11 @@ bool ScrubValueWalk::Look(coordinator::ShardCoordinator& shard, std::uint32_t nu
     return true;
   memgest::Memgest* const memgest = shard.FindMemgest(MemgestId(line.memgest));
   if (memgest == nullptr || !IsServed(memgest->descriptor())) return true;
-  const ScrubPlace place = {group_, shard_, memgest->descriptor().id};
+  const recovery::LogName place = {group_, shard_, memgest->descriptor().id};
   if (!batch_.items.empty() && !(batch_.place == place)) return false;
   batch_.place = place;
   const std::uint32_t length = (line.flags & memgest::kTombstone) != 0 ? 0 : line.value_length;
-  if (length > 0) {
+  if (length > 0 && (line.flags & memgest::kAbsent) == 0) {
     std::uint32_t crc = 0;
     ++tally_->report.values_checked;
     ++tally_->progress.checked;

@@ -38,9 +38,8 @@ std::vector<NodeId> ValueFetch::SourcesOf(MemgestId memgest) const {
   return sources;
 }
 
-// Blocks of coded memgests are not decoded in this version.
-bool ValueFetch::CanBring(MemgestId memgest) const {
-  return shard_ != nullptr && !shard_->FindMemgest(memgest)->coded() && !SourcesOf(memgest).empty();
+bool ValueFetch::CanBring(std::uint32_t, MemgestId memgest) const {
+  return !SourcesOf(memgest).empty();
 }
 
 void ValueFetch::Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) {
@@ -55,7 +54,7 @@ void ValueFetch::Want(std::uint32_t line, Version version, coordinator::ShardCoo
 
 void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
-  if (sources.empty() || shard_->FindMemgest(fetch.memgest)->coded()) {
+  if (sources.empty()) {
     fetch.retry_ns = now_ns_ + kRetryNs;  // nobody has it now: a later record may name somebody
     return;
   }

@@ -1,4 +1,5 @@
-// ring/node/value_fetch.h — brings values to a coordinator that took its shard over.
+// ring/node/value_fetch.h — values of replicated memgests, for a coordinator that took its shard
+// over.
 //
 // What:      ValueFetch asks members that have every value for the bytes of one version, writes
 //            them into its slot, and tells the shard: first what operations wait for, then, in the
@@ -36,7 +37,7 @@ class ValueFetch final : public coordinator::ValueFetcher {
 
   // The record of the present epoch: who has all values.
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal);
-  bool CanBring(MemgestId memgest) const override;
+  bool CanBring(std::uint32_t line, MemgestId memgest) const override;
   void Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) override;
   // Asks again what failed, and goes on in the background.
   void Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& shard);

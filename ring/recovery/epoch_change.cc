@@ -34,6 +34,14 @@ RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestD
   return active;
 }
 
+RoleMask CompleteFor(const cluster::NormalRecord& normal,
+                     const protocol::MemgestDescriptor& memgest,
+                     absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
+                     int d) {
+  const cluster::MemgestNormal* const set = normal.Find(memgest.id);
+  return set != nullptr ? set->complete : ActiveFor(normal, memgest, memgests, shard, s, d);
+}
+
 EpochChange::EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts)
     : plan_(std::move(plan)), actions_(actions), timeouts_(timeouts), roles_(plan_.holders.size()) {
   if (!plan_.last.has_value()) return;

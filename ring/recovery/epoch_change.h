@@ -56,6 +56,13 @@ RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestD
                    absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
                    int d);
 
+// ... and those of them that have all values and blocks: what is younger than the record began with
+// all of it.
+RoleMask CompleteFor(const cluster::NormalRecord& normal,
+                     const protocol::MemgestDescriptor& memgest,
+                     absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
+                     int d);
+
 class EpochActions {
  public:
   virtual ~EpochActions() = default;

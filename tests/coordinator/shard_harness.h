@@ -188,7 +188,7 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
   bool ReadFromClient(const ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
                       ShardCoordinator& shard, std::uint64_t token) override;
   // ValueFetcher.
-  bool CanBring(MemgestId) const override { return can_bring; }
+  bool CanBring(std::uint32_t, MemgestId) const override { return can_bring; }
   void Want(std::uint32_t line, Version version, ShardCoordinator&) override {
     wanted_.push_back({line, version});
   }

@@ -46,8 +46,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto encode = [](const auto& message) { return EncodeScrub(message); };
   RoundTrip(bytes, DecodeScrubVersions(bytes), encode);
   RoundTrip(bytes, DecodeScrubFindings(bytes), encode);
-  RoundTrip(bytes, DecodeScrubFreeze(bytes), encode);
-  RoundTrip(bytes, DecodeScrubFrozen(bytes), encode);
+  const auto encode_block = [](const auto& message) { return ring::recovery::Encode(message); };
+  RoundTrip(bytes, ring::recovery::DecodeFreezeRequest(bytes), encode_block);
+  RoundTrip(bytes, ring::recovery::DecodeFreezeAnswer(bytes), encode_block);
+  RoundTrip(bytes, ring::recovery::DecodeDecodeRequest(bytes), encode_block);
+  RoundTrip(bytes, ring::recovery::DecodeDecodeAnswer(bytes), encode_block);
+  RoundTrip(bytes, ring::recovery::DecodeRowRequest(bytes), encode_block);
   (void)DecodeScrubState(bytes);  // long texts are cut when they are sent again
   RoundTrip(bytes, DecodeScrubNumber(bytes), EncodeScrubNumber);
   RoundTrip(bytes, DecodeReport(bytes), EncodeReport);

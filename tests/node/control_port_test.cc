@@ -54,7 +54,7 @@ TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
   for (const ControlType type :
        {ControlType::kView, ControlType::kCatalogue, ControlType::kDrain, ControlType::kScrubStart,
         ControlType::kScrubPoll, ControlType::kScrubStop, ControlType::kScrubVersions,
-        ControlType::kScrubFreeze, ControlType::kScrubThaw}) {
+        ControlType::kFreeze, ControlType::kThaw}) {
     EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument))
         << static_cast<int>(type);
   }

@@ -36,8 +36,10 @@ class EpochCluster {
     thread_.join();
   }
 
-  absl::Status Start(std::size_t spare_count) {
+  // change: of the configuration, before anything is opened.
+  absl::Status Start(std::size_t spare_count, const std::function<void(NodeConfig*)>& change = {}) {
     config_ = EmbeddedConfig();
+    if (change) change(&config_);
     config_.nodes.resize(static_cast<std::size_t>(config_.s + config_.d) + spare_count,
                          config_.nodes.back());
     for (std::size_t i = 0; i < config_.nodes.size(); ++i) {

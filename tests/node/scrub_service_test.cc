@@ -15,7 +15,7 @@
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
-#include "ring/node/scrub_freezer.h"
+#include "ring/recovery/block_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -176,15 +176,16 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
   cluster_.Run([&] {
     found = Find("SRS32-2");
     // A reader that asks and then dies: the spare, which has no business with blocks otherwise.
-    ScrubFreeze freeze;
-    freeze.place = {found.place.group, found.place.shard,
-                    cluster_.node(0).view()->FindMemgest("SRS32")->id};
+    recovery::FreezeRequest freeze;
+    freeze.log = {found.place.group, found.place.shard,
+                  cluster_.node(0).view()->FindMemgest("SRS32")->id};
+    freeze.epoch = Epoch(1);
     freeze.block = 100'000;  // nothing is there, so nothing is written to the reader
     const NodeId owner = cluster_.node(0).view()->Coordinator(found.place.group, found.place.shard);
     ControlPort& spare = cluster_.node(5).control();
-    spare.Call(owner, ControlType::kScrubFreeze, EncodeScrub(freeze), 5'000'000'000,
+    spare.Call(owner, ControlType::kFreeze, recovery::Encode(freeze), 5'000'000'000,
                [&](const absl::StatusOr<std::string>& answer) { answered.store(answer.ok()); });
-    found.shard->coordinator()->FindMemgest(freeze.place.memgest)->allocator().Freeze(0);
+    found.shard->coordinator()->FindMemgest(freeze.log.memgest)->allocator().Freeze(0);
   });
   memgest::SlotAllocator* allocator = nullptr;
   cluster_.Run([&] {

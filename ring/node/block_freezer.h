@@ -1,40 +1,42 @@
-// ring/node/scrub_freezer.h — blocks at a cut: the coordinator's side of S2.
+// ring/node/block_freezer.h — blocks at a cut: the coordinator's side of S2.
 //
 // What:      Freezes a block, answers once no entry that touches it is uncopied or uncommitted,
 //            with the last index that touches it, after its bytes were written to the reader.
-//            Nothing writes it until Thaw, or until 1 s passed.
-// Shape:     kFrozenMax blocks at a time.
+//            Nothing writes it until the reader's Thaw, the group's next epoch, or until 1 s
+//            passed. A block that is Lost here is said to be so: an erasure.
+// Shape:     kFrozenMax blocks at a time. Readers: a scrub, a decode (ring/node/row_cut.h).
 // Ownership: borrows the node.
 // Threads:   one, the node's.
-// Errors:    answered: kNotFound (no such memgest or block here any more), kUnavailable,
-//            kResourceExhausted, kAborted (1 s passed first).
-// Source:    protocol rule S2.
-#ifndef RING_NODE_SCRUB_FREEZER_H_
-#define RING_NODE_SCRUB_FREEZER_H_
+// Errors:    answered: kNotFound (no such memgest or block here), kUnavailable (the shard is not
+//            served here in this epoch), kResourceExhausted, kAborted (1 s passed, or the epoch
+//            changed, first).
+// Source:    protocol rules S2, S4.
+#ifndef RING_NODE_BLOCK_FREEZER_H_
+#define RING_NODE_BLOCK_FREEZER_H_
 
 #include <vector>
 
 #include "ring/coordinator/shard.h"
 #include "ring/node/control_port.h"
-#include "ring/node/scrub_message.h"
+#include "ring/recovery/block_message.h"
 
 namespace ring::node {
 
 class Node;
 
-class ScrubFreezer {
+class BlockFreezer {
  public:
   static constexpr std::uint64_t kFreezeNs = 1'000'000'000;
   static constexpr std::size_t kFrozenMax = 256;
 
-  explicit ScrubFreezer(Node* node);
+  explicit BlockFreezer(Node* node);
   void Progress(std::uint64_t now_ns);
   bool busy() const { return !frozen_.empty(); }
 
  private:
   struct Frozen {
     NodeId reader;
-    ScrubFreeze freeze;
+    recovery::FreezeRequest request;
     std::uint64_t expires_ns = 0;
     std::uint64_t order = 0;  // entries below may touch the block
     bool large_write = false;
@@ -46,7 +48,8 @@ class ScrubFreezer {
   bool Step(Frozen& frozen, std::uint64_t now_ns);
   void Answer(Frozen& frozen, memgest::Memgest& memgest);
   void Thaw(const Frozen& frozen);
-  memgest::Memgest* Find(const ScrubPlace& place, coordinator::ShardCoordinator** shard);
+  memgest::Memgest* Find(const recovery::FreezeRequest& request,
+                         coordinator::ShardCoordinator** shard);
 
   Node* node_;
   std::vector<Frozen> frozen_;
@@ -54,4 +57,4 @@ class ScrubFreezer {
 
 }  // namespace ring::node
 
-#endif  // RING_NODE_SCRUB_FREEZER_H_
+#endif  // RING_NODE_BLOCK_FREEZER_H_

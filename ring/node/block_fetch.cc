@@ -1,0 +1,124 @@
+#include "ring/node/block_fetch.h"
+
+namespace ring::node {
+namespace {
+constexpr std::uint64_t kDecodeTimeoutNs = 3'000'000'000;
+}  // namespace
+
+BlockFetch::BlockFetch(ControlPort* control, recovery::Pace* pace,
+                       coordinator::ShardCoordinator* shard, std::function<void()> on_value)
+    : control_(control),
+      shard_(shard),
+      on_value_(std::move(on_value)),
+      recovery_(this, pace, &shard->lines(), shard->options().group, shard->options().shard),
+      alive_(std::make_shared<bool>(true)) {
+  for (const std::unique_ptr<memgest::Memgest>& memgest : shard->memgests()) {
+    if (memgest == nullptr || !memgest->coded()) continue;
+    recovery_.Add(memgest->descriptor().id, memgest->next_index() - 1);
+  }
+  const memgest::LineTable& lines = shard->lines();
+  for (std::uint32_t line = 0; line < lines.granule_count() * memgest::kLinesPerGranule; ++line) {
+    if (!lines.Has(line) || !Absent(line) || (lines.line(line).flags & memgest::kLarge) == 0)
+      continue;
+    const MemgestId memgest(lines.line(line).memgest);
+    if (!Find(memgest)->coded()) continue;
+    ForEachBlock(line, [&](std::uint32_t block) { large_[{memgest, block}] = line; });
+  }
+}
+
+BlockFetch::~BlockFetch() = default;
+
+bool BlockFetch::Absent(std::uint32_t line) const {
+  const memgest::MetadataLine& metadata = shard_->lines().line(line);
+  return metadata.version != 0 && (metadata.flags & memgest::kAbsent) != 0;
+}
+
+template <class Visit>
+void BlockFetch::ForEachBlock(std::uint32_t number, Visit visit) const {
+  const memgest::MetadataLine& line = shard_->lines().line(number);
+  const std::uint32_t cells =
+      shard_->FindMemgest(MemgestId(line.memgest))->descriptor().block_size / kCacheLine;
+  if ((line.flags & memgest::kLarge) == 0) return visit(line.offset_cells / cells);
+  for (const memgest::Range& range : shard_->lines().Ranges(number)) {
+    for (std::uint32_t at = 0; at < range.length_cells; at += cells)
+      visit((range.offset_cells + at) / cells);
+  }
+}
+
+std::vector<std::uint32_t> BlockFetch::LinesOf(MemgestId id, std::uint32_t block) const {
+  std::vector<std::uint32_t> lines;
+  const memgest::Memgest* const memgest = shard_->FindMemgest(id);
+  if (memgest == nullptr) return lines;
+  memgest->allocator().ForEachLine(block, [&](std::uint32_t line) {
+    if (Absent(line)) lines.push_back(line);
+  });
+  const auto large = large_.find({id, block});
+  if (large == large_.end() || !Absent(large->second)) return lines;
+  // The line may be another version's by now.
+  bool in_block = false;
+  if (shard_->lines().line(large->second).memgest == id.value()) {
+    ForEachBlock(large->second, [&](std::uint32_t one) { in_block |= one == block; });
+  }
+  if (in_block) lines.push_back(large->second);
+  return lines;
+}
+
+bool BlockFetch::CanBring(std::uint32_t line) const {
+  const MemgestId memgest(shard_->lines().line(line).memgest);
+  bool can = true;
+  ForEachBlock(line,
+               [&](std::uint32_t block) { can = can && recovery_.CanBring(memgest, block); });
+  return can;
+}
+
+void BlockFetch::Want(std::uint32_t number) {
+  const memgest::MetadataLine& line = shard_->lines().line(number);
+  const MemgestId id(line.memgest);
+  const memgest::SlotAllocator& allocator = shard_->FindMemgest(id)->allocator();
+  bool here = true;
+  bool gone = false;
+  ForEachBlock(number, [&](std::uint32_t block) {
+    if (allocator.state(block) == memgest::BlockState::kPresent) return;
+    here = false;
+    gone |= recovery_.gone(id, block);
+  });
+  if (here || gone) return shard_->OnValue(number, Version(line.version), here);
+  ForEachBlock(number, [&](std::uint32_t block) {
+    if (allocator.state(block) != memgest::BlockState::kPresent) recovery_.Want(id, block);
+  });
+}
+
+void BlockFetch::Ask(std::uint64_t call, NodeId parity, const recovery::DecodeRequest& request) {
+  control_->Call(parity, ControlType::kDecode, recovery::Encode(request), kDecodeTimeoutNs,
+                 [this, call, alive = std::weak_ptr<bool>(alive_)](
+                     const absl::StatusOr<std::string>& body) {
+                   if (alive.expired() || shard_->retired()) return;
+                   recovery_.OnBlock(call, body);
+                 });
+}
+
+void BlockFetch::OnPresent(MemgestId id, std::uint32_t block) {
+  const memgest::SlotAllocator& allocator = shard_->FindMemgest(id)->allocator();
+  for (const std::uint32_t line : LinesOf(id, block)) {
+    bool here = true;
+    ForEachBlock(line, [&](std::uint32_t one) {
+      here = here && allocator.state(one) == memgest::BlockState::kPresent;
+    });
+    if (here) shard_->OnValue(line, Version(shard_->lines().line(line).version), true);
+  }
+  large_.erase({id, block});
+  on_value_();
+}
+
+void BlockFetch::OnGone(MemgestId id, std::uint32_t block) {
+  for (const std::uint32_t line : LinesOf(id, block))
+    shard_->OnValue(line, Version(shard_->lines().line(line).version), false);
+  on_value_();
+}
+
+void BlockFetch::OnDelayed(MemgestId id, std::uint32_t block) {
+  for (const std::uint32_t line : LinesOf(id, block)) shard_->OnDelay(line);
+  on_value_();
+}
+
+}  // namespace ring::node

@@ -1,0 +1,136 @@
+// ring/recovery/block_recovery.h — brings the Lost blocks of coded memgests back to a shard's new
+// coordinator.
+//
+// What:      BlockRecovery says which block is asked for next and of whom: first what operations
+//            wait for, then all the rest within the node's pace. It installs what comes, if the
+//            block is still Decoding in the same epoch (S5) and every version in it has its
+//            checksum (S12), and makes the block Present.
+// Shape:     one per shard that was taken over, through its epochs. Blocks of all coded memgests;
+//            extents that were never used are never Lost, and need nothing.
+// Units:     nanoseconds of the caller's clock.
+// Ownership: borrows actions, pace and the shard's lines.
+// Threads:   one, the node's.
+// Errors:    an answer that is an error is asked for again, of another parity, ever later. One that
+//            is kDataLoss says that nobody can ever help: the block stays Lost in this epoch. Wrong
+//            bytes of one parity are asked for of the others; if all give such, they are installed,
+//            and only the versions that they do not fit are lost.
+// Cost:      one copy of a block, and its checksums.
+// Source:    Ring section 5.5 (on-demand recovery); protocol rules S4, S5, S7, S12, I4.
+#ifndef RING_RECOVERY_BLOCK_RECOVERY_H_
+#define RING_RECOVERY_BLOCK_RECOVERY_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "memgest/line_table.h"
+#include "memgest/memgest.h"
+#include "ring/base/id.h"
+#include "ring/cluster/normal_record.h"
+#include "ring/recovery/block_message.h"
+#include "ring/recovery/pace.h"
+
+namespace ring::recovery {
+
+class BlockActions {
+ public:
+  virtual ~BlockActions() = default;
+  // Null: the memgest was deleted.
+  virtual memgest::Memgest* Find(MemgestId memgest) = 0;
+  // Asks a parity node. Answer with OnBlock, once, not from within; not at all if it is certain
+  // that the answer never comes.
+  virtual void Ask(std::uint64_t call, NodeId parity, const DecodeRequest& request) = 0;
+  // The block is Present.
+  virtual void OnPresent(MemgestId memgest, std::uint32_t block) = 0;
+  // Nobody has what it could be decoded from, or will have.
+  virtual void OnGone(MemgestId memgest, std::uint32_t block) = 0;
+  // Somebody wants it, and it does not come: may be refused. It is still asked for.
+  virtual void OnDelayed(MemgestId memgest, std::uint32_t block) = 0;
+};
+
+class BlockRecovery {
+ public:
+  static constexpr std::size_t kBackgroundMax = 4;  // blocks under way that nobody waits for
+  static constexpr std::size_t kUrgentMax = 16;
+  static constexpr std::uint32_t kLooksPerStep = 64;  // at blocks whose time may have come
+  static constexpr int kFailuresUntilDelayed = 12;
+
+  BlockRecovery(BlockActions* actions, Pace* pace, const memgest::LineTable* lines, GroupId group,
+                ShardId shard)
+      : actions_(actions), pace_(pace), lines_(lines), group_(group), shard_(shard) {}
+
+  // Its Lost blocks are to come back. index: where its log was adopted.
+  void Add(MemgestId memgest, std::uint64_t index);
+  // The epoch's Normal record: whom to ask (L7). Calls of an earlier epoch are nobody's, what was
+  // Decoding is Lost again. s: of the cluster.
+  void SetSources(Epoch epoch, const cluster::NormalRecord& normal, int s);
+  // The shard is not served any more until the next SetSources.
+  void EndEpoch();
+
+  // An operation waits for this block. REQUIRES: it is not Present.
+  void Want(MemgestId memgest, std::uint32_t block);
+  // Whether the block may come soon.
+  bool CanBring(MemgestId memgest, std::uint32_t block) const;
+  bool gone(MemgestId memgest, std::uint32_t block) const;
+
+  // Begins what is due.
+  void Step(std::uint64_t now_ns);
+  void OnBlock(std::uint64_t call, const absl::StatusOr<std::string>& body);
+  std::uint64_t blocks_total() const { return total_; }
+  std::uint64_t blocks_left() const;
+
+ private:
+  using Key = std::pair<MemgestId, std::uint32_t>;
+  struct Log {
+    std::uint64_t index = 0;
+    std::vector<NodeId> sources;  // of the present epoch
+    std::uint32_t walk = 0;
+  };
+  // A block that is asked for, or was.
+  struct Block {
+    bool asked = false;
+    bool gone = false;
+    bool told = false;       // OnDelayed
+    int failures = 0;        // since the epoch began
+    std::size_t wrong = 0;   // answers whose bytes were not the versions'
+    std::size_t source = 0;  // next to ask
+    std::uint64_t retry_ns = 0;
+  };
+  struct Call {
+    Key key;
+    Epoch epoch;
+  };
+
+  void Begin(const Key& key, Block& block);
+  bool Due(const Block& block) const {
+    return !block.asked && !block.gone && now_ns_ >= block.retry_ns;
+  }
+  bool BeginNext();
+  void Fail(const Key& key, Block& block, const absl::Status& why);
+  absl::Status Install(const Key& key, Block& block, const DecodeAnswer& answer);
+  std::size_t WrongValues(const memgest::Memgest& memgest, std::uint32_t block) const;
+
+  BlockActions* actions_;
+  Pace* pace_;
+  const memgest::LineTable* lines_;
+  GroupId group_;
+  ShardId shard_;
+  Epoch epoch_;  // 0: between two
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t total_ = 0;
+  std::map<MemgestId, Log> logs_;
+  std::map<Key, Block> blocks_;
+  std::set<Key> wanted_;  // of them, those that operations wait for
+  absl::flat_hash_map<std::uint64_t, Call> calls_;
+  std::uint64_t last_call_ = 0;
+  std::size_t asked_count_ = 0;
+};
+
+}  // namespace ring::recovery
+
+#endif  // RING_RECOVERY_BLOCK_RECOVERY_H_

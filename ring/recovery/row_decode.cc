@@ -1,0 +1,59 @@
+#include "ring/recovery/row_decode.h"
+
+#include "ring/recovery/epoch_change.h"
+
+namespace ring::recovery {
+namespace {
+
+bool Has(std::uint32_t mask, std::size_t bit) { return (mask >> bit & 1) != 0; }
+
+std::uint32_t MaskOf(const srs::Recipe& recipe, bool parities) {
+  std::uint32_t mask = 0;
+  for (const srs::Term& term : recipe.terms) {
+    if (term.survivor.is_parity == parities) mask |= 1u << term.survivor.index;
+  }
+  return mask;
+}
+
+}  // namespace
+
+std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
+                               const protocol::MemgestDescriptor& memgest,
+                               const srs::Layout& layout, std::uint32_t row) {
+  const cluster::GroupView& group_view = view.groups[group.value()];
+  std::uint32_t complete = 0;
+  for (std::uint32_t j = 0; j < memgest.m; ++j) {
+    const std::size_t role = static_cast<std::size_t>(view.s) + j;
+    const cluster::Holder holder = {group_view.roles[role], group_view.incarnations[role]};
+    bool has_all = holder.node != cluster::kNoNode;
+    for (std::uint32_t column = 0; column < memgest.k && has_all; ++column) {
+      const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, row, column).shard));
+      const cluster::NormalRecord& normal = group_view.shards[shard.value()].normal;
+      has_all = role < normal.holders.size() && normal.holders[role] == holder &&
+                Has(CompleteFor(normal, memgest, view.memgests, shard, view.s, view.d), role);
+    }
+    complete |= has_all ? 1u << j : 0;
+  }
+  return complete;
+}
+
+std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::uint32_t column,
+                                     std::uint32_t lost_columns, std::uint32_t parities,
+                                     std::uint32_t first) {
+  const std::uint32_t all = (1u << generator.rows()) - 1;
+  std::uint32_t used = 1u << first;
+  for (std::uint32_t next = 0;; ++next) {
+    const srs::RowPlan plan = srs::PlanRow(generator, lost_columns, all & ~used);
+    for (const srs::Recipe& recipe : plan.recipes) {
+      if (!recipe.lost.is_parity && recipe.lost.index == column) return recipe;
+    }
+    while (next < generator.rows() && (!Has(parities, next) || Has(used, next))) ++next;
+    if (next >= generator.rows()) return std::nullopt;
+    used |= 1u << next;
+  }
+}
+
+std::uint32_t ParitiesOf(const srs::Recipe& recipe) { return MaskOf(recipe, true); }
+std::uint32_t ColumnsOf(const srs::Recipe& recipe) { return MaskOf(recipe, false); }
+
+}  // namespace ring::recovery

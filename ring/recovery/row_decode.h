@@ -1,0 +1,43 @@
+// ring/recovery/row_decode.h — what a Lost block of a parity row can be decoded from.
+//
+// What:      CompleteParities: the parity nodes of a row that have everything the row's shards ever
+//            committed. PlanBlock: the recipe of one block from the columns that are there and as
+//            few parities as its rank needs, or that there is none.
+// Shape:     masks: bit c is column c, bit j is parity j.
+// Ownership: values.
+// Threads:   pure.
+// Errors:    none: what cannot be decoded is a result.
+// Source:    protocol rules S7, L7; Ring section 3.2.
+#ifndef RING_RECOVERY_ROW_DECODE_H_
+#define RING_RECOVERY_ROW_DECODE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "ec_offload/matrix.h"
+#include "ring/cluster/view.h"
+#include "ring/protocol/memgest_descriptor.h"
+#include "srs/decode_plan.h"
+#include "srs/layout.h"
+
+namespace ring::recovery {
+
+// Parities that the last Normal records of all shards of the row name as data-complete, and whose
+// holders are still those of the records.
+std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
+                               const protocol::MemgestDescriptor& memgest,
+                               const srs::Layout& layout, std::uint32_t row);
+
+// The block in `column`. first: the parity to use if one is enough. REQUIRES: column is one of the
+// lost, `first` one of the parities.
+std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::uint32_t column,
+                                     std::uint32_t lost_columns, std::uint32_t parities,
+                                     std::uint32_t first);
+
+// The survivors that a recipe takes.
+std::uint32_t ParitiesOf(const srs::Recipe& recipe);
+std::uint32_t ColumnsOf(const srs::Recipe& recipe);
+
+}  // namespace ring::recovery
+
+#endif  // RING_RECOVERY_ROW_DECODE_H_

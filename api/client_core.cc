@@ -56,10 +56,29 @@ Operation* ClientCore::TakeOperation() {
   return op;
 }
 
+Operation* ClientCore::TakeInternal(protocol::Operation operation, Sink sink) {
+  Operation* op = TakeOperation();
+  --in_use_;
+  protocol::RequestHeader header;
+  header.word.operation = operation;
+  *op->header() = header;
+  op->cells = 1;
+  op->sink = sink;
+  op->seq = 0;
+  op->deadline_ns = 0;
+  op->first_attempt_ns = 0;
+  op->damaged_count = 0;
+  op->destination = nullptr;
+  op->unanswered = false;
+  op->last_refusal = OpOutcome::kDeadlineExceeded;
+  op->slot = 0;
+  op->state = OpState::kQueued;
+  return op;
+}
+
 absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
   RING_RETURN_IF_ERROR(Check(request));
-  // One operation is kept back for the view.
-  if (in_use_ >= options_.window || free_.size() < 2) return WindowFull();
+  if (in_use_ >= options_.window || free_.size() <= kept_back_) return WindowFull();
   if (unfinished_ == 0) now_ns_ = ClockNs();
   const int slot = cluster::KeySlot(request.key);
   const cluster::Place place = routing_->OfSlot(slot);
@@ -215,7 +234,10 @@ void ClientCore::Pump() {
       connection->Connect(now_ns_);
       if (connection->ready() && !connection->broken() && Place(op, connection)) continue;
       // The owner cannot be reached: a later view may name another (X3).
-      if (connection->state() == Connection::State::kBackingOff) WantViewAtPace();
+      if (connection->state() == Connection::State::kBackingOff) {
+        WantViewAtPace();
+        SeekOwner(*op);
+      }
     }
     if (connection == nullptr) WantViewAtPace();  // the shard has no coordinator: it may get one
     queue_[kept++] = index;
@@ -261,8 +283,10 @@ bool ClientCore::Step() {
   ForEachConnection([this](Connection* connection) {
     if (connection->broken()) ResetConnection(connection, /*graceful=*/false);
   });
+  if (std::exchange(owners_moved_, false)) LeaveFormerOwners();
   if (now_ns_ - last_tick_ns_ >= kTickNs) OnTick();
-  if (view_wanted_ && view_op_ == nullptr && now_ns_ >= view_retry_ns_) StartViewRequest();
+  const bool view_missing = view_wanted_ || seed_wanted_;
+  if (view_missing && view_op_ == nullptr && now_ns_ >= view_retry_ns_) StartViewRequest();
   Pump();
   Flush();
   return progress;

@@ -28,6 +28,7 @@
 #include "api/client_connection.h"
 #include "api/client_memory.h"
 #include "api/client_operation.h"
+#include "api/client_owner_search.h"
 #include "api/client_sequence.h"
 #include "rdma/fabric.h"
 #include "ring/base/clock.h"
@@ -122,6 +123,8 @@ class ClientCore {
   void ApplyFlags(const Request& request, Operation* op);
   absl::Status AttachLarge(Operation* op, std::size_t size);
   Operation* TakeOperation();
+  // One of the client's own, without key and value, that is not the user's.
+  Operation* TakeInternal(protocol::Operation operation, Sink sink);
   void Recycle(Operation* op);
   void PlaceOrQueue(Operation* op);
   bool Place(Operation* op, Connection* connection);
@@ -133,6 +136,7 @@ class ClientCore {
   void Harvest(bool* progress);
   void OnAnswer(Operation* op, const protocol::ReplyHeader& reply, Connection* connection);
   void TakeValue(Operation* op, const protocol::ReplyHeader& reply, Connection* connection);
+  void OnWrongOwner(Operation* op, const protocol::ReplyHeader& reply);
   void OnDamaged(Operation* op, OpOutcome outcome);
   void OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& reply);
   void Refuse(Operation* op, OpOutcome outcome);
@@ -149,12 +153,21 @@ class ClientCore {
   std::uint64_t NextTimerNs() const;
   void Sleep(std::uint64_t until_ns);
 
+  // client_core_owner.cc
+  void SeekOwner(const Operation& op);
+  void StepOwnerSearch();
+  void AskWhoOwns(const OwnerSearch::Round& round);
+  void OnOwnerAnswer(Operation* op, OpOutcome outcome);
+  bool TakeOwner(std::size_t shard, NodeId node, std::uint32_t epoch);
+  void LeaveFormerOwners();
+
   // client_core_view.cc
   void WantView() { view_wanted_ = true; }
   // For what is noticed again and again: at most one request every kViewPaceNs.
   void WantViewAtPace();
   void StartViewRequest();
   Connection* PickViewSource();
+  void ApproachSeed();
   void OnViewAnswer(Operation* op, OpOutcome outcome);
   bool AdoptView(cluster::View view);
   template <class F>
@@ -194,11 +207,17 @@ class ClientCore {
   cluster::View view_;
   std::unique_ptr<cluster::Routing> routing_;
   std::vector<Connection*> coordinators_;                 // by group * s + shard
+  std::vector<std::uint32_t> owner_epochs_;               // of the views they are from, the same
   std::vector<SequenceWindow> windows_;                   // the same
   std::vector<std::unique_ptr<Connection>> connections_;  // by node id; null: not in the view
   std::unique_ptr<Connection> seed_connection_;
   std::size_t seed_index_ = 0;
   std::uint64_t seed_attempt_ns_ = 0;
+
+  OwnerSearch owners_;
+  bool owners_moved_ = false;  // what was asked of former ones is to be looked through
+  bool seed_wanted_ = false;   // the view of a seed, whoever else could be asked
+  std::size_t kept_back_ = 0;  // operations that are not the user's to take
 
   bool owes_acknowledgement_ = false;  // of a large value that was taken
   bool view_wanted_ = false;

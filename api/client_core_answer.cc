@@ -49,11 +49,13 @@ void ClientCore::OnAnswer(Operation* op, const protocol::ReplyHeader& reply,
   op->result.version = Version(reply.version);
   op->result.value_size = reply.value_length;
   op->result.owner = NodeId(reply.owner);
+  op->result.view_epoch = reply.view_epoch;
   op->result.value = nullptr;
   if (!protocol::IsOutcome(static_cast<std::uint8_t>(reply.word.outcome))) {
     return Finish(op, op->mutates() ? OpOutcome::kUnknown : OpOutcome::kUnavailable);
   }
   const auto outcome = static_cast<OpOutcome>(reply.word.outcome);
+  if (op->sink == Sink::kOwner) return Finish(op, outcome);
   switch (reply.word.outcome) {
     case protocol::Outcome::kOk:
       if (HasValue(op->header()->word.operation)) return TakeValue(op, reply, connection);
@@ -63,9 +65,7 @@ void ClientCore::OnAnswer(Operation* op, const protocol::ReplyHeader& reply,
     case protocol::Outcome::kBadChecksum:
       return OnDamaged(op, OpOutcome::kBadChecksum);
     case protocol::Outcome::kWrongOwner:
-      WantView();
-      op->view_refreshes_needed = view_refreshes_ + 1;
-      return Refuse(op, outcome);
+      return OnWrongOwner(op, reply);
     case protocol::Outcome::kUnavailable:
       return Refuse(op, outcome);
     case protocol::Outcome::kUnknown:
@@ -73,6 +73,20 @@ void ClientCore::OnAnswer(Operation* op, const protocol::ReplyHeader& reply,
     default:
       return Settle(op, outcome);
   }
+}
+
+// X3: a node whose view is newer names the owner. One that knows no newer view than this client
+// has yet to hear of its role, or has lost it: who serves the shard is asked of all.
+void ClientCore::OnWrongOwner(Operation* op, const protocol::ReplyHeader& reply) {
+  WantView();
+  if (reply.view_epoch > view_.epoch &&
+      TakeOwner(op->window, NodeId(reply.owner), reply.view_epoch)) {
+    op->last_refusal = OpOutcome::kWrongOwner;
+    return Requeue(op, now_ns_);
+  }
+  SeekOwner(*op);
+  op->view_refreshes_needed = view_refreshes_ + 1;
+  Refuse(op, OpOutcome::kWrongOwner);
 }
 
 // X5: a refusal is certain for this attempt. If an earlier one was lost with its connection, only
@@ -156,6 +170,8 @@ void ClientCore::Finish(Operation* op, OpOutcome outcome) {
       return;
     case Sink::kView:
       return OnViewAnswer(op, outcome);
+    case Sink::kOwner:
+      return OnOwnerAnswer(op, outcome);
   }
 }
 

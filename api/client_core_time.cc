@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kResendMaxNs = 60'000 * kMs;  // X4
-constexpr std::uint64_t kSilenceNs = 500 * kMs;       // then the view is asked for
+constexpr std::uint64_t kSilenceNs = 200 * kMs;       // then all are asked who owns (X3)
 constexpr std::uint64_t kSilenceMaxNs = 2'000 * kMs;  // then the connection is made anew
 constexpr std::uint64_t kSleepMaxNs = 100 * kMs;
 constexpr std::uint64_t kSpinMinNs = 1'000;
@@ -45,7 +45,8 @@ void ClientCore::OnTick() {
   for (std::size_t i = 0; i < waiting_.size(); ++i) CheckDeadline(&ops_[waiting_[i]]);
   for (std::size_t i = 0; i < queue_.size(); ++i) CheckDeadline(&ops_[queue_[i]]);
   ForEachConnection([this](Connection* connection) { CheckConnection(connection); });
-  if (seed_connection_ != nullptr && !view_wanted_ && view_op_ == nullptr) {
+  StepOwnerSearch();
+  if (seed_connection_ != nullptr && !view_wanted_ && !seed_wanted_ && view_op_ == nullptr) {
     ResetConnection(seed_connection_.get(), /*graceful=*/true);
     seed_connection_.reset();
     view_wanted_ = false;  // that reset was no loss
@@ -78,21 +79,17 @@ void ClientCore::CheckConnection(Connection* connection) {
   if (!connection->ready()) return;
   const std::uint64_t silent_ns = connection->SilentNs(now_ns_);
   if (silent_ns < kSilenceNs) return;
-  if (silent_ns < kSilenceMaxNs) {
-    WantViewAtPace();
-    // Another node owns some of what this one does not answer: it is asked now.
-    const bool moved = std::any_of(waiting_.begin(), waiting_.end(), [&](std::uint16_t index) {
-      const Operation& op = ops_[index];
-      return op.connection == connection && op.state == OpState::kWaiting &&
-             op.sink != Sink::kView && Route(op.slot) != connection;
-    });
-    if (!moved) return;
+  if (silent_ns >= kSilenceMaxNs) return ResetConnection(connection, /*graceful=*/false);
+  WantViewAtPace();
+  for (const std::uint16_t index : waiting_) {
+    const Operation& op = ops_[index];
+    if (op.connection == connection && op.state == OpState::kWaiting) SeekOwner(op);
   }
-  ResetConnection(connection, /*graceful=*/false);
 }
 
 void ClientCore::ResetConnection(Connection* connection, bool graceful) {
   connection->Reset(now_ns_, graceful);
+  if (Mutant("X3")) ++context_.client_low;  // what is sent again is somebody else's request
   WantView();
   pump_needed_ = true;
   // Values that were answered there and that nobody has done with yet.
@@ -123,9 +120,10 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
       Recycle(op);
     } else if (op->state == OpState::kWaiting) {
       op->unanswered = true;
-      if (op->sink == Sink::kView) {
+      if (op->sink == Sink::kView || op->sink == Sink::kOwner) {
         Finish(op, OpOutcome::kUnavailable);
       } else {
+        SeekOwner(*op);
         Requeue(op, now_ns_);
       }
     }
@@ -141,7 +139,7 @@ std::uint64_t ClientCore::NextTimerNs() const {
   }
   // What a queued operation waits for has a moment of its own: look again soon.
   if (!queue_.empty()) next = std::min(next, now_ns_ + kMs);
-  if (view_wanted_ || view_op_ != nullptr) next = std::min(next, now_ns_ + kMs);
+  if (view_wanted_ || view_op_ != nullptr || owners_.active()) next = std::min(next, now_ns_ + kMs);
   ForEachConnection([&](Connection* connection) {
     if (connection->state() == Connection::State::kConnecting)
       next = std::min(next, now_ns_ + 10 * kMs);

@@ -81,8 +81,13 @@ absl::Status ClientCore::Initialize() {
   RING_ASSIGN_OR_RETURN(recv_cq_, device_->CreateCompletionQueue(kQueueDepth));
   pool_ = std::make_unique<BufferPool>(device_.get());
 
-  // Twice the window, so that operations that were given up do not close it; and one for the view.
-  const std::size_t count = std::min(2 * options_.window + 1, protocol::kReplySlotCountMax);
+  // Twice the window, so that operations that were given up do not close it; and those that are
+  // kept back: one for the view, the others to ask who owns a shard. The largest windows leave no
+  // room for these, and only the view tells.
+  constexpr std::size_t kKeptBackMax = 1 + 16;
+  const std::size_t count =
+      std::min(2 * options_.window + kKeptBackMax, protocol::kReplySlotCountMax);
+  kept_back_ = std::min(kKeptBackMax, count - options_.window);
   RING_ASSIGN_OR_RETURN(frames_,
                         device_->Allocate(count * kFrameStride, rdma::MemoryKind::kShared));
   RING_ASSIGN_OR_RETURN(frames_region_,
@@ -191,44 +196,36 @@ Connection* ClientCore::PickViewSource() {
   return nullptr;
 }
 
+// X3: the nodes of the view are not there, or know of no owner. A seed may know a later view.
+void ClientCore::ApproachSeed() {
+  if (view_refreshes_ == 0 && !started_) return;  // Bootstrap has a seed of its own
+  if (now_ns_ - seed_attempt_ns_ <= kSeedPatienceNs) return;
+  seed_attempt_ns_ = now_ns_;
+  if (seed_connection_ != nullptr) ResetConnection(seed_connection_.get(), true);
+  seed_connection_ = std::make_unique<Connection>(
+      &context_, std::vector<std::string>{seeds_[seed_index_++ % seeds_.size()]});
+  seed_connection_->Connect(now_ns_);
+}
+
 void ClientCore::StartViewRequest() {
-  Connection* source = PickViewSource();
-  if (source == nullptr) {
-    for (const std::unique_ptr<Connection>& connection : connections_) {
-      if (connection != nullptr) connection->Connect(now_ns_);
+  const bool seed_ready = seed_connection_ != nullptr && seed_connection_->ready();
+  Connection* source = seed_wanted_ && seed_ready ? seed_connection_.get() : nullptr;
+  if (source == nullptr && seed_wanted_) ApproachSeed();
+  if (source == nullptr && view_wanted_) {
+    source = PickViewSource();
+    if (source == nullptr) {
+      ForEachConnection([this](Connection* connection) { connection->Connect(now_ns_); });
+      ApproachSeed();
     }
-    // X3: nobody of the view is there. A seed may know a later one.
-    if ((view_refreshes_ != 0 || started_) && now_ns_ - seed_attempt_ns_ > kSeedPatienceNs) {
-      seed_attempt_ns_ = now_ns_;
-      if (seed_connection_ != nullptr) ResetConnection(seed_connection_.get(), true);
-      seed_connection_ = std::make_unique<Connection>(
-          &context_, std::vector<std::string>{seeds_[seed_index_++ % seeds_.size()]});
-      seed_connection_->Connect(now_ns_);
-    }
-    return;
   }
-  if (free_.empty()) return;
-  Operation* op = TakeOperation();
-  --in_use_;  // not one of the user's
-  protocol::RequestHeader header;
-  header.word.operation = protocol::Operation::kGetView;
-  *op->header() = header;
-  op->cells = 1;
-  op->sink = Sink::kView;
-  op->seq = 0;
+  if (source == nullptr || free_.empty()) return;
+  if (source == seed_connection_.get()) seed_wanted_ = false;
+  Operation* op = TakeInternal(protocol::Operation::kGetView, Sink::kView);
   op->timeout_ns = kViewTimeoutNs;
-  op->deadline_ns = 0;
-  op->first_attempt_ns = 0;
-  op->damaged_count = 0;
-  op->destination = nullptr;
-  op->unanswered = false;
-  op->last_refusal = OpOutcome::kDeadlineExceeded;
-  op->slot = 0;
   // A view is small; the buffer is for clusters with thousands of memgests.
   constexpr std::size_t kViewSizeMax = std::size_t{1} << 20;
   view_wanted_ = false;
   view_op_ = op;
-  op->state = OpState::kQueued;
   if (!AttachLarge(op, kViewSizeMax).ok() || !Place(op, source)) {
     Finish(op, OpOutcome::kResourceExhausted);
   }
@@ -265,6 +262,9 @@ bool ClientCore::AdoptView(cluster::View view) {
   } else {
     routing_ = std::make_unique<cluster::Routing>(view.s, view.d);
     windows_.resize(static_cast<std::size_t>(view.s * (view.s + view.d)));
+    coordinators_.resize(windows_.size());
+    owner_epochs_.resize(windows_.size());
+    owners_.Resize(windows_.size());
   }
   view_ = std::move(view);
   if (view_.value_size_max != 0) {
@@ -289,13 +289,18 @@ bool ClientCore::AdoptView(cluster::View view) {
       connections_[id] = std::make_unique<Connection>(&context_, std::move(addresses));
     }
   }
-  coordinators_.assign(windows_.size(), nullptr);
   for (int g = 0; g < view_.group_count(); ++g) {
     for (int i = 0; i < view_.s; ++i) {
-      coordinators_[static_cast<std::size_t>(g * view_.s + i)] = ConnectionOf(view_.Coordinator(
+      const auto shard = static_cast<std::size_t>(g * view_.s + i);
+      if (owner_epochs_[shard] > view_.epoch) continue;  // its owner itself said so since
+      Connection* const owner = ConnectionOf(view_.Coordinator(
           GroupId(static_cast<std::uint16_t>(g)), ShardId(static_cast<std::uint16_t>(i))));
+      if (owner != coordinators_[shard]) owners_.Found(shard);
+      coordinators_[shard] = owner;
+      owner_epochs_[shard] = view_.epoch;
     }
   }
+  owners_moved_ = true;
   return true;
 }
 

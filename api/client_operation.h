@@ -33,7 +33,7 @@ enum class OpState : std::uint8_t {
 };
 
 // Who takes the result.
-enum class Sink : std::uint8_t { kCaller = 0, kPipeline = 1, kCallback = 2, kView = 3 };
+enum class Sink : std::uint8_t { kCaller = 0, kPipeline = 1, kCallback = 2, kView = 3, kOwner = 4 };
 
 struct OpResult {
   OpOutcome outcome = OpOutcome::kOk;
@@ -41,6 +41,7 @@ struct OpResult {
   Version version;
   std::uint32_t value_size = 0;
   NodeId owner;
+  std::uint32_t view_epoch = 0;      // of the node that answered
   const std::byte* value = nullptr;  // in a reply slot or large buffer, checked; null: copied out
   bool held = false;                 // value lies in a retired buffer (BufferPool::Hold)
 };

@@ -14,10 +14,11 @@
 
 #include "absl/strings/string_view.h"
 #include "ring/base/id.h"
+#include "ring/protocol/limits.h"
 
 namespace ring::cluster {
 
-inline constexpr int kSlotCount = 16384;
+using protocol::kSlotCount;
 
 // CRC16-XMODEM: polynomial 0x1021, initial value 0, not reflected.
 std::uint16_t Crc16(absl::string_view bytes);

@@ -65,6 +65,7 @@ bool ShardCoordinator::Execute(const Request& request) {
       return Move(request);
     case Operation::kPad:
     case Operation::kGetView:
+    case Operation::kWhoOwns:
       break;
   }
   Refuse(request, protocol::Outcome::kBadRequest);

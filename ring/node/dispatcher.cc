@@ -1,4 +1,5 @@
 // From a request ring to an operation: route by key, run, answer what is not this node's to answer.
+#include <bit>
 #include <cstring>
 
 #include "ring/base/check.h"
@@ -36,7 +37,7 @@ void Node::Route(BatchItem* item) {
   clients_->Address(item->incoming, &request);
   request.operation = header.word.operation;
   if (item->incoming.outcome != Outcome::kOk || request.operation == Operation::kGetView ||
-      view_ == nullptr)
+      request.operation == Operation::kWhoOwns || view_ == nullptr)
     return;
   request.flags = header.word.flags;
   request.key = OwnKey(item->incoming.view.key, item->key.data());
@@ -79,6 +80,11 @@ void Node::Execute(BatchItem& item) {
     clients_->AnswerBare(request.reply, Outcome::kOk, options_.id, encoded_view_);
     return;
   }
+  if (request.operation == Operation::kWhoOwns) {
+    AnswerOwner(request.reply,
+                std::bit_cast<protocol::OwnerQuestion>(item.incoming.view.header.if_version));
+    return;
+  }
   if (item.shard == nullptr) {
     const cluster::Place place = routing_->OfKey(request.key);
     const NodeId owner = view_->Coordinator(place.group, place.shard);
@@ -104,6 +110,20 @@ void Node::Execute(BatchItem& item) {
     }
   }
   shard.Submit(request);
+}
+
+// X3: OK is said by who serves the slot, and published by the fence like every answer; all others
+// refuse, so that the asker's ring stays in step. Who is behind the asker's view cannot know (L9).
+void Node::AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question) {
+  const cluster::Place place = routing_->OfSlot(question.slot);
+  const CoordinatedShard* const shard = FindShard(place.group, place.shard);
+  const NodeId owner = view_->Coordinator(place.group, place.shard);
+  if (shard == nullptr && owner != options_.id) {
+    clients_->AnswerBare(to, Outcome::kWrongOwner, owner);
+    return;
+  }
+  const bool owns = shard != nullptr && shard->serving() && question.view_epoch <= view_->epoch;
+  clients_->AnswerBare(to, owns ? Outcome::kOk : Outcome::kUnavailable, options_.id);
 }
 
 }  // namespace ring::node

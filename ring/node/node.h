@@ -125,6 +125,7 @@ class Node {
   void StartMembership();
   void HandleEvents(std::uint64_t now_ns);
   bool PollLog();
+  void AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question);
   bool FencedIn() const;
   bool Serving() const;
   void TakeRoles();

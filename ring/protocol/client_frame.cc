@@ -37,6 +37,7 @@ int AllowedFlags(Operation operation) {
   switch (operation) {
     case Operation::kPad:
     case Operation::kWhere:
+    case Operation::kWhoOwns:
       return 0;
     case Operation::kGet:
     case Operation::kGetView:
@@ -55,7 +56,12 @@ int AllowedFlags(Operation operation) {
 bool FieldsAgree(const RequestHeader& header) {
   const Operation operation = header.word.operation;
   if (header.reply_slot >= kReplySlotCountMax) return false;
-  if ((operation == Operation::kGetView) != (header.word.key_length == 0)) return false;
+  const bool keyless = operation == Operation::kGetView || operation == Operation::kWhoOwns;
+  if (keyless != (header.word.key_length == 0)) return false;
+  if (operation == Operation::kWhoOwns) {
+    const auto question = std::bit_cast<OwnerQuestion>(header.if_version);
+    if (question.slot >= kSlotCount || question.reserved != 0) return false;
+  }
   // Sequence numbers start at 1, so that first incomplete = seq - delta is at least 1.
   if (Mutates(operation) != (header.seq != 0)) return false;
   if (header.seq == 0 ? header.incomplete_delta != 0 : header.incomplete_delta >= header.seq) {

@@ -39,6 +39,7 @@ enum class Operation : std::uint8_t {
   kMove = 5,
   kGetView = 6,  // the reply's value is an encoded View
   kWhere = 7,    // like a get without the value: version, memgest, length, and who owns the key
+  kWhoOwns = 8,  // no key, but an OwnerQuestion: OK only from who serves that slot now (X3)
 };
 
 enum RequestFlags : std::uint8_t {
@@ -72,6 +73,14 @@ struct RequestHeader {
   char key[kInlineKeySizeMax] = {};  // keys of up to 24 bytes
 };
 static_assert(sizeof(RequestHeader) == kCell);
+
+// kWhoOwns: stands in the place of if_version.
+struct OwnerQuestion {
+  std::uint32_t view_epoch = 0;  // the asker's: who knows only older views cannot say
+  std::uint16_t slot = 0;        // of the keys: 0 to kSlotCount - 1
+  std::uint16_t reserved = 0;
+};
+static_assert(sizeof(OwnerQuestion) == sizeof(std::uint64_t));
 
 // Follows the long key's cells when kLargeValue is set.
 struct RequestExtension {

@@ -17,6 +17,7 @@ inline constexpr std::size_t kKeySizeMax = 1024;
 inline constexpr std::size_t kValueSizeMaxDefault = std::size_t{16} << 20;
 // Larger values are READ and WRITTEN apart.
 inline constexpr std::size_t kInlineValueSizeMax = 8 * 1024;
+inline constexpr int kSlotCount = 16384;              // that keys hash to
 inline constexpr std::size_t kInlineKeySizeMax = 24;  // longer keys stand in cells of their own
 inline constexpr std::size_t kRequestRingSize = 64 * 1024;  // of one client at one node
 // Also the outstanding operations per client and shard (X4).

@@ -192,7 +192,66 @@ TEST(ClientRetry, X3ASilentOwnerIsReplacedByTheOneThatALaterViewNames) {
     for (cluster::GroupView& group : view->groups) group.roles = {NodeId(1), NodeId(0)};
   });
   for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "w"));
-  EXPECT_EQ(client->view_epoch(), 2u);
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 40);
+}
+
+// No view that the client could be given names the owner; who serves the shard says so itself.
+TEST(ClientRetry, X3WhoServesTheShardIsFoundThoughEveryViewNamesAnother) {
+  TwinCluster cluster(3);
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("k", "v"));
+  const NodeId owner = client->Where("k")->node;
+  cluster.ChangeView([&](cluster::View* view) {
+    view->epoch -= 1;  // nothing of this is in a view that a client adopts
+    for (cluster::GroupView& group : view->groups)
+      std::rotate(group.roles.begin(), group.roles.begin() + 1, group.roles.end());
+  });
+  cluster.Stop(static_cast<int>(owner.value()));
+  ASSERT_OK(client->Put("k", "w"));
+  EXPECT_NE(client->Where("k")->node, owner);
+  EXPECT_EQ(client->view_epoch(), 1u);
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 2);
+}
+
+// All nodes of the client's view are gone, or do not know: a seed names the promoted spare.
+TEST(ClientRetry, X3APromotedSpareOutsideTheClientsViewIsFoundThroughASeed) {
+  TwinCluster cluster(3);
+  cluster::View whole;
+  {
+    MutexLock lock(cluster.store().mutex);
+    whole = cluster.store().view;
+    // What the client begins with: two nodes.
+    cluster.store().view =
+        cluster::InitialView(1, 1, {whole.nodes[0], whole.nodes[1]}, whole.memgests);
+  }
+  const auto client = cluster.Connect();
+  for (int i = 0; i < 10; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "v"));
+  ASSERT_EQ(client->Connections().size(), 2u);
+  cluster.Stop(0);
+  cluster.Stop(1);
+  cluster.ChangeView([&](cluster::View* view) {
+    view->nodes = whole.nodes;
+    for (cluster::GroupView& group : view->groups) group.roles = {NodeId(2), cluster::kNoNode};
+  });
+  for (int i = 0; i < 10; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "w"));
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 20);
+}
+
+// The owner named by a refusal is asked at once; the node that refused is not asked again.
+TEST(ClientRetry, X3AMisdirectedRequestGoesToTheOwnerThatTheRefusalNames) {
+  TwinCluster cluster(2);
+  const auto client = cluster.Connect();
+  for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "v"));
+  cluster.ChangeView([](cluster::View* view) {
+    for (cluster::GroupView& group : view->groups) std::swap(group.roles[0], group.roles[1]);
+  });
+  for (int i = 0; i < 20; ++i) ASSERT_OK(client->Put(absl::StrCat("k", i), "w"));
+  MutexLock lock(cluster.store().mutex);
+  EXPECT_EQ(cluster.store().executed_count, 40);
+  EXPECT_EQ(cluster.store().duplicate_count, 0);
 }
 
 TEST(ClientRetry, X3ADeadOwnerIsAskedForUntilAViewNamesAnother) {

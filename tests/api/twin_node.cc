@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -179,9 +180,13 @@ void TwinNode::Execute(Peer* peer, const protocol::RequestView& view, std::strin
     MutexLock lock(store_->mutex);
     answer.header.view_epoch = store_->view.epoch;
     const bool about_view = view.header.word.operation == Operation::kGetView;
+    const bool about_owner = view.header.word.operation == Operation::kWhoOwns;
     NodeId owner(static_cast<std::uint32_t>(id_));
     if (!about_view) {
-      const cluster::Place place = cluster::Routing(store_->view.s, store_->view.d).OfKey(view.key);
+      const cluster::Routing routing(store_->view.s, store_->view.d);
+      const auto question = std::bit_cast<protocol::OwnerQuestion>(view.header.if_version);
+      const cluster::Place place =
+          about_owner ? routing.OfSlot(question.slot) : routing.OfKey(view.key);
       owner = store_->view.Coordinator(place.group, place.shard);
     }
     answer.header.owner = owner.value();
@@ -189,6 +194,8 @@ void TwinNode::Execute(Peer* peer, const protocol::RequestView& view, std::strin
       answer.value = cluster::EncodeView(store_->view);
     } else if (owner.value() != static_cast<std::uint32_t>(id_)) {
       outcome = Outcome::kWrongOwner;
+    } else if (about_owner) {
+      outcome = Outcome::kOk;
     } else if (faults_.refuse_count > 0) {
       --faults_.refuse_count;
       outcome = faults_.refuse_with;

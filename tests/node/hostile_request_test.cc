@@ -1,5 +1,6 @@
 // Malformed and lying requests: a typed answer in the caller's own slot or the end of the
 // connection, and nothing else.
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -67,7 +68,7 @@ std::vector<Spoiled> SpoiledFrames(const HostileClient& client, const std::strin
   large.header.word.flags = protocol::kLargeValue;
   large.header.value_length = 10000;
   large.extension = client.LargeBuffer(0, 10000);
-  for (const int code : {0, 8, 127, 255}) {
+  for (const int code : {0, 9, 127, 255}) {
     add(absl::StrCat("operation ", code), get,
         [code](HostileFrame& f) { f.header.word.operation = static_cast<Operation>(code); });
   }
@@ -80,6 +81,10 @@ std::vector<Spoiled> SpoiledFrames(const HostileClient& client, const std::strin
   add("key past the ring's end", get, [](HostileFrame& f) { f.header.word.key_length = 65535; });
   add("view with a key", get,
       [](HostileFrame& f) { f.header.word.operation = Operation::kGetView; });
+  add("owner of a slot that is none", HostileFrame(), [](HostileFrame& f) {
+    f.header.word.operation = Operation::kWhoOwns;
+    f.header.if_version = std::uint64_t{protocol::kSlotCount} << 32;
+  });
   add("get with a value", get, [](HostileFrame& f) { f.header.value_length = 1; });
   for (const std::uint32_t length :
        {std::uint32_t{protocol::kInlineValueSizeMax + 1}, 1u << 31, ~std::uint32_t{0}}) {
@@ -168,6 +173,33 @@ TEST_P(HostileRequest, RefusalsThatKeepTheConnectionNameTheCause) {
   EXPECT_EQ(client.Ask(MakeGet(key)), Outcome::kNotFound);
   EXPECT_EQ(client.StrayBytes({protocol::kCell}), 0u);
   EXPECT_FALSE(client.disconnected());
+}
+
+TEST_P(HostileRequest, X3OnlyWhoServesASlotSaysSo) {
+  HostileClient client("seeker");
+  ASSERT_TRUE(client.Connect(Address())) << client.reason();
+  const cluster::Routing routing(view_->s, view_->d);
+  int owned = 0;
+  for (int slot = 0; slot < 4 * view_->s * view_->group_count(); ++slot) {
+    const cluster::Place place = routing.OfSlot(slot);
+    const NodeId owner = view_->Coordinator(place.group, place.shard);
+    const auto ask = [&](std::uint32_t view_epoch) {
+      protocol::OwnerQuestion question;
+      question.view_epoch = view_epoch;
+      question.slot = static_cast<std::uint16_t>(slot);
+      HostileFrame frame;
+      frame.header.word.operation = Operation::kWhoOwns;
+      frame.header.if_version = std::bit_cast<std::uint64_t>(question);
+      return client.Ask(frame);
+    };
+    const bool owns = owner == NodeId(0);
+    owned += owns ? 1 : 0;
+    EXPECT_EQ(ask(0), owns ? Outcome::kOk : Outcome::kWrongOwner) << slot;
+    EXPECT_EQ(client.Reply(0).owner, owner.value()) << slot;
+    // L9: of a view that is newer than its own a node knows nothing.
+    EXPECT_EQ(ask(~0u), owns ? Outcome::kUnavailable : Outcome::kWrongOwner) << slot;
+  }
+  EXPECT_GT(owned, 0);
 }
 
 TEST_P(HostileRequest, BinaryAndLongestKeysAreKeysLikeOthers) {

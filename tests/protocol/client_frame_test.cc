@@ -1,5 +1,6 @@
 #include "ring/protocol/client_frame.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -106,6 +107,27 @@ TEST_F(DecodeRequestTest, OnlyAViewRequestHasNoKey) {
   EXPECT_TRUE(view_.key.empty());
   header.word.key_length = 1;
   EXPECT_EQ(Decode(header), Outcome::kBadRequest);
+}
+
+TEST_F(DecodeRequestTest, X3AQuestionForAnOwnerNamesASlotAndHasNoKey) {
+  RequestHeader header = Get(0);
+  header.word.operation = Operation::kWhoOwns;
+  const auto ask = [&](OwnerQuestion question) {
+    header.if_version = std::bit_cast<std::uint64_t>(question);
+    return Decode(header);
+  };
+  EXPECT_EQ(ask({7, 0, 0}), Outcome::kOk);
+  EXPECT_EQ(ask({~0u, kSlotCount - 1, 0}), Outcome::kOk);
+  EXPECT_TRUE(view_.key.empty());
+  EXPECT_EQ(view_.size_cells, 1u);
+  EXPECT_EQ(ask({7, kSlotCount, 0}), Outcome::kBadRequest);
+  EXPECT_EQ(ask({7, 0xffff, 0}), Outcome::kBadRequest);
+  EXPECT_EQ(ask({7, 0, 1}), Outcome::kBadRequest);
+  header.word.key_length = 1;
+  EXPECT_EQ(ask({7, 0, 0}), Outcome::kBadRequest);
+  header.word.key_length = 0;
+  header.seq = 1;
+  EXPECT_EQ(ask({7, 0, 0}), Outcome::kBadRequest);
 }
 
 TEST_F(DecodeRequestTest, InlineValuesEndAtTheirLimit) {

@@ -57,6 +57,7 @@ constexpr MutantCase kCases[] = {
     {"S14", "an older version is overwritten in place"},
     {"X1", "a retry is executed again"},
     {"X2", "a retry of what is under way is executed again"},
+    {"X3", "what was asked on a lost connection is asked again as another client"},
     {"X4", "records are dropped before their client had its answer"},
     {"X5", "a write that was sent is reported as failed when its time is over"},
     // The collection stands behind the version in the same log, and commits after it.

@@ -78,6 +78,21 @@ absl::Status CheckRelease(const EntryHeader& header) {
                                                  " payload_length=", header.payload_length));
 }
 
+// Whole cells within 2^32; where it is zero there is no payload. Which cells, the parity judges.
+absl::Status CheckBase(const EntryView& entry) {
+  const EntryHeader& header = entry.header;
+  const std::uint64_t end = header.offset_cells + std::uint64_t{header.value_length} / kCellSize;
+  if (header.value_length % kCellSize == 0 && end <= std::uint64_t{1} << 32 &&
+      (header.payload_length == 0 || header.payload_length == header.value_length) &&
+      header.line == kNoLine && header.client.empty() && entry.key.empty() &&
+      entry.ranges.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "base of offset_cells=", header.offset_cells, " value_length=", header.value_length,
+      " payload_length=", header.payload_length, " line=", header.line));
+}
+
 absl::Status CheckRecord(const EntryHeader& header) {
   if (header.client.empty() || header.type == EntryType::kExpireRecord) return absl::OkStatus();
   if (header.incomplete_delta < kOutstandingMax && header.incomplete_delta <= header.seq) {
@@ -110,7 +125,7 @@ absl::Status CheckEntryForFold(const EntryView& entry) {
       if (header.client.empty()) return absl::InvalidArgumentError("a record without a client");
       return CheckNoPayload(header);
     case EntryType::kBase:
-      return absl::InvalidArgumentError("BASE, but no parity is being rebuilt here");
+      return CheckBase(entry);
     case EntryType::kPad:
       break;
   }

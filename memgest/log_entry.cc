@@ -301,6 +301,12 @@ std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to
   return kEntryHeaderSize + extension_size;
 }
 
+void MakeBareBase(std::byte* head) {
+  constexpr std::uint32_t kNothing = 0;
+  std::memcpy(head + offsetof(EntryHeader, value_length), &kNothing, sizeof(kNothing));
+  std::memcpy(head + offsetof(EntryHeader, payload_length), &kNothing, sizeof(kNothing));
+}
+
 std::uint32_t SealEntryHead(const std::byte* head, std::size_t head_size, std::uint64_t position,
                             std::uint32_t prev_crc, std::uint64_t commit_position, std::byte* to) {
   RING_CHECK(head_size >= kEntryHeaderSize && IsAligned(head_size, kEntryAlignment))

@@ -54,7 +54,10 @@ enum class EntryType : std::uint8_t {
   kCollect = 5,  // nothing but a collect list
   kRecord = 6,   // a completion record alone
   kExpireRecord = 7,
-  kBase = 8,      // bytes of a block for a parity that is rebuilt
+  // What a block holds in the range of value_length bytes at offset_cells, already multiplied, for
+  // parities that are rebuilt (S6); without a payload it is zero there. version: the last index
+  // that touched the block. For all others value_length is 0, and the entry says nothing.
+  kBase = 8,
   kPad = 9,       // fills the ring's end
   kRelease = 10,  // nobody's bytes: the range reads as zero from here on, and takes no memory
 };
@@ -128,7 +131,7 @@ struct EntryHeader {
   std::uint8_t collect_count = 0;
   std::uint32_t line = kNoLine;    // metadata line of the version
   std::uint32_t offset_cells = 0;  // heap offset of the value (PUT), of the bytes (others)
-  std::uint32_t value_length = 0;  // of the whole value; of the range (RELEASE)
+  std::uint32_t value_length = 0;  // of the whole value; of the range (RELEASE, BASE)
   std::uint32_t value_crc = 0;
   std::uint32_t payload_length = 0;
   std::uint16_t extension_cells = 0;
@@ -203,6 +206,9 @@ std::size_t BuildEntryHead(const EntryFields& fields, Epoch epoch, std::byte* to
 // latter. `to` may be `head`, and overlaps it in no other way; both are 8-aligned.
 std::uint32_t SealEntryHead(const std::byte* head, std::size_t head_size, std::uint64_t position,
                             std::uint32_t prev_crc, std::uint64_t commit_position, std::byte* to);
+
+// Of the head of a BASE, not sealed yet: makes it the one for members that it is not for.
+void MakeBareBase(std::byte* head);
 
 // Decodes the entry at the start of `bytes`, which must be the entry at `position` of a ring of
 // `epoch` behind an entry whose header_crc was prev_crc (E4). check_payload: verify payload_crc

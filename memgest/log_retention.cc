@@ -32,7 +32,7 @@ std::byte* LogRetention::NextHead() {
   return heads_.get() + head_next_;
 }
 
-void LogRetention::Keep(std::uint64_t order, std::size_t head_size, std::uint32_t payload_length,
+void LogRetention::Keep(std::uint64_t order, std::size_t head_size,
                         absl::Span<const EntryPayload> payloads) {
   RING_CHECK(order == end_ && end_ - first_kept_ < kEntriesMax)
       << "order=" << order << " first_kept=" << first_kept_;
@@ -40,8 +40,9 @@ void LogRetention::Keep(std::uint64_t order, std::size_t head_size, std::uint32_
   kept.head_offset = static_cast<std::uint32_t>(head_next_);
   kept.head_size = static_cast<std::uint32_t>(head_size);
   head_next_ += head_size;
+  kept.payload_count = 0;
   if (head_size == 0) return;
-  kept.payload_length = payload_length;
+  if (payloads.empty()) kept.payloads.fill({});
   kept.payload_count = static_cast<std::uint32_t>(payloads.size());
   RING_CHECK(payloads.size() <= kPayloadsMax) << "payloads=" << payloads.size();
   for (std::size_t i = 0; i < payloads.size(); ++i) {
@@ -49,6 +50,7 @@ void LogRetention::Keep(std::uint64_t order, std::size_t head_size, std::uint32_
         << "an entry that could not be sent again: sges=" << payloads[i].sges.size();
     kept.payloads[i].sge = payloads[i].sges.empty() ? rdma::Sge() : payloads[i].sges[0];
     kept.payloads[i].crc = payloads[i].crc;
+    kept.payloads[i].withheld = payloads[i].withheld;
   }
 }
 
@@ -85,23 +87,27 @@ std::uint64_t LogRetention::Index(std::uint64_t order) const {
 }
 
 EntryPayload LogRetention::Payload(std::uint64_t order, std::size_t member) const {
-  const Kept& kept = at(order);
-  const KeptPayload& one = kept.payloads[kept.payload_count == 1 ? 0 : member];
+  const KeptPayload& one = PayloadOf(at(order), member);
   EntryPayload payload;
-  if (kept.payload_length > 0) payload.sges = absl::MakeConstSpan(&one.sge, 1);
+  if (one.sge.length > 0) payload.sges = absl::MakeConstSpan(&one.sge, 1);
   payload.crc = one.crc;
+  payload.withheld = one.withheld;
   return payload;
 }
 
 std::size_t LogRetention::PayloadBytes(std::uint64_t order) const {
-  return AlignUp(at(order).payload_length, kCacheLine) * at(order).payload_count;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < at(order).payload_count; ++i) {
+    size += AlignUp(at(order).payloads[i].sge.length, kCacheLine);
+  }
+  return size;
 }
 
 std::byte* LogRetention::MovePayloads(std::uint64_t order, std::byte* to, std::uint32_t lkey) {
   Kept& kept = at(order);
-  if (kept.payload_length == 0) return to;
   for (std::size_t i = 0; i < kept.payload_count; ++i) {
     rdma::Sge& sge = kept.payloads[i].sge;
+    if (sge.length == 0) continue;
     std::memcpy(to, sge.address, sge.length);
     sge.address = to;
     sge.lkey = lkey;

@@ -44,8 +44,7 @@ class LogRetention {
   std::byte* NextHead();
   // The head of this order stands at NextHead. payloads: one for all members, or one a member; each
   // at most one sge, none behind a CALC. head_size 0: an entry that goes nowhere.
-  void Keep(std::uint64_t order, std::size_t head_size, std::uint32_t payload_length,
-            absl::Span<const EntryPayload> payloads);
+  void Keep(std::uint64_t order, std::size_t head_size, absl::Span<const EntryPayload> payloads);
   // Nobody lacks what is below this order.
   void Release(std::uint64_t first_kept);
   // Heads that are still kept are sent as entries of this epoch from now on.
@@ -54,8 +53,10 @@ class LogRetention {
   // Of a kept order.
   absl::Span<const std::byte> Head(std::uint64_t order) const;
   std::uint64_t Index(std::uint64_t order) const;
-  std::uint32_t PayloadLength(std::uint64_t order) const { return at(order).payload_length; }
   // What the n-th member gets; the sges refer to the retention.
+  std::uint32_t PayloadLength(std::uint64_t order, std::size_t member) const {
+    return PayloadOf(at(order), member).sge.length;
+  }
   EntryPayload Payload(std::uint64_t order, std::size_t member) const;
   // Of all payloads of a kept order, each rounded up to cells.
   std::size_t PayloadBytes(std::uint64_t order) const;
@@ -67,11 +68,11 @@ class LogRetention {
   struct KeptPayload {
     rdma::Sge sge;
     std::uint32_t crc = 0;
+    bool withheld = false;
   };
   struct alignas(64) Kept {
     std::uint32_t head_offset = 0;
     std::uint32_t head_size = 0;
-    std::uint32_t payload_length = 0;
     std::uint32_t payload_count = 0;
     std::array<KeptPayload, kPayloadsMax> payloads;
   };
@@ -79,6 +80,9 @@ class LogRetention {
     void operator()(std::byte* bytes) const;
   };
 
+  static const KeptPayload& PayloadOf(const Kept& kept, std::size_t member) {
+    return kept.payloads[kept.payload_count == 1 ? 0 : member];
+  }
   Kept& at(std::uint64_t order) { return kept_[order % kEntriesMax]; }
   const Kept& at(std::uint64_t order) const { return kept_[order % kEntriesMax]; }
 

@@ -68,6 +68,8 @@ struct EntryPayload {
   // Set: the payload is the output of a CALC that is under way; the WRITE waits for it (WAIT on
   // this queue), and the CALC stores payload_crc itself through the pointer that Append gives back.
   rdma::CompletionQueue* wait_cq = nullptr;
+  // BASE: this member is not among those that it is for, and gets a bare one.
+  bool withheld = false;
 };
 
 class LogWriter {
@@ -119,6 +121,7 @@ class LogWriter {
 
   std::uint64_t acked_order() const { return acked_order_; }
   std::uint64_t position() const { return position_; }
+  std::uint64_t ring_size() const { return ring_size_; }
   std::uint64_t commit_position() const { return commit_position_; }
   std::uint64_t shared_position() const {
     return shared_position_;

@@ -117,9 +117,15 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
         return absl::InvalidArgumentError(absl::StrCat(
             "memgest=", item.log.memgest.value(), " applied=", state->applied, " is here already"));
       }
+      if (state->parity != nullptr && state->parity->Holds(shard_)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("memgest=", item.log.memgest.value(), " shard=", shard_.value(),
+                         ": the parity holds bytes of it: begin with a fresh one"));
+      }
       state->install_number = install_number_;
       state->applied = item.log.applied;
       state->end_cells = item.log.end_cells;
+      if (state->parity != nullptr) state->parity->BeginRebuild(shard_, item.log.end_cells);
       return absl::OkStatus();
     }
     case SnapshotItem::Kind::kGranule:

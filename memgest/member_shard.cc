@@ -111,6 +111,9 @@ absl::Status MemberShard::Prepare(const EntryView& entry, MemgestState& state) {
       (header.payload_length != 0) != (state.replica == nullptr)) {
     return Contradiction(header, "a release has a payload for parities, and for them alone");
   }
+  if (header.type == EntryType::kBase && state.replica != nullptr) {
+    return Contradiction(header, "a base, and no parity is here");
+  }
   absl::Status status;
   if (UsesLine(header.type)) status = lines_.EnsureMemory(header.line);
   if (status.ok() && state.replica != nullptr) {
@@ -239,8 +242,19 @@ absl::Status MemberShard::EnsureFree(const EntryHeader& header) {
   return Contradiction(header, absl::StrCat("line=", header.line, " still holds version=", held));
 }
 
+// S6: what the shard's blocks held when they were read, for a parity that is rebuilt.
+absl::Status MemberShard::TakeBase(const EntryView& entry, MemgestState& state) {
+  const EntryHeader& header = entry.header;
+  if (state.parity == nullptr || header.value_length == 0) return absl::OkStatus();
+  const std::byte* const bytes = header.payload_length > 0 ? entry.payload : nullptr;
+  const absl::Status status =
+      state.parity->Base(shard_, header.offset_cells, bytes, header.value_length, header.version);
+  return status.ok() ? status : Contradiction(header, status.message());
+}
+
 absl::Status MemberShard::WriteBytes(const EntryView& entry, MemgestState& state) {
   const EntryHeader& header = entry.header;
+  if (header.type == EntryType::kBase) return TakeBase(entry, state);
   const bool release = header.type == EntryType::kRelease;
   if (release && state.replica != nullptr) {
     state.replica->Release(header.offset_cells, header.value_length);
@@ -324,7 +338,7 @@ absl::Status MemberShard::FoldEntry(const Taken& taken) {
       const bool joined = state.install_number != 0 && header.type == EntryType::kFinal;
       if (joined && !HasValue(header.line, state)) MarkAbsent(header.line, state);
       for (const CollectItem& item : entry.collect) CollectLine(item.line, state);
-      if (header.payload_length > 0) {
+      if (header.payload_length > 0 && header.type != EntryType::kBase) {
         const std::uint64_t end =
             header.offset_cells + std::uint64_t{CellCount(header.payload_length)};
         state.end_cells = std::max(state.end_cells, end);

@@ -18,15 +18,14 @@
 // Threads:   one, the node's.
 // Errors:    Fold: kDataLoss for a ring that is corrupt below its commit position, or an entry that
 //            contradicts the folded state: nothing of that entry was folded, the member counts as
-//            failed and every later Fold says the same. BASE counts as such: no parity that is
-//            being rebuilt is attached yet. kResourceExhausted (no memory for the entry) and
-//            kFailedPrecondition (a memgest that is not known here) leave the ring where it is:
-//            Fold again later.
+//            failed and every later Fold says the same. kResourceExhausted (no memory for the
+//            entry) and kFailedPrecondition (a memgest that is not known here) leave the ring where
+//            it is: Fold again later.
 // Cost:      one copy (replica) or one read-modify-write (parity) of the payload, one metadata
 //            line, one more for each collected version, no hash table but when memgest or client
 //            change. 1 KiB, 400 K cold slots, decoding and both CRCs included, one collection an
 //            entry: replica about 195 ns, parity about 250 ns (tests/memgest/fold_bench.cc).
-// Source:    Ring section 5.2; protocol rules E1 to E9, G2, L5, S1, S10, X2; section 5.
+// Source:    Ring section 5.2; protocol rules E1 to E9, G2, L5, S1, S6, S10, X2; section 5.
 #ifndef RING_MEMGEST_MEMBER_SHARD_H_
 #define RING_MEMGEST_MEMBER_SHARD_H_
 
@@ -188,6 +187,7 @@ class MemberShard {
   // A replica sums the payload while it copies it, so that here is where damage shows: in a slot
   // that holds no version, as the line is written afterwards.
   absl::Status WriteBytes(const EntryView& entry, MemgestState& state);
+  absl::Status TakeBase(const EntryView& entry, MemgestState& state);
   static bool SumsWhileWriting(const EntryHeader& header, const MemgestState& state) {
     return state.replica != nullptr && header.index > state.applied &&
            header.type != EntryType::kRelease;

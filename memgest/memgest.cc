@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "ec_offload/matrix.h"
 #include "memgest/parity_store.h"
 #include "ring/base/check.h"
 #include "srs/generator.h"
@@ -45,15 +44,16 @@ Memgest::Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descri
   layout_ = LayoutOf(descriptor, s);
   absl::StatusOr<ec_offload::Matrix> generator = srs::MakeGenerator(descriptor.k, descriptor.m);
   RING_CHECK(generator.ok()) << generator.status().ToString();
+  generator_ = *std::move(generator);
   for (std::size_t column = 0; column < descriptor.k; ++column) {
     std::vector<ec_offload::gf256::Element> coefficients;
-    for (std::size_t j = 0; j < descriptor.m; ++j) coefficients.push_back(generator->At(j, column));
+    for (std::size_t j = 0; j < descriptor.m; ++j) coefficients.push_back(generator_.At(j, column));
     calculators_.emplace_back(coefficients, ec_offload::DeltaCalculator::Slot::kWrittenUnsummed);
   }
 }
 
 const ec_offload::DeltaCalculator& Memgest::CalculatorAt(std::uint32_t offset_cells) const {
-  return calculators_[layout_->Locate(shard_.value(), std::uint64_t{offset_cells} * 64).column];
+  return calculators_[ColumnAt(offset_cells)];
 }
 
 }  // namespace ring::memgest

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "ec_offload/delta_calculator.h"
+#include "ec_offload/matrix.h"
 #include "memgest/heap_space.h"
 #include "memgest/line_table.h"
 #include "memgest/member_set.h"
+#include "memgest/parity_rebuild.h"
+#include "memgest/size_class.h"
 #include "memgest/slot_allocator.h"
 #include "ring/base/fifo.h"
 #include "ring/base/id.h"
@@ -63,6 +66,13 @@ class Memgest {
   // {m deltas, slot}. REQUIRES: coded().
   const ec_offload::DeltaCalculator& CalculatorAt(std::uint32_t offset_cells) const;
   const srs::Layout& layout() const { return *layout_; }
+  // What parity j multiplies the bytes at this offset with.
+  ec_offload::gf256::Element Coefficient(std::size_t j, std::uint32_t offset_cells) const {
+    return generator_.At(j, ColumnAt(offset_cells));
+  }
+  // New parities, until they have everything (S6). REQUIRES: coded().
+  ParityRebuild& rebuild() { return rebuild_; }
+  const ParityRebuild& rebuild() const { return rebuild_; }
 
   // Versions whose collection goes out with the next entries of this log.
   Fifo<Collection>& to_collect() { return to_collect_; }
@@ -82,6 +92,10 @@ class Memgest {
   std::uint64_t logical_bytes = 0;
 
  private:
+  std::uint32_t ColumnAt(std::uint32_t offset_cells) const {
+    return layout_->Locate(shard_.value(), std::uint64_t{offset_cells} * kCellSize).column;
+  }
+
   protocol::MemgestDescriptor descriptor_;
   ShardId shard_;
   HeapSpace heap_;
@@ -90,7 +104,9 @@ class Memgest {
   int failures_tolerated_;
   std::uint64_t last_index_ = 0;
   std::optional<srs::Layout> layout_;
+  ec_offload::Matrix generator_;
   std::vector<ec_offload::DeltaCalculator> calculators_;  // by code column
+  ParityRebuild rebuild_{this};
   Fifo<Collection> to_collect_;
   Fifo<InFlight> collecting_;
 };

@@ -2,7 +2,9 @@
 // shards.
 //
 // What:      Keeps P_j = XOR over i of g_ji * D_i(applied_j[i]) exactly (S1), with lastTouch per
-//            (shard, block) so that a reader can ask for a row at a cut (S2).
+//            (shard, block) so that a reader can ask for a row at a cut (S2). A new parity is
+//            rebuilt shard by shard while entries go on (S6): of each shard it covers the cells
+//            below what was based and those from the extent on that was unused when it came.
 // Shape:     parity block (e, p) at offset (e*(l/k)+p)*B, as srs/layout.h. A delta arrives already
 //            multiplied by this parity's coefficient, so the store needs none. Rows that nobody
 //            touched have no memory and are zero.
@@ -10,11 +12,11 @@
 // Ownership: owns its heap space.
 // Threads:   one, the node's.
 // Errors:    kInvalidArgument for a shard or range that is not of the memgest, or that crosses a
-//            block; kResourceExhausted for memory. Nothing was folded then. The parity has 2^32
-//            cells and s/k times as many blocks as a shard's heap, so here heaps end at k/s of 2^32
-//            cells.
+//            block, and for a Base that leaves a gap or lies where nothing is to be rebuilt;
+//            kResourceExhausted for memory. Nothing was folded then. The parity has 2^32 cells and
+//            s/k times as many blocks as a shard's heap, so here heaps end at k/s of 2^32 cells.
 // Cost:      one read-modify-write of the payload.
-// Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3.
+// Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3, S6; ADR 0018.
 #ifndef RING_MEMGEST_PARITY_STORE_H_
 #define RING_MEMGEST_PARITY_STORE_H_
 
@@ -41,9 +43,30 @@ class ParityStore {
   // Checks the range and makes its parity memory exist: Apply cannot fail afterwards.
   absl::Status Ensure(ShardId shard, std::uint32_t offset_cells, std::uint32_t length);
   // Folds the delta of entry `index` of shard i at heap range [offset_cells, + length bytes): XOR
-  // into the parity.
+  // into the parity, as far as it covers the range. The rest comes with a Base that is still to
+  // come (S6).
   absl::Status Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
                      std::uint32_t length, std::uint64_t index);
+  // S6: this parity is new; the shard had used its heap below end_cells when its entries began to
+  // come. Nothing of it is based yet. REQUIRES: !Holds(shard).
+  void BeginRebuild(ShardId shard, std::uint64_t end_cells);
+  // A BASE: what the shard has in the range, already multiplied; null: zeros. It goes on where the
+  // one before ended; what is based already is not counted again. last_touch: the last index that
+  // touched the block at the coordinator (S2). Ensure comes first, unless bytes is null.
+  absl::Status Base(ShardId shard, std::uint32_t offset_cells, const std::byte* bytes,
+                    std::uint32_t length, std::uint64_t last_touch);
+  // Something of the shard is in the parity, which cannot be taken out of it.
+  bool Holds(ShardId shard) const {
+    return !shards_[shard.value()].last_touch.empty() || shards_[shard.value()].based_cells > 0;
+  }
+  // The extent from which on a new parity covers a shard that had used its heap below end_cells.
+  static std::uint64_t FromExtent(const srs::Layout& layout, std::uint64_t end_cells);
+  // All of the shard is covered; all blocks of the row are: it can be compared, and decoded with.
+  bool Covers(ShardId shard) const {
+    return shards_[shard.value()].based_cells >= shards_[shard.value()].from_cells;
+  }
+  bool CoversRow(std::uint32_t extent, std::uint32_t row) const;
+  std::uint64_t based_cells(ShardId shard) const { return shards_[shard.value()].based_cells; }
   // RELEASE: pages of the range (whole ones, within a block) that are zero now, because no shard
   // has a byte in them, take no memory any more.
   void ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::uint32_t length);
@@ -66,11 +89,24 @@ class ParityStore {
   const HeapSpace& heap() const { return heap_; }
 
  private:
+  struct ShardState {
+    std::vector<std::uint64_t> last_touch;  // by block of its heap
+    // Covered are the cells below based_cells and those from from_cells on.
+    std::uint64_t based_cells = 0;
+    std::uint64_t from_cells = 0;  // where an extent begins
+  };
+  std::uint32_t CoveredLength(const ShardState& state, std::uint32_t offset_cells,
+                              std::uint32_t length) const;
+  absl::Status CheckBase(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) const;
+  void NoteTouch(ShardState& state, std::uint64_t offset, std::uint64_t index);
+  void XorAt(ShardId shard, std::uint32_t offset_cells, const std::byte* bytes,
+             std::uint32_t length);
+
   srs::Layout layout_;
   int parity_index_;
   HeapSpace heap_;
   std::uint32_t extent_count_ = 0;
-  std::vector<std::vector<std::uint64_t>> last_touch_;  // by shard, by block of its heap
+  std::vector<ShardState> shards_;
 };
 
 }  // namespace ring::memgest

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -82,11 +83,11 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
           continue;
         }
       }
-      member.writer->Append(order, head, head_size, fields.payload_length, payload);
+      Send(*member.writer, order, {head, head_size}, fields.payload_length, payload);
     }
     dirty_ = true;
   }
-  retention_.Keep(order, head_size, fields.payload_length, payloads);
+  retention_.Keep(order, head_size, payloads);
   Pending& pending = at(order);
   pending = Pending{};
   pending.order = order;
@@ -94,6 +95,16 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
   pending.line = fields.line;
   pending.type = fields.type;
   return pending;
+}
+
+// A BASE is bare for those that it is not for (S6): they fold it as nothing, and indexes stay what
+// members have in common.
+void ShardLog::SendBare(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head) {
+  alignas(kEntryAlignment) std::byte bare[kEntryHeaderSize + kCollectRoom];
+  RING_CHECK(head.size() <= sizeof(bare)) << "head_size=" << head.size();
+  std::memcpy(bare, head.data(), head.size());
+  MakeBareBase(bare);
+  writer.Append(order, bare, head.size(), 0, EntryPayload());
 }
 
 absl::Status ShardLog::FlushStaged() {

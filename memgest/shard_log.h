@@ -82,7 +82,8 @@ class ShardLog {
   bool HasRoom(const Memgest& memgest, std::size_t entry_size, bool reserved) const;
 
   // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends
-  // it to the members. payloads: one for all members, or one a member. REQUIRES: HasRoom(EntrySize
+  // it to the members. payloads: one for all members, or one a member; those of a BASE may be
+  // withheld from some. REQUIRES: HasRoom(EntrySize
   // + kCollectRoom).
   Pending& Append(Memgest& memgest, EntryFields fields, absl::Span<const EntryPayload> payloads);
   // Room for a full collect list, to be added to what HasRoom is asked.
@@ -115,6 +116,7 @@ class ShardLog {
                                        absl::Span<const SealedLog> held);
   // Taking over: an entry of a log that was adopted, as it was appended there, for members that
   // lack it; in order of each log, and of every log all up to its last. payloads: as for Append.
+  // Of a BASE nothing but its index goes on: who was rebuilt by it gets what it lacks anew (S6).
   // piece: arena memory that they stand in (TakeAside), given back when nobody lacks the entry, or
   // null. Errors: kResourceExhausted, more than can be kept. REQUIRES: held; no writer was added.
   absl::Status Adopt(Memgest& memgest, absl::Span<const std::byte> head,
@@ -212,6 +214,12 @@ class ShardLog {
     return news;
   }
   absl::Status FlushStaged();
+  static void Send(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head,
+                   std::size_t payload_length, const EntryPayload& payload) {
+    if (payload.withheld) return SendBare(writer, order, head);
+    writer.Append(order, head.data(), head.size(), payload_length, payload);
+  }
+  static void SendBare(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head);
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   Link* FindLink(Role role);

@@ -128,15 +128,14 @@ void ShardLog::Feed(Link& link) {
     const std::uint64_t order = link.next_order;
     const MemberSet& members = at(order).memgest->members();
     const absl::Span<const std::byte> head = retention_.Head(order);
-    const std::size_t payload_length = retention_.PayloadLength(order);
+    std::size_t place = 0;
+    while (members[place].role != link.role) ++place;
+    const std::size_t payload_length = retention_.PayloadLength(order, place);
     const std::size_t size =
         head.size() + AlignUp(payload_length, kEntryAlignment) + kEntryTrailerSize;
     if (!link.writer->HasRoom(size, true)) return;  // it goes on behind acknowledgements
-    std::size_t place = 0;
-    while (members[place].role != link.role) ++place;
     const std::uint64_t next = NextLacked(link, order + 1);
-    link.writer->Append(next - 1, head.data(), head.size(), payload_length,
-                        retention_.Payload(order, place));
+    Send(*link.writer, next - 1, head, payload_length, retention_.Payload(order, place));
     link.next_order = next;
     dirty_ = true;
   }
@@ -158,7 +157,10 @@ absl::Status ShardLog::Adopt(Memgest& memgest, absl::Span<const std::byte> head,
   }
   const std::uint64_t order = next_order_++;
   std::memcpy(retention_.NextHead(), head.data(), head.size());
-  retention_.Keep(order, head.size(), header.payload_length, payloads);
+  EntryPayload bare;
+  bare.withheld = true;
+  if (header.type == EntryType::kBase) payloads = absl::MakeConstSpan(&bare, 1);
+  retention_.Keep(order, head.size(), payloads);
   retention_.SetEpoch(next_order_, epoch_);
   Pending& pending = at(order);
   pending = Pending{};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
@@ -38,7 +39,7 @@ bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
     *line = free.PopFront();
     const Granule& granule = lines_->granule(*line);
     if (granule.size_class != size_class) continue;
-    if ((!freezes_.empty() || lost_.count() > 0) && size_class != 0) {
+    if (any_barred() && size_class != 0) {
       const std::uint32_t block = granule.base_cells >> block_shift_;
       if (barred(block)) {
         parked_[block].push_back(*line);
@@ -172,8 +173,19 @@ void SlotAllocator::Thaw(std::uint32_t block) {
 }
 
 void SlotAllocator::ThawAll() {
-  const auto frozen = std::exchange(freezes_, {});
-  for (const auto& [block, count] : frozen) {
+  std::vector<std::uint32_t> blocks;  // in order: a simulated run is the same each time
+  for (const auto& [block, count] : std::exchange(freezes_, {})) blocks.push_back(block);
+  std::sort(blocks.begin(), blocks.end());
+  for (const std::uint32_t block : blocks) {
+    if (!barred(block)) Unpark(block);
+  }
+}
+
+void SlotAllocator::Bar(std::uint32_t first, std::uint32_t end) {
+  if (Mutant("S6-alloc")) return;
+  const std::uint32_t old_first = std::exchange(bar_first_, first);
+  const std::uint32_t old_end = std::exchange(bar_end_, end);
+  for (std::uint32_t block = old_first; block < old_end && !parked_.empty(); ++block) {
     if (!barred(block)) Unpark(block);
   }
 }

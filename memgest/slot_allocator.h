@@ -6,8 +6,9 @@
 //            Values over a block take whole blocks. A block whose slots are all free serves other
 //            classes and large values once they need it. Pages that freed slots and blocks left
 //            behind can be given back meanwhile, slots stay slots. Frozen blocks are skipped (S2),
-//            and so are those whose bytes are not here (S4). Adopt makes all of this anew from the
-//            lines that a member folded (slot_adopt.cc).
+//            those whose bytes are not here (S4), and those that a new parity does not cover yet
+//            (S6). Adopt makes all of this anew from the lines that a member folded
+//            (slot_adopt.cc).
 // Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's
 //            extents, so the highest block ever used is the high-water mark (S4). A block gets its
 //            granules (64 slots) as they are needed.
@@ -18,7 +19,7 @@
 //            last 1/64 of the shard's granules, at least one, are theirs, with their memory (E5).
 // Cost:      Allocate and Free: a FIFO pop and push of a u32, the granule's and the block's record;
 //            no heap allocation while a class has free slots.
-// Source:    protocol rules G2, E5, S2, S4, S14.
+// Source:    protocol rules G2, E5, S2, S4, S6, S14.
 #ifndef RING_MEMGEST_SLOT_ALLOCATOR_H_
 #define RING_MEMGEST_SLOT_ALLOCATOR_H_
 
@@ -104,6 +105,10 @@ class SlotAllocator {
   void ThawAll();  // who froze them reads them no more: the epoch changes
   bool frozen(std::uint32_t block) const { return !freezes_.empty() && freezes_.contains(block); }
 
+  // S6: of the blocks [first, end), in use or not, no slot is given out, until the next Bar says
+  // otherwise. None: first = end.
+  void Bar(std::uint32_t first, std::uint32_t end);
+
   // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
   // granules and free slots follow from them. block_count: blocks that were ever used (S4), as far
   // as it is known; the lines may say more. Errors: kDataLoss, lines that contradict each other;
@@ -157,7 +162,12 @@ class SlotAllocator {
   static constexpr std::size_t kReserveFifo = kSizeClassCount;
 
   // No slot of the block may be given out.
-  bool barred(std::uint32_t block) const { return frozen(block) || lost_.Contains(block); }
+  bool barred(std::uint32_t block) const {
+    return frozen(block) || lost_.Contains(block) || (block >= bar_first_ && block < bar_end_);
+  }
+  bool any_barred() const {
+    return !freezes_.empty() || lost_.count() > 0 || bar_first_ < bar_end_;
+  }
   void Unpark(std::uint32_t block);
   void NowIdle(std::uint32_t block) {
     if (!lost_.Contains(block)) idle_.Insert(block);
@@ -205,6 +215,8 @@ class SlotAllocator {
   BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
   BlockSet lost_;    // not Present; in neither of those
   BlockSet decoding_;
+  std::uint32_t bar_first_ = 0;  // S6: what no slot is given out of
+  std::uint32_t bar_end_ = 0;
   absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
   std::uint64_t freed_cells_ = 0;  // since the last walk began

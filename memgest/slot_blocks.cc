@@ -9,17 +9,20 @@
 
 namespace ring::memgest {
 
-// The first member that is not frozen.
+// The first member that is not barred.
 std::uint32_t SlotAllocator::FindFree(const BlockSet& set) const {
   std::uint32_t block = set.Next(0);
-  while (block != BlockSet::kNone && frozen(block)) block = set.Next(block + 1);
+  while (block != BlockSet::kNone && barred(block)) {
+    const bool inside = block >= bar_first_ && block < bar_end_;
+    block = set.Next(inside ? bar_end_ : block + 1);
+  }
   return block;
 }
 
 // Ends a block's life as slots: its granules are free for other classes, its FIFO entries go stale.
 void SlotAllocator::DissolveBlock(std::uint32_t number) {
   Block& block = blocks_[number];
-  RING_CHECK(block.use == BlockUse::kSlots && block.used == 0 && !frozen(number))
+  RING_CHECK(block.use == BlockUse::kSlots && block.used == 0 && !barred(number))
       << "block=" << number << " used=" << block.used;
   for (const std::uint32_t granule : block.granules) {
     lines_->ReassignGranule(granule, kNoSizeClass, 0);
@@ -34,13 +37,14 @@ void SlotAllocator::DissolveBlock(std::uint32_t number) {
 
 absl::StatusOr<std::uint32_t> SlotAllocator::GrowBlock() {
   std::uint32_t block = block_count_;
+  if (block >= bar_first_) block = std::max(block, bar_end_);
   while (frozen(block)) ++block;
   if (block >= block_limit_) {
     return absl::ResourceExhaustedError(absl::StrCat("heap of memgest=", memgest_.value(),
                                                      ": all of its blocks=", block_limit_,
                                                      " are in use; delete values"));
   }
-  // Frozen blocks that are skipped come into use when they thaw.
+  // Blocks that are skipped come into use when they are barred no more.
   RING_RETURN_IF_ERROR(
       heap_->Ensure(block_count_ << block_shift_, (block - block_count_ + 1) << block_shift_));
   if (blocks_.size() <= block) blocks_.resize(block + 1);
@@ -151,7 +155,7 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
                                       std::vector<std::uint32_t>* plan) const {
   const std::uint32_t chunk_blocks = HeapSpace::kChunkCells >> block_shift_;
   const auto usable = [this](std::uint32_t block) {
-    return (pooled_.Contains(block) || idle_.Contains(block)) && !frozen(block);
+    return (pooled_.Contains(block) || idle_.Contains(block)) && !barred(block);
   };
   plan->clear();
   std::uint32_t block = std::min(pooled_.Next(0), idle_.Next(0));

@@ -66,8 +66,7 @@ std::vector<std::uint32_t> BlockFetch::LinesOf(MemgestId id, std::uint32_t block
 bool BlockFetch::CanBring(std::uint32_t line) const {
   const MemgestId memgest(shard_->lines().line(line).memgest);
   bool can = true;
-  ForEachBlock(line,
-               [&](std::uint32_t block) { can = can && recovery_.CanBring(memgest, block); });
+  ForEachBlock(line, [&](std::uint32_t block) { can = can && recovery_.CanBring(memgest, block); });
   return can;
 }
 
@@ -89,12 +88,12 @@ void BlockFetch::Want(std::uint32_t number) {
 }
 
 void BlockFetch::Ask(std::uint64_t call, NodeId parity, const recovery::DecodeRequest& request) {
-  control_->Call(parity, ControlType::kDecode, recovery::Encode(request), kDecodeTimeoutNs,
-                 [this, call, alive = std::weak_ptr<bool>(alive_)](
-                     const absl::StatusOr<std::string>& body) {
-                   if (alive.expired() || shard_->retired()) return;
-                   recovery_.OnBlock(call, body);
-                 });
+  control_->Call(
+      parity, ControlType::kDecode, recovery::Encode(request), kDecodeTimeoutNs,
+      [this, call, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& body) {
+        if (alive.expired() || shard_->retired()) return;
+        recovery_.OnBlock(call, body);
+      });
 }
 
 void BlockFetch::OnPresent(MemgestId id, std::uint32_t block) {

@@ -135,8 +135,7 @@ absl::Status DecodeJob::BeginCut(std::uint64_t now_ns) {
   std::uint32_t asked = 0;
   for (std::uint32_t column = 0; column < layout.parameters().k; ++column) {
     if (column == column_) continue;
-    const ShardId shard(
-        static_cast<std::uint16_t>(layout.BlockOf(extent_, row_, column).shard));
+    const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(extent_, row_, column).shard));
     if (node_->view()->Coordinator(request_.log.group, shard) == cluster::kNoNode) {
       vacant_ |= Bit(column);
     } else {
@@ -168,9 +167,9 @@ absl::Status DecodeJob::OnVector() {
   for (std::uint32_t column = 0; column < row.last_touch.size(); ++column) {
     const bool known = !Has(lost_, column);
     if (known && row.last_touch[column] != frozen_[column].last_touch && !Mutant("S2")) {
-      return absl::OutOfRangeError(absl::StrCat("column=", column, " last_touch=",
-                                                row.last_touch[column], " frozen at ",
-                                                frozen_[column].last_touch));
+      return absl::OutOfRangeError(absl::StrCat("column=", column,
+                                                " last_touch=", row.last_touch[column],
+                                                " frozen at ", frozen_[column].last_touch));
     }
   }
   last_touch_ = row.last_touch;
@@ -209,7 +208,8 @@ absl::Status DecodeJob::AskRows() {
   for (std::uint32_t j = 0; j < rows_->bytes.size(); ++j) {
     if (j == own || !Has(recovery::ParitiesOf(recipe_), j)) continue;
     ++rows_->left;
-    const NodeId node = view.groups[request.group.value()].roles[static_cast<std::size_t>(view.s) + j];
+    const NodeId node =
+        view.groups[request.group.value()].roles[static_cast<std::size_t>(view.s) + j];
     node_->control().Call(node, ControlType::kRow, recovery::Encode(request), kRowTimeoutNs,
                           [rows = rows_, j](absl::StatusOr<std::string> bytes) {
                             rows->bytes[j] = std::move(bytes);

@@ -85,8 +85,8 @@ class DecodeJob {
   std::uint32_t row_ = 0;
   std::uint32_t column_ = 0;  // the Lost block's
   RowCut cut_;
-  std::uint32_t lost_ = 0;     // columns, this one among them
-  std::uint32_t vacant_ = 0;   // of them, those without coordinator
+  std::uint32_t lost_ = 0;                      // columns, this one among them
+  std::uint32_t vacant_ = 0;                    // of them, those without coordinator
   std::vector<recovery::FreezeAnswer> frozen_;  // by column
   std::vector<std::uint64_t> last_touch_;       // of the captured row
   std::string row_bytes_;                       // captured; empty: zero

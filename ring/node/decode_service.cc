@@ -95,9 +95,9 @@ absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& reque
       node_->members().FindParity(request.group, request.memgest);
   if (memgest == nullptr || store == nullptr) return absl::NotFoundError("no such parity");
   const srs::Layout& layout = store->layout();
-  const bool known = request.row < layout.row_count() &&
-                     request.last_touch.size() == layout.parameters().k &&
-                     request.extent < memgest::ParityStore::kSpaceSize / layout.parity_extent_size();
+  const bool known =
+      request.row < layout.row_count() && request.last_touch.size() == layout.parameters().k &&
+      request.extent < memgest::ParityStore::kSpaceSize / layout.parity_extent_size();
   if (!known) return absl::InvalidArgumentError("no such row");
   if (view.groups[request.group.value()].epoch != request.epoch)
     return absl::AbortedError("the epoch is another one");

@@ -7,8 +7,8 @@
 // Ownership: borrows the node; owns the memory that blocks are written to. While answers to a cut
 //            that was given up are still to come, memory and key are theirs: WRITEs may land.
 // Threads:   one, the node's.
-// Errors:    Begin: kResourceExhausted, no memory. A column's own: as block_freezer.h says, and what
-//            the control port says of a coordinator that cannot be asked.
+// Errors:    Begin: kResourceExhausted, no memory. A column's own: as block_freezer.h says, and
+//            what the control port says of a coordinator that cannot be asked.
 // Cost:      one WRITE of each block.
 // Source:    protocol rules S2, L5.
 #ifndef RING_NODE_ROW_CUT_H_

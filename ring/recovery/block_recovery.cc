@@ -206,8 +206,7 @@ absl::Status BlockRecovery::Install(const Key& key, Block& block, const DecodeAn
 }
 
 // A value of several blocks is checked when the last of them is here.
-std::size_t BlockRecovery::WrongValues(const memgest::Memgest& memgest,
-                                       std::uint32_t block) const {
+std::size_t BlockRecovery::WrongValues(const memgest::Memgest& memgest, std::uint32_t block) const {
   std::size_t wrong = 0;
   memgest.allocator().ForEachLine(block, [&](std::uint32_t number) {
     const memgest::MetadataLine& line = lines_->line(number);

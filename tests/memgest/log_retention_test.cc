@@ -27,7 +27,7 @@ std::string Keep(LogRetention& kept, std::uint64_t order, const EntryFields& fie
                  absl::Span<const EntryPayload> payloads = {}) {
   std::byte* const at = kept.NextHead();
   const std::size_t size = BuildEntryHead(fields, Epoch(5), at);
-  kept.Keep(order, size, fields.payload_length, payloads);
+  kept.Keep(order, size, payloads);
   return {reinterpret_cast<const char*>(at), size};
 }
 
@@ -97,8 +97,12 @@ TEST(LogRetention, EachMemberGetsItsOwnPayload) {
   fields.payload_length = 1;
   Keep(kept, 1, fields, payloads);
   Keep(kept, 2, fields, absl::MakeConstSpan(payloads, 1));
-  fields.payload_length = 0;
-  Keep(kept, 3, fields, absl::MakeConstSpan(payloads, 1));
+  // S6: a BASE, withheld from all but the last.
+  payloads[0] = payloads[1] = EntryPayload();
+  payloads[0].withheld = payloads[1].withheld = true;
+  fields.type = EntryType::kBase;
+  fields.key = {};
+  Keep(kept, 3, fields, payloads);
   for (std::size_t i = 0; i < 3; ++i) {
     const EntryPayload own = kept.Payload(1, i);
     ASSERT_EQ(own.sges.size(), 1u);
@@ -106,16 +110,20 @@ TEST(LogRetention, EachMemberGetsItsOwnPayload) {
     EXPECT_EQ(own.sges[0].lkey, i);
     EXPECT_EQ(own.crc, 10 + i);
     EXPECT_EQ(kept.Payload(2, i).sges[0].address, &bytes[0]);
-    EXPECT_TRUE(kept.Payload(3, i).sges.empty());
+    EXPECT_EQ(kept.Payload(3, i).sges.empty(), i != 2);
+    EXPECT_EQ(kept.Payload(3, i).withheld, i != 2);
+    EXPECT_EQ(kept.PayloadLength(3, i), i == 2 ? 1u : 0u);
   }
-  EXPECT_EQ(kept.PayloadLength(1), 1u);
+  EXPECT_EQ(kept.PayloadLength(1, 0), 1u);
+  EXPECT_EQ(kept.PayloadBytes(1), 3u * 64);
+  EXPECT_EQ(kept.PayloadBytes(3), 64u);
 }
 
 // What is sent again belongs to the new epoch; nothing else of it changes.
 TEST(LogRetention, AHeadOfANewEpochDiffersInTheEpochAlone) {
   LogRetention kept;
   const std::string before = Keep(kept, 1, Fields(7, "key"));
-  kept.Keep(2, 0, 0, {});  // an entry that goes nowhere
+  kept.Keep(2, 0, {});  // an entry that goes nowhere
   kept.SetEpoch(3, Epoch(6));
   std::string expected = before;
   const std::uint32_t epoch = 6;

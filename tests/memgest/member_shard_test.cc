@@ -456,7 +456,7 @@ TEST_F(MemberShardTest, RefusesEntriesWhoseFieldsMakeNoSense) {
   fields.version = Version();
   wrong.emplace_back(fields, "no version");
   fields = Fields(EntryType::kBase, 1);
-  wrong.emplace_back(fields, "base");
+  wrong.emplace_back(fields, "");  // at a replica
   fields = Fields(EntryType::kRecord, 1);
   wrong.emplace_back(fields, "");
   fields = Fields(EntryType::kFinal, 1);

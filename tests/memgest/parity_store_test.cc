@@ -115,6 +115,79 @@ TEST(ParityStore, RefusesARangeThatCrossesABlock) {
   EXPECT_OK(store.Apply(ShardId(0), 0xa0000000, delta.data(), 64, 2));
 }
 
+// Shard 0 had used one block of extent 0 (two blocks an extent), when this parity was new.
+TEST(ParityStore, S6CoversWhatWasBasedAndWhatIsBehindE0) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);
+  EXPECT_TRUE(store.CoversRow(0, 0) && store.Covers(ShardId(0)));
+  store.BeginRebuild(ShardId(0), kBlockCells);
+  EXPECT_FALSE(store.Holds(ShardId(0)));
+  EXPECT_FALSE(store.Covers(ShardId(0)));
+  EXPECT_TRUE(store.Covers(ShardId(1)));
+  EXPECT_FALSE(store.CoversRow(0, 0)) << "block 0 of shard 0";
+  EXPECT_FALSE(store.CoversRow(0, 1)) << "block 1, of the same extent";
+  EXPECT_TRUE(store.CoversRow(0, 2)) << "shards 1 and 2";
+  EXPECT_TRUE(store.CoversRow(1, 0));
+
+  std::vector<std::byte> ones(kBlock, std::byte{1});
+  const auto byte_at = [&](std::uint32_t extent, std::uint32_t row, std::size_t at) {
+    const ParityStore::Row got = store.ReadRow(extent, row);
+    return got.bytes == nullptr ? 0 : static_cast<int>(got.bytes[at]);
+  };
+  ASSERT_OK(store.Apply(ShardId(0), 0, ones.data(), kBlock, 7));
+  EXPECT_EQ(byte_at(0, 0, 0), 0) << "its base is still to come";
+  EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(7, 0));
+  ASSERT_OK(store.Apply(ShardId(0), 2 * kBlockCells, ones.data(), kBlock, 8));
+  EXPECT_EQ(byte_at(1, 0, 0), 1) << "behind E0";
+
+  ASSERT_OK(store.Base(ShardId(0), 0, ones.data(), 1024, 7));
+  EXPECT_EQ(byte_at(0, 0, 1023), 1);
+  EXPECT_EQ(byte_at(0, 0, 1024), 0);
+  EXPECT_FALSE(store.CoversRow(0, 0));
+  // An entry that is based in part counts in that part.
+  std::vector<std::byte> twos(kBlock, std::byte{2});
+  ASSERT_OK(store.Apply(ShardId(0), 8, twos.data(), 1024, 9));
+  EXPECT_EQ(byte_at(0, 0, 511), 1);
+  EXPECT_EQ(byte_at(0, 0, 512), 3);
+  EXPECT_EQ(byte_at(0, 0, 1023), 3);
+  EXPECT_EQ(byte_at(0, 0, 1024), 0);
+  // What is based is not counted again, not even in part.
+  ASSERT_OK(store.Base(ShardId(0), 0, ones.data(), 1024, 7));
+  ASSERT_OK(store.Base(ShardId(0), 8, ones.data(), 1024, 9));
+  EXPECT_EQ(byte_at(0, 0, 1023), 3);
+  EXPECT_EQ(byte_at(0, 0, 1024), 1);
+  EXPECT_EQ(byte_at(0, 0, 1535), 1);
+  EXPECT_EQ(byte_at(0, 0, 1536), 0);
+  // Zeros need no bytes.
+  ASSERT_OK(store.Base(ShardId(0), 24, nullptr, kBlock - 1536, 9));
+  EXPECT_TRUE(store.CoversRow(0, 0));
+  EXPECT_FALSE(store.CoversRow(0, 1));
+  ASSERT_OK(store.Base(ShardId(0), kBlockCells, nullptr, kBlock, 0));
+  EXPECT_TRUE(store.CoversRow(0, 1) && store.Covers(ShardId(0)));
+  EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(9, 0));
+}
+
+TEST(ParityStore, S6RefusesABaseThatIsNoneOfTheRebuild) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  std::vector<std::byte> bytes(2 * kBlock);
+  const auto base = [&](std::uint16_t shard, std::uint32_t cell, std::uint32_t length) {
+    return store.Base(ShardId(shard), cell, nullptr, length, 0);
+  };
+  store.BeginRebuild(ShardId(0), 2 * kBlockCells);
+  EXPECT_THAT(base(3, 0, 64), StatusIs(kInvalid)) << "no such shard";
+  EXPECT_THAT(base(0, 0, 0), StatusIs(kInvalid));
+  EXPECT_THAT(base(0, 0, 100), StatusIs(kInvalid)) << "no whole cells";
+  EXPECT_THAT(base(0, 0, 2 * kBlock), StatusIs(kInvalid)) << "two blocks";
+  EXPECT_THAT(base(0, 1, kBlock), StatusIs(kInvalid)) << "crosses a block";
+  EXPECT_THAT(base(0, 1, 64), StatusIs(kInvalid)) << "a gap";
+  EXPECT_THAT(base(0, 2 * kBlockCells, 64), StatusIs(kInvalid)) << "behind E0";
+  EXPECT_EQ(store.based_cells(ShardId(0)), 0u);
+  EXPECT_OK(base(1, 64, 64)) << "of a shard of which nothing is missing: nothing to do";
+  EXPECT_FALSE(store.Holds(ShardId(1)));
+}
+
 TEST(ParityStore, WithoutMemoryNothingIsFolded) {
   TwinDevice device;
   ParityStore store(&device, Descriptor(2, 1), 3, 0);

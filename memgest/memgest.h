@@ -89,6 +89,8 @@ class Memgest {
   // Counts for operators: newest committed versions and their bytes.
   std::uint64_t key_count = 0;
   std::uint64_t version_count = 0;
+  std::uint64_t absent_count = 0;  // of them, without their bytes (kAbsent)
+  std::uint64_t lost_count = 0;    // of those, with bytes that nobody has
   std::uint64_t logical_bytes = 0;
 
  private:

@@ -113,6 +113,28 @@ class GrpcAdminClient final : public AdminClient {
     return FromProto(response);
   }
 
+  absl::StatusOr<cluster::Health> GetHealth() override {
+    v1::GetHealthResponse response;
+    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::GetHealth, v1::GetHealthRequest(), &response));
+    return FromProto(response);
+  }
+
+  absl::StatusOr<std::vector<node::NodeEvents>> GetEvents(
+      absl::Span<const node::EventCursor> cursors) override {
+    v1::GetEventsRequest request;
+    for (const node::EventCursor& cursor : cursors) {
+      v1::EventCursor* one = request.add_cursors();
+      one->set_node(cursor.node.value());
+      one->set_incarnation(cursor.incarnation.value());
+      one->set_number(cursor.number);
+    }
+    v1::GetEventsResponse response;
+    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::GetEvents, request, &response));
+    std::vector<node::NodeEvents> events;
+    for (const v1::NodeEvents& one : response.nodes()) events.push_back(FromProto(one));
+    return events;
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override;
 

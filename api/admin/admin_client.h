@@ -48,6 +48,9 @@ class AdminClient {
       bool include_deleted) = 0;
   virtual absl::StatusOr<cluster::View> GetClusterView() = 0;
   virtual absl::StatusOr<node::ClusterStats> GetStats() = 0;
+  virtual absl::StatusOr<cluster::Health> GetHealth() = 0;
+  virtual absl::StatusOr<std::vector<node::NodeEvents>> GetEvents(
+      absl::Span<const node::EventCursor> cursors) = 0;
   // No deadline, no retry. progress returning false stops the scrub: kCancelled.
   virtual absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "api/admin.grpc.pb.h"
@@ -140,6 +141,27 @@ class AdminService final : public v1::Admin::Service {
     const auto stats = port_.GetStats();
     if (!stats.ok()) return ToGrpc(stats.status());
     *response = ToProto(*stats);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetHealth(ServerContext*, const v1::GetHealthRequest*,
+                         v1::GetHealthResponse* response) override {
+    const auto health = port_.GetHealth();
+    if (!health.ok()) return ToGrpc(health.status());
+    *response = ToProto(*health);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetEvents(ServerContext*, const v1::GetEventsRequest* request,
+                         v1::GetEventsResponse* response) override {
+    std::vector<node::EventCursor> cursors;
+    for (const v1::EventCursor& cursor : request->cursors()) {
+      cursors.push_back(
+          {NodeId(cursor.node()), Incarnation(cursor.incarnation()), cursor.number()});
+    }
+    const auto events = port_.GetEvents(cursors);
+    if (!events.ok()) return ToGrpc(events.status());
+    for (const node::NodeEvents& one : *events) *response->add_nodes() = ToProto(one);
     return grpc::Status::OK;
   }
 

@@ -1,6 +1,7 @@
 // api/admin/convert.h — between the admin service's messages and the store's types.
 //
-// What:      ToProto and FromProto for memgests, views, statistics and scrub reports; statuses to
+// What:      ToProto and FromProto for memgests, views, statistics,
+//            health, events and scrub reports; statuses to
 //            and from gRPC.
 // Ownership: values.
 // Threads:   pure.
@@ -37,6 +38,12 @@ absl::StatusOr<cluster::View> FromProto(const v1::GetClusterViewResponse& respon
 
 v1::GetStatsResponse ToProto(const node::ClusterStats& stats);
 node::ClusterStats FromProto(const v1::GetStatsResponse& response);
+
+v1::GetHealthResponse ToProto(const cluster::Health& health);
+cluster::Health FromProto(const v1::GetHealthResponse& response);
+
+v1::NodeEvents ToProto(const node::NodeEvents& events);
+node::NodeEvents FromProto(const v1::NodeEvents& events);
 
 v1::ScrubReport ToProto(const node::ScrubReport& report);
 node::ScrubReport FromProto(const v1::ScrubReport& report);

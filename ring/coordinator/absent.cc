@@ -1,6 +1,7 @@
 // Values that are not on this node yet, at a coordinator that took its shard over: who needs one
 // waits until it was fetched or decoded (G8, S5).
 #include <algorithm>
+#include <utility>
 
 #include "ring/base/crc32c.h"
 #include "ring/coordinator/shard.h"
@@ -55,15 +56,15 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
   if (!lines_.Has(line) || lines_.line(line).version != version.bits() || !absent(line)) return;
   // S12, E3: whoever brought the bytes, they are the version's or nothing.
   const bool here = ok && ValueCrc(line) == lines_.line(line).value_crc;
-  const auto found = absent_.find(line);
-  const bool wanted = found != absent_.end() && found->second.wanted;
-  if (found != absent_.end()) {
-    found->second.wanted = false;
-    found->second.lost = !here;
-    ReleaseWaiters(&found->second.waiter);
-    if (here) absent_.erase(found);
+  Absent& value = absent_[line];
+  const bool wanted = std::exchange(value.wanted, false);
+  if (!here && !value.lost) {
+    value.lost = true;
+    ++MemgestOf(line).lost_count;
   }
+  ReleaseWaiters(&value.waiter);
   if (here) {
+    ForgetAbsent(line);
     lines_.line(line).flags &= static_cast<std::uint8_t>(~memgest::kAbsent);
   }
   if (wanted) Unpin(line);
@@ -75,6 +76,16 @@ void ShardCoordinator::OnDelay(std::uint32_t line) {
   found->second.wanted = false;
   ReleaseWaiters(&found->second.waiter);
   Unpin(line);
+}
+
+// The line is to be kAbsent no more, or to be freed. REQUIRES: it is kAbsent.
+void ShardCoordinator::ForgetAbsent(std::uint32_t line) {
+  memgest::Memgest& memgest = MemgestOf(line);
+  --memgest.absent_count;
+  const auto found = absent_.find(line);
+  if (found == absent_.end()) return;
+  memgest.lost_count -= found->second.lost ? 1 : 0;
+  absent_.erase(found);
 }
 
 }  // namespace ring::coordinator

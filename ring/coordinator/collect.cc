@@ -65,7 +65,7 @@ void ShardCoordinator::FreeLine(std::uint32_t line) {
   const std::uint8_t size_class = lines_.line(line).size_class;
   const std::uint32_t offset = lines_.line(line).offset_cells;
   --memgest.version_count;
-  if (absent(line)) absent_.erase(line);
+  if (absent(line)) ForgetAbsent(line);
   if ((lines_.line(line).flags & memgest::kLarge) != 0) {
     const absl::Span<const memgest::Range> ranges = lines_.Ranges(line);
     const std::vector<memgest::Range> copy(ranges.begin(), ranges.end());

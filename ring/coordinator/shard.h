@@ -277,6 +277,7 @@ class ShardCoordinator {
     return (lines_.line(line).flags & memgest::kAbsent) != 0;
   }
   bool AwaitValue(const Request& request, std::uint32_t line);
+  void ForgetAbsent(std::uint32_t line);
   std::uint32_t ValueCrc(std::uint32_t line);
 
   // deferred.cc

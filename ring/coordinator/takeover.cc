@@ -97,6 +97,7 @@ absl::Status ShardCoordinator::AdoptLine(std::uint32_t number) {
   line.pins = 0;
   line.prev = memgest::kNoLine;
   ++MemgestOf(number).version_count;
+  MemgestOf(number).absent_count += absent(number) ? 1 : 0;
   RING_RETURN_IF_ERROR(keys_.Reserve());
   const absl::string_view key = lines_.Key(number);
   const std::uint64_t hash = KeyHash(key, options_.hash_seed);

@@ -1,14 +1,15 @@
 // ring/node/admin_port.h — what operators' services may ask of a running process: the seam under
 // gRPC and ringctl.
 //
-// What:      AdminPort: catalogue changes, views, statistics, scrub. The implementation posts each
-// call to the nodes'
-//            reactor and waits; the callers are gRPC threads, never a reactor.
+// What:      AdminPort: catalogue changes, views, statistics, health, events, scrub. The
+//            implementation posts each call to the nodes' reactor and waits; the callers are gRPC
+//            threads, never a reactor.
 // Shape:     every change carries (admin client, seq), so that a retry is the same change (X6).
 // Ownership: values.
 // Threads:   any thread but a reactor's.
 // Errors:    absl::Status as each method says; kDeadlineExceeded: outcome unknown, retry with the
-// same request id. Source:    protocol rules G10, G11, X6.
+//            same request id.
+// Source:    protocol rules G10, G11, X6.
 #ifndef RING_NODE_ADMIN_PORT_H_
 #define RING_NODE_ADMIN_PORT_H_
 
@@ -21,7 +22,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
+#include "ring/node/event.h"
 
 namespace ring::node {
 
@@ -75,6 +79,13 @@ struct ScrubReport {
   std::vector<std::string> details;  // the first 100 mismatches, named
 };
 
+// Up to where somebody has seen the events of a start of a node.
+struct EventCursor {
+  NodeId node;
+  Incarnation incarnation;
+  std::uint64_t number = 0;
+};
+
 class AdminPort {
  public:
   virtual ~AdminPort() = default;
@@ -87,6 +98,12 @@ class AdminPort {
                                      bool force) = 0;
   virtual absl::Status SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) = 0;
   virtual absl::StatusOr<ClusterStats> GetStats() = 0;
+  // What is protected, at risk, or does not serve. A node that does not answer is a finding, not
+  // an error.
+  virtual absl::StatusOr<cluster::Health> GetHealth() = 0;
+  // Of each node that answers, by id: the events behind its cursor; without one, all it keeps.
+  virtual absl::StatusOr<std::vector<NodeEvents>> GetEvents(
+      absl::Span<const EventCursor> cursors) = 0;
   // Compares replicas and parities with the data at a cut, over the whole cluster (S2, S12).
   // progress may be called from the calling thread only; returning false stops the scrub with
   // kCancelled.

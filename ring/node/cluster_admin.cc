@@ -1,5 +1,6 @@
 #include "ring/node/cluster_admin.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -7,8 +8,11 @@
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
+#include "ring/base/wire.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_services.h"
+#include "ring/node/event_log.h"
+#include "ring/node/health_report.h"
 #include "ring/node/scrub_message.h"
 #include "ring/node/stats.h"
 
@@ -16,6 +20,8 @@ namespace ring::node {
 namespace {
 
 constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
+// Who is silent for so long is not there for an operator who wants to know.
+constexpr std::uint64_t kHealthTimeoutNs = 500'000'000;
 // A delete may drain for 10 s, a forced one for 60 s, and changes wait for each other.
 constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
 constexpr absl::Duration kScrubPollPeriod = absl::Milliseconds(10);
@@ -47,6 +53,13 @@ class Result {
   absl::StatusOr<T> value_ ABSL_GUARDED_BY(mutex_) = absl::UnknownError("");
 };
 
+std::string EncodeEventCursor(const EventCursor& cursor) {
+  ByteWriter out;
+  out.Put(cursor.incarnation.value());
+  out.Put(cursor.number);
+  return out.Take();
+}
+
 class ClusterAdmin final : public AdminPort {
  public:
   ClusterAdmin(std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view)
@@ -64,6 +77,8 @@ class ClusterAdmin final : public AdminPort {
   absl::Status DeleteMemgest(const AdminRequestId& id, absl::string_view name, bool force) override;
   absl::Status SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) override;
   absl::StatusOr<ClusterStats> GetStats() override;
+  absl::StatusOr<cluster::Health> GetHealth() override;
+  absl::StatusOr<std::vector<NodeEvents>> GetEvents(absl::Span<const EventCursor> cursors) override;
   absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
 
@@ -80,6 +95,10 @@ class ClusterAdmin final : public AdminPort {
   }
   // What every node answers, by node; the first error of one names it.
   absl::StatusOr<std::vector<std::string>> AskAll(ControlType type, const std::string& body);
+  // The same, whoever answers. Node i is asked bodies[i], those behind the last one that one.
+  using Answers = std::vector<absl::StatusOr<std::string>>;
+  absl::StatusOr<Answers> AskEach(ControlType type, std::vector<std::string> bodies,
+                                  std::uint64_t timeout_ns);
   absl::StatusOr<std::string> Change(CatalogueChange change);
   absl::StatusOr<ScrubState> PollScrub(const std::string& id);
 
@@ -136,36 +155,43 @@ absl::Status ClusterAdmin::SetDefaultMemgest(const AdminRequestId& id, absl::str
   return Change(std::move(change)).status();
 }
 
-absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
-                                                              const std::string& body) {
-  using All = std::vector<std::string>;
+absl::StatusOr<ClusterAdmin::Answers> ClusterAdmin::AskEach(ControlType type,
+                                                            std::vector<std::string> bodies,
+                                                            std::uint64_t timeout_ns) {
   struct Round {
-    All answers;
-    absl::Status status;
+    Answers answers;
     std::size_t left = 0;
   };
-  return Ask<All>(absl::Nanoseconds(kAskTimeoutNs) + kPatience,
-                  [type, body](Node& node, const std::shared_ptr<Result<All>>& result) {
-                    auto round = std::make_shared<Round>();
-                    round->left = node.control().node_count();
-                    round->answers.resize(round->left);
-                    for (std::size_t i = 0; i < round->answers.size(); ++i) {
-                      node.control().Call(
-                          NodeId(static_cast<std::uint32_t>(i)), type, body, kAskTimeoutNs,
-                          [round, result, i](absl::StatusOr<std::string> answer) {
-                            if (answer.ok()) {
-                              round->answers[i] = *std::move(answer);
-                            } else {
-                              round->status.Update(absl::Status(
-                                  answer.status().code(),
-                                  absl::StrCat("node ", i, ": ", answer.status().message())));
-                            }
-                            if (--round->left > 0) return;
-                            if (!round->status.ok()) return result->Set(round->status);
-                            result->Set(std::move(round->answers));
-                          });
-                    }
-                  });
+  return Ask<Answers>(absl::Nanoseconds(timeout_ns) + kPatience,
+                      [type, timeout_ns, bodies = std::move(bodies)](
+                          Node& node, const std::shared_ptr<Result<Answers>>& result) {
+                        auto round = std::make_shared<Round>();
+                        round->left = node.control().node_count();
+                        round->answers.resize(round->left);
+                        for (std::size_t i = 0; i < round->answers.size(); ++i) {
+                          node.control().Call(
+                              NodeId(static_cast<std::uint32_t>(i)), type,
+                              bodies[std::min(i, bodies.size() - 1)], timeout_ns,
+                              [round, result, i](absl::StatusOr<std::string> answer) {
+                                round->answers[i] = std::move(answer);
+                                if (--round->left == 0) result->Set(std::move(round->answers));
+                              });
+                        }
+                      });
+}
+
+absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
+                                                              const std::string& body) {
+  RING_ASSIGN_OR_RETURN(Answers answers, AskEach(type, {body}, kAskTimeoutNs));
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const absl::Status& status = answers[i].status();
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("node ", i, ": ", status.message()));
+    }
+    all.push_back(*std::move(answers[i]));
+  }
+  return all;
 }
 
 absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
@@ -176,6 +202,57 @@ absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
     AddReport(report, &stats);
   }
   return stats;
+}
+
+absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
+  struct Here {
+    std::shared_ptr<const cluster::View> view;
+    NodeId leader;
+  };
+  RING_ASSIGN_OR_RETURN(const Answers answers,
+                        AskEach(ControlType::kHealth, {""}, kHealthTimeoutNs));
+  // After the nodes answered: what they say is not judged by a view that is older.
+  RING_ASSIGN_OR_RETURN(
+      const Here here,
+      Ask<Here>(kPatience, [](Node& node, const std::shared_ptr<Result<Here>>& result) {
+        result->Set(Here{node.view(), node.membership().leader()});
+      }));
+  if (here.view == nullptr) return absl::UnavailableError("no view yet");
+  std::vector<cluster::NodeHealth> reports;
+  for (std::size_t i = 0; i < answers.size() && i < here.view->nodes.size(); ++i) {
+    if (here.view->nodes[i].status == cluster::NodeStatus::kRemoved) continue;
+    absl::StatusOr<cluster::NodeHealth> report =
+        answers[i].ok() ? DecodeHealth(*answers[i]) : answers[i].status();
+    cluster::NodeHealth silent;
+    silent.node = NodeId(static_cast<std::uint32_t>(i));
+    if (!report.ok()) silent.error = std::string(report.status().message());
+    reports.push_back(report.ok() ? *std::move(report) : std::move(silent));
+  }
+  return cluster::Summarize(*here.view, here.leader, reports);
+}
+
+absl::StatusOr<std::vector<NodeEvents>> ClusterAdmin::GetEvents(
+    absl::Span<const EventCursor> cursors) {
+  std::vector<std::string> bodies(1, EncodeEventCursor({}));  // the last one is for who has none
+  for (const EventCursor& cursor : cursors) {
+    if (cursor.node.value() >= cluster::kNodeCountMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cursor of node=", cursor.node.value(), ": there is no such node"));
+    }
+    if (cursor.node.value() + 1 >= bodies.size()) {
+      bodies.resize(cursor.node.value() + 2, bodies.back());
+    }
+    bodies[cursor.node.value()] = EncodeEventCursor(cursor);
+  }
+  RING_ASSIGN_OR_RETURN(const Answers answers,
+                        AskEach(ControlType::kEvents, std::move(bodies), kHealthTimeoutNs));
+  std::vector<NodeEvents> events;
+  for (const absl::StatusOr<std::string>& answer : answers) {
+    if (!answer.ok()) continue;
+    RING_ASSIGN_OR_RETURN(NodeEvents one, DecodeEvents(*answer));
+    events.push_back(std::move(one));
+  }
+  return events;
 }
 
 // The sum over all nodes; done when all are.

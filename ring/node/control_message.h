@@ -49,8 +49,10 @@ enum class ControlType : std::uint16_t {
   kFetch = 17,         // recovery::FetchRequest; answered by recovery::FetchAnswer
   kDecode = 18,        // recovery::DecodeRequest, a Lost block; answered by recovery::DecodeAnswer
   kRow = 19,           // recovery::RowRequest, to another parity; answered by its bytes
+  kHealth = 20,        // empty; answered by cluster::NodeHealth
+  kEvents = 21,        // the last number seen; answered by NodeEvents
 };
-inline constexpr std::size_t kControlTypeCount = 20;
+inline constexpr std::size_t kControlTypeCount = 22;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

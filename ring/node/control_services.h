@@ -1,7 +1,7 @@
 // ring/node/control_services.h — what a node answers and does off the hot path.
 //
-// What:      Owns the services that speak over the control port: statistics, catalogue, frozen
-//            blocks, scrub, recovery.
+// What:      Owns the services that speak over the control port: statistics, health, events,
+//            catalogue, frozen blocks, scrub, recovery.
 // Ownership: borrows the node, which owns it.
 // Threads:   one, the node's.
 // Errors:    none of its own.
@@ -36,6 +36,7 @@ class ControlServices {
 
  private:
   absl::StatusOr<std::string> Seal(absl::string_view body);
+  absl::StatusOr<std::string> Events(absl::string_view body) const;
 
   Node* node_;
   CatalogueService catalogue_;

@@ -111,6 +111,8 @@ void CoordinatedShard::StartEpoch() {
     coordinator_.reset();
   }
   BeginLinks();
+  watch_ = Watch();
+  Tell(EventKind::kEpochBegun);
   change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this,
                                                     recovery::EpochChange::Timeouts());
 }
@@ -118,6 +120,7 @@ void CoordinatedShard::StartEpoch() {
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (change_ != nullptr) change_->Step(now_ns);
   if (values_ != nullptr && serving()) values_->Progress(now_ns);
+  if (watch_.values && serving()) TellValues();
 }
 
 bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {

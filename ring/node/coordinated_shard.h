@@ -5,7 +5,7 @@
 //            what they lack, proposes Normal; owns the ShardCoordinator, which serves once Normal
 //            is applied. Later views add memgests.
 // Shape:     one per (group, shard) whose coordinator role this node holds.
-//            epoch_shard.cc does what an epoch change asks for.
+//            epoch_shard.cc does what an epoch change asks for, epoch_events.cc tells of it.
 // Ownership: owns log links and coordinator; borrows the node's context.
 // Threads:   one, the node's.
 // Errors:    a member that is lost breaks its writer: a new epoch is proposed, and what needs the
@@ -26,6 +26,7 @@
 #include "ring/node/absent_values.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control_port.h"
+#include "ring/node/event_log.h"
 #include "ring/node/log_links.h"
 #include "ring/node/takeover.h"
 #include "ring/recovery/epoch_change.h"
@@ -43,7 +44,8 @@ struct ShardContext {
   coordinator::ReplySink* sink = nullptr;
   ControlPort* control = nullptr;
   recovery::Pace* pace = nullptr;  // of recovery in the background
-  CommandSink propose;             // nothing is heard of it but the view that follows
+  EventLog* events = nullptr;
+  CommandSink propose;  // nothing is heard of it but the view that follows
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
@@ -70,6 +72,10 @@ class CoordinatedShard final : public recovery::EpochActions {
   const recovery::EpochChange* change() const { return change_.get(); }
   memgest::LogWriter* WriterById(std::uint16_t writer_id) { return links_.WriterById(writer_id); }
   std::uint16_t writer_count() const { return links_.writer_count(); }
+  // Once a turn with something to do: after a fail-over, the first answers are events.
+  void WatchServed() {
+    if (watch_.get || watch_.put) TellServed();
+  }
   // Wakes members that sleep on news of the commit position.
   void RingDoorbells() {
     if (coordinator_->log().TakeTold()) links_.RingDoorbells();
@@ -97,6 +103,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
   void Join(Role role, const cluster::Holder& holder) override;
+  void Entered(recovery::EpochPhase phase) override;  // epoch_events.cc
 
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
@@ -109,6 +116,11 @@ class CoordinatedShard final : public recovery::EpochActions {
   void ApplyCatalogue();
   std::vector<recovery::LogEnd> OwnLogs() const;
   void AskForNewEpoch(const std::string& reason);
+  // epoch_events.cc
+  void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
+  void TellServed();
+  void TellValues();
+  void TellNamed(const std::vector<cluster::MemgestNormal>& sets);
 
   ShardContext* context_;
   GroupId group_;
@@ -124,6 +136,17 @@ class CoordinatedShard final : public recovery::EpochActions {
   // Answers to calls of an epoch that is over are nobody's.
   std::shared_ptr<bool> epoch_alive_;
   cluster::NormalRecord applied_;  // of this epoch
+  // What is an event when it happens next.
+  struct Watch {
+    bool get = false;
+    bool put = false;
+    bool values = false;
+    bool whole = false;      // all that the last record names
+    std::uint64_t gets = 0;  // served before
+    std::uint64_t puts = 0;
+    std::uint32_t active = 0;  // roles that the last record names
+  };
+  Watch watch_;  // of this epoch
   std::string last_error_;
 };
 

@@ -142,6 +142,7 @@ void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
   std::vector<coordinator::NamedSet> named;
   for (const cluster::MemgestNormal& set : sets) named.push_back({set.id, set.active});
   coordinator_->ApplyNormal(named);
+  TellNamed(sets);
   if (values_ != nullptr) values_->SetSources(change_->plan().epoch, applied_);
   active = true;
 }

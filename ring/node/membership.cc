@@ -172,6 +172,8 @@ void Membership::OnLeadership(consensus::Role role, ServerId leader, consensus::
   if (role == consensus::Role::kLeader) {
     RING_LOG(INFO) << "node=" << options_.node.value() << " leads the consensus term=" << term;
     detector_->Reset();
+    suspected_.clear();
+    options_.events->Add(EventKind::kLeads);
   }
   if (leader != consensus::kNoServer) campaign_until_ns_ = 0;
 }
@@ -328,9 +330,14 @@ void Membership::FailSilent(std::uint64_t now_ns) {
   if (silent.empty()) return;
   fail_ns_ = now_ns + kFailPeriodNs;
   for (const NodeId node : silent) {
-    RING_LOG(WARNING) << "node=" << node.value() << " is silent, the leader proposes its failure";
+    if (suspected_.insert(node).second) {
+      options_.events->Add(EventKind::kSuspected, node);
+      RING_LOG(WARNING) << "node=" << node.value() << " is silent, the leader proposes its failure";
+    }
     Propose(cluster::FailNode{node, view.nodes[node.value()].incarnation, "silent"},
-            [](const absl::StatusOr<cluster::ClusterResult>&) {});
+            [alive = alive_, node](const absl::StatusOr<cluster::ClusterResult>& result) {
+              if (*alive != nullptr && result.ok()) (*alive)->suspected_.erase(node);
+            });
   }
 }
 

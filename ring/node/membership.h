@@ -28,6 +28,7 @@
 #include "ring/node/cluster_machine.h"
 #include "ring/node/config.h"
 #include "ring/node/control_port.h"
+#include "ring/node/event_log.h"
 #include "ring/node/failure_detector.h"
 #include "ring/node/founding.h"
 #include "ring/node/server_keeper.h"
@@ -37,6 +38,7 @@ namespace ring::node {
 class Membership final : public consensus::ReplicaListener {
  public:
   struct Options {
+    EventLog* events = nullptr;
     const NodeConfig* config = nullptr;
     NodeId node;
     Incarnation incarnation;
@@ -108,7 +110,8 @@ class Membership final : public consensus::ReplicaListener {
   std::uint64_t now_ns_ = 0;
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t probe_ns_ = 0;
-  std::set<NodeId> probed_;  // asked, and not answered yet
+  std::set<NodeId> probed_;     // asked, and not answered yet
+  std::set<NodeId> suspected_;  // and told so
   std::uint64_t campaign_until_ns_ = 0;
   std::uint64_t campaign_ns_ = 0;
   std::uint64_t join_ns_ = 0;

@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
   return node;
 }
 
-Node::Node(const NodeOptions& options) : options_(options), pace_(options.config.recovery_rate) {
+Node::Node(const NodeOptions& options)
+    : options_(options), events_(options.clock), pace_(options.config.recovery_rate) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
   info_.id = options_.id;
@@ -34,6 +35,7 @@ Node::Node(const NodeOptions& options) : options_(options), pace_(options.config
   info_.host = options_.host;
   hash_seed_ = options_.random->Next64();
   shard_context_.pace = &pace_;
+  shard_context_.events = &events_;
 }
 
 Node::~Node() {
@@ -124,6 +126,7 @@ void Node::OpenMembership() {
   options.incarnation = info_.incarnation;
   options.random = options_.random;
   options.control = control_.get();
+  options.events = &events_;
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
@@ -246,7 +249,9 @@ bool Node::Finish(std::uint64_t now_ns, bool busy) {
   // A shard with entries under way is active, so without one no completion can come.
   const bool acked = PollLog();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    if (shard->active) shard->coordinator()->Commit();
+    if (!shard->active) continue;
+    shard->coordinator()->Commit();
+    shard->WatchServed();
   }
   clients_->Send([this] { return FencedIn(); });
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {

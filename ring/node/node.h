@@ -30,6 +30,7 @@
 #include "ring/node/config.h"
 #include "ring/node/control_port.h"
 #include "ring/node/coordinated_shard.h"
+#include "ring/node/event_log.h"
 #include "ring/node/member_port.h"
 #include "ring/node/membership.h"
 
@@ -105,6 +106,7 @@ class Node {
   ControlPort& control() { return *control_; }
   ControlServices& services() { return *services_; }
   Membership& membership() { return *membership_; }
+  const EventLog& events() const { return events_; }
   // Counted by the reactor.
   void set_wakeups(const std::atomic<std::uint64_t>* wakeups) { wakeups_ = wakeups; }
   std::uint64_t wakeups() const {
@@ -123,6 +125,7 @@ class Node {
   std::string AddressOf(const cluster::NodeInfo& peer) const;
   void OpenMembership();
   void StartMembership();
+  void TellChanges(const cluster::View& before, const cluster::View& now);
   void HandleEvents(std::uint64_t now_ns);
   bool PollLog();
   void AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question);
@@ -134,6 +137,7 @@ class Node {
 
   NodeOptions options_;
   cluster::NodeInfo info_;
+  EventLog events_;
   std::uint64_t hash_seed_ = 0;
   std::unique_ptr<rdma::Device> device_;
   std::unique_ptr<rdma::CompletionQueue> log_cq_;

@@ -53,7 +53,21 @@ void Node::TakeAgreed(const std::shared_ptr<const cluster::View>& agreed) {
     }
     node.host = contacts_[i].host;
   }
+  if (membership_->leads()) TellChanges(*view_, *view);
   ApplyView(std::move(view));
+}
+
+// What became of nodes; one of them tells it.
+void Node::TellChanges(const cluster::View& before, const cluster::View& now) {
+  for (const cluster::NodeInfo& node : now.nodes) {
+    const bool known = node.id.value() < before.nodes.size();
+    const cluster::NodeInfo old = known ? before.nodes[node.id.value()] : cluster::NodeInfo();
+    if (node.incarnation != old.incarnation) events_.Add(EventKind::kRegistered, node.id);
+    if (known && node.status == old.status) continue;
+    if (node.status == cluster::NodeStatus::kDown) events_.Add(EventKind::kFailed, node.id);
+    if (node.status == cluster::NodeStatus::kDraining) events_.Add(EventKind::kDraining, node.id);
+    if (node.status == cluster::NodeStatus::kRemoved) events_.Add(EventKind::kRemoved, node.id);
+  }
 }
 
 // A node holds at most one role of a group (L10), so its shards are numbered by their groups.

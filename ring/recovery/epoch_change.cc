@@ -66,6 +66,7 @@ void EpochChange::Step(std::uint64_t now_ns) {
 void EpochChange::Enter(Phase phase) {
   phase_ = phase;
   phase_since_ns_ = now_ns_;
+  actions_->Entered(phase);
 }
 
 // Actions may answer from within the call that asked for them: what is told meanwhile is looked at

@@ -63,6 +63,16 @@ RoleMask CompleteFor(const cluster::NormalRecord& normal,
                      absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
                      int d);
 
+enum class EpochPhase : std::uint8_t {
+  kSealing = 0,
+  kFetching = 1,
+  kConnecting = 2,
+  kReappending = 3,
+  kProposing = 4,
+  kServing = 5,
+  kStopped = 6,
+};
+
 class EpochActions {
  public:
   virtual ~EpochActions() = default;
@@ -88,19 +98,13 @@ class EpochActions {
   // Brings a role that has nothing up to date: its ring opens, a snapshot is sent. Answer with
   // OnJoined.
   virtual void Join(Role role, const cluster::Holder& holder) = 0;
+  // The change goes into this phase, for who watches it.
+  virtual void Entered(EpochPhase) {}
 };
 
 class EpochChange {
  public:
-  enum class Phase : std::uint8_t {
-    kSealing = 0,
-    kFetching = 1,
-    kConnecting = 2,
-    kReappending = 3,
-    kProposing = 4,
-    kServing = 5,
-    kStopped = 6,
-  };
+  using Phase = EpochPhase;
   struct Timeouts {
     std::uint64_t retry_ns = 2'000'000;       // of a call that failed
     std::uint64_t patience_ns = 600'000'000;  // with who is believed to be there
@@ -126,6 +130,8 @@ class EpochChange {
   Phase phase() const { return phase_; }
   const EpochPlan& plan() const { return plan_; }
   const std::vector<AdoptedLog>& adopted() const { return adopted_; }
+  // Who counts, by the last Normal of this epoch; empty before it.
+  const std::vector<cluster::MemgestNormal>& named() const { return named_; }
   // E8: memgests of which too little survived.
   std::vector<MemgestId> lost() const;
   // "waits for node 3 to seal", for operators.

@@ -103,6 +103,28 @@ class FakeAdminPort : public node::AdminPort {
     return stats;
   }
 
+  absl::StatusOr<cluster::Health> GetHealth() override {
+    MutexLock lock(mutex_);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    return health;
+  }
+
+  // Behind the cursors, as a node does.
+  absl::StatusOr<std::vector<node::NodeEvents>> GetEvents(
+      absl::Span<const node::EventCursor> cursors) override {
+    MutexLock lock(mutex_);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    std::vector<node::NodeEvents> answer = events;
+    for (node::NodeEvents& one : answer) {
+      for (const node::EventCursor& cursor : cursors) {
+        if (cursor.node != one.node || cursor.incarnation != one.incarnation) continue;
+        std::erase_if(one.events,
+                      [&](const node::Event& event) { return event.number <= cursor.number; });
+      }
+    }
+    return answer;
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override {
     for (std::uint64_t checked = 0; endless_scrub || checked < 10; ++checked) {
@@ -115,6 +137,8 @@ class FakeAdminPort : public node::AdminPort {
   std::deque<absl::Status> fail_next;   // before anything is done
   std::deque<absl::Status> fail_after;  // after the change was made: the answer is lost
   node::ClusterStats stats;
+  cluster::Health health;
+  std::vector<node::NodeEvents> events;
   std::string not_empty;
   bool endless_scrub = false;
   std::vector<node::AdminRequestId> requests;

@@ -223,6 +223,48 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   EXPECT_THAT(n.transports, ElementsAre("tcp", "shm", ""));
 }
 
+TEST_F(AdminTest, HealthArrivesWhole) {
+  port_.health.level = cluster::HealthLevel::kFail;
+  port_.health.view_epoch = 7;
+  port_.health.leader = NodeId(2);
+  port_.health.memgests = {
+      {MemgestId(3), "SRS32", "SRS(3,2)", cluster::Condition::kRecovering, 2, 1, 0.25, 100, 10, 1}};
+  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node"},
+                         {GroupId(3), ShardId(0), NodeId(4), false, "fetches metadata"}};
+  port_.health.warnings = {"node 3 (n3) is down"};
+  EXPECT_THAT(client_->GetHealth(), ::ring::testing::IsOkAndHolds(port_.health));
+  port_.fail_next = {absl::FailedPreconditionError("no view yet")};
+  EXPECT_THAT(client_->GetHealth(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(AdminTest, EventsArriveWholeAndOnlyThoseNotSeen) {
+  node::NodeEvents node{NodeId(4), Incarnation(77), -12, {}};
+  for (int kind = 1; kind <= node::kEventKindMax; ++kind) {
+    node::Event event;
+    event.number = static_cast<std::uint64_t>(kind);
+    event.time_ns = 1000 + event.number;
+    event.kind = static_cast<node::EventKind>(kind);
+    if (kind % 2 == 0) event.group = 0;
+    if (kind % 2 == 0) event.shard = 1;
+    event.epoch = Epoch(9);
+    if (kind % 3 == 0) event.subject = NodeId(0);
+    node.events.push_back(event);
+  }
+  port_.events = {node};
+  ASSERT_OK_AND_ASSIGN(const auto all, client_->GetEvents({}));
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].node, node.node);
+  EXPECT_EQ(all[0].incarnation, node.incarnation);
+  EXPECT_EQ(all[0].unix_offset_ns, node.unix_offset_ns);
+  EXPECT_EQ(all[0].events, node.events);
+  const node::EventCursor seen{node.node, node.incarnation, 15};
+  ASSERT_OK_AND_ASSIGN(const auto rest, client_->GetEvents({&seen, 1}));
+  EXPECT_EQ(rest[0].events.size(), 2u);
+  const node::EventCursor other_start{node.node, Incarnation(76), 15};
+  ASSERT_OK_AND_ASSIGN(const auto anew, client_->GetEvents({&other_start, 1}));
+  EXPECT_EQ(anew[0].events.size(), node.events.size());
+}
+
 TEST_F(AdminTest, AScrubTellsItsProgressAndThenItsReport) {
   std::uint64_t calls = 0;
   ASSERT_OK_AND_ASSIGN(const node::ScrubReport report,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ring/cluster/routing.h"
+#include "ring/node/fail_over.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -55,6 +56,41 @@ TEST_F(FailOverTest, ValuesOfALostCoordinatorAreServedByTheSpare) {
   Load("REP4", 30);
   cluster_.Kill(NodeId(2));
   ExpectEverything();
+}
+
+// Each phase is told where it happened, in its order; and the health says that it is over.
+TEST_F(FailOverTest, EventsAndHealthFollowAFailOver) {
+  Load("REP3", 60);
+  ASSERT_OK_AND_ASSIGN(const cluster::Health before, cluster_.admin().GetHealth());
+  EXPECT_THAT(before.shards, ::testing::IsEmpty());
+  EXPECT_EQ(before.memgests.front().condition, cluster::Condition::kProtected);
+  cluster_.Kill(NodeId(2));
+  ExpectEverything();
+  ASSERT_OK_AND_ASSIGN(const std::vector<NodeEvents> events, cluster_.admin().GetEvents({}));
+  EXPECT_EQ(events.size(), 5u);  // who was killed tells nothing
+  const std::vector<FailOver> found = FindFailOvers(MergeEvents(events));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].subject, NodeId(2));
+  EXPECT_TRUE(found[0].suspected_ns.has_value());
+  int taken_over = 0;
+  for (const ShardFailOver& shard : found[0].shards) {
+    std::int64_t last = found[0].agreed_ns;
+    for (const EventKind kind : {EventKind::kEpochBegun, EventKind::kSealed, EventKind::kFetched,
+                                 EventKind::kReappended, EventKind::kNormal}) {
+      const auto& at = shard.at[static_cast<std::size_t>(kind)];
+      ASSERT_TRUE(at.has_value()) << EventName(kind);
+      EXPECT_GE(*at, last) << EventName(kind);
+      last = *at;
+    }
+    if (shard.node != NodeId(5)) continue;
+    ++taken_over;
+    EXPECT_TRUE(shard.at[static_cast<std::size_t>(EventKind::kFirstGet)].has_value());
+  }
+  EXPECT_EQ(taken_over, 3);  // the spare inherited three coordinators' roles
+  ASSERT_OK_AND_ASSIGN(const cluster::Health after, cluster_.admin().GetHealth());
+  EXPECT_THAT(after.shards, ::testing::IsEmpty());
+  EXPECT_NE(after.leader, cluster::kNoNode);
+  EXPECT_THAT(after.warnings, ::testing::Contains(::testing::HasSubstr("node 2 (n2) is down")));
 }
 
 TEST_F(FailOverTest, TheLostNodeMayLeadTheConsensus) {

@@ -1,5 +1,6 @@
 // The operators' commands of ringctl, as processes, against the admin service over a port in
 // memory.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -114,6 +115,99 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
   const nlohmann::json stats = RunJson({"stats"});
   EXPECT_EQ(stats["memgests"][0]["name"], "REP3");
   EXPECT_EQ(stats["nodes"][0]["gets"], 42);
+}
+
+TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
+  port_.health.memgests = {
+      {MemgestId(1), "REP3", "Rep(3)", cluster::Condition::kProtected, 1, 1, 1.0, 100, 0, 0}};
+  port_.health.leader = NodeId(2);
+  const ProgramResult well = Run({"health"});
+  EXPECT_EQ(well.status, 0);
+  EXPECT_THAT(well.out, AllOf(HasSubstr("health OK"), HasSubstr("leader 2"), HasSubstr("protected"),
+                              Not(HasSubstr("NOT SERVING"))));
+  port_.health.level = cluster::HealthLevel::kWarn;
+  port_.health.memgests[0].condition = cluster::Condition::kRecovering;
+  port_.health.memgests[0].now = 0;
+  port_.health.memgests[0].recovered = 0.999;
+  port_.health.memgests[0].keys_at_risk = 40;
+  port_.health.warnings = {"node 3 (n3) is down"};
+  const ProgramResult mending = Run({"health"});
+  EXPECT_EQ(mending.status, 1);
+  EXPECT_THAT(mending.out, AllOf(HasSubstr("health WARN"), HasSubstr("recovering 99 %"),
+                                 HasSubstr("warning: node 3 (n3) is down")));
+  port_.health.level = cluster::HealthLevel::kFail;
+  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node"}};
+  EXPECT_EQ(Run({"health"}).status, 2);
+  const nlohmann::json json = RunJson({"health"}, 2);
+  EXPECT_EQ(json["level"], "FAIL");
+  EXPECT_EQ(json["memgests"][0]["condition"], "recovering");
+  EXPECT_EQ(json["memgests"][0]["failures_promised"], 1);
+  EXPECT_EQ(json["memgests"][0]["failures_survived"], 0);
+  EXPECT_EQ(json["memgests"][0]["keys_at_risk"], 40);
+  EXPECT_EQ(json["shards_not_serving"][0]["coordinator"], nullptr);
+  EXPECT_EQ(json["shards_not_serving"][0]["reason"], "no node");
+  EXPECT_EQ(json["warnings"].size(), 1u);
+}
+
+TEST_F(RingctlAdminTest, HealthThatNobodyTellsIsNoFinding) {
+  port_.fail_next = {absl::FailedPreconditionError("no view yet")};
+  const ProgramResult unknown = Run({"health"});
+  EXPECT_EQ(unknown.status, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("no view yet"));
+}
+
+TEST_F(RingctlAdminTest, AWatchGivesOneLineARound) {
+  const ProgramResult health =
+      Run({"--json", "health", "--watch", "--interval", "0.05", "--count", "3"});
+  EXPECT_EQ(health.status, 0);
+  EXPECT_EQ(std::count(health.out.begin(), health.out.end(), '\n'), 3);
+  const ProgramResult cluster =
+      Run({"--json", "cluster", "--watch", "--interval", "0.05", "--count", "2"});
+  EXPECT_EQ(cluster.status, 0);
+  EXPECT_EQ(std::count(cluster.out.begin(), cluster.out.end(), '\n'), 2);
+  EXPECT_EQ(Run({"cluster", "--count", "2"}).status, 2);  // needs --watch
+}
+
+TEST_F(RingctlAdminTest, EventsAreShownInTheirOrder) {
+  node::Event failed;
+  failed.number = 1;
+  failed.time_ns = 2'000'000;
+  failed.kind = node::EventKind::kFailed;
+  failed.subject = NodeId(3);
+  node::Event begun;
+  begun.number = 1;
+  begun.time_ns = 3'000'000;
+  begun.kind = node::EventKind::kEpochBegun;
+  begun.group = 4;
+  begun.shard = 1;
+  begun.epoch = Epoch(2);
+  node::Event normal = begun;
+  normal.number = 2;
+  normal.time_ns = 4'500'000;
+  normal.kind = node::EventKind::kNormal;
+  port_.events = {{NodeId(5), Incarnation(1), 0, {begun, normal}},
+                  {NodeId(0), Incarnation(1), 0, {failed}}};
+  const ProgramResult shown = Run({"events"});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_LT(shown.out.find("failed  of node 3"),
+            shown.out.find("epoch-begun  group 4 shard 1 epoch 2"))
+      << shown.out;
+  const nlohmann::json events = RunJson({"events"})["events"];
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0]["event"], "failed");
+  EXPECT_EQ(events[0]["subject"], 3);
+  EXPECT_EQ(events[2]["node"], 5);
+  EXPECT_EQ(events[2]["unix_ns"], 4'500'000);
+  // With --follow nothing comes twice.
+  const ProgramResult followed =
+      Run({"--json", "events", "--follow", "--interval", "0.05", "--count", "3"});
+  EXPECT_EQ(std::count(followed.out.begin(), followed.out.end(), '\n'), 3) << followed.out;
+  const nlohmann::json fail_overs = RunJson({"events", "--fail-overs"})["fail_overs"];
+  ASSERT_EQ(fail_overs.size(), 1u);
+  EXPECT_EQ(fail_overs[0]["node"], 3);
+  EXPECT_EQ(fail_overs[0]["shards"][0]["since_agreed_ns"]["normal"], 2'500'000);
+  EXPECT_THAT(Run({"events", "--fail-overs"}).out,
+              AllOf(HasSubstr("failure of node 3"), HasSubstr("g4/s1")));
 }
 
 TEST_F(RingctlAdminTest, AScrubThatFindsSomethingExitsWithOne) {

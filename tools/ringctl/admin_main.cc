@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
   AddOptions(app, &invocation.options);
   AddMemgest(app, &invocation);
   AddCluster(app, &invocation);
+  AddHealth(app, &invocation);
+  AddEvents(app, &invocation);
   AddStats(app, &invocation);
   AddScrub(app, &invocation);
   return ParseAndRun(app, argc, argv, &invocation);

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
+#include "tools/ringctl/watch.h"
 
 namespace ring::tools {
 namespace {
@@ -34,7 +36,7 @@ nlohmann::json ShardJson(const View& view, const cluster::ShardView& shard) {
   return {{"normal_epoch", shard.normal.epoch.value()}, {"memgests", memgests}};
 }
 
-nlohmann::json ViewJson(const View& view) {
+nlohmann::json ViewJson(const View& view, NodeId leader) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const cluster::NodeInfo& node : view.nodes) {
     nlohmann::json out = {{"id", node.id.value()},
@@ -63,17 +65,19 @@ nlohmann::json ViewJson(const View& view) {
   for (const auto& memgest : view.memgests) {
     memgests.push_back(MemgestJson(memgest, memgest.id == view.default_memgest));
   }
-  return {{"epoch", view.epoch},
-          {"cluster", absl::StrFormat("%016x", view.cluster)},
-          {"s", view.s},
-          {"d", view.d},
-          {"voters", view.voter_count},
-          {"fail_over", view.fail_over},
-          {"nodes", nodes},
-          {"groups", groups},
-          {"memgests", memgests},
-          {"warnings", cluster::HealthWarnings(view)},
-          {"value_size_max", view.value_size_max}};
+  return {
+      {"epoch", view.epoch},
+      {"cluster", absl::StrFormat("%016x", view.cluster)},
+      {"s", view.s},
+      {"d", view.d},
+      {"voters", view.voter_count},
+      {"leader", leader == cluster::kNoNode ? nlohmann::json() : nlohmann::json(leader.value())},
+      {"fail_over", view.fail_over},
+      {"nodes", nodes},
+      {"groups", groups},
+      {"memgests", memgests},
+      {"warnings", cluster::HealthWarnings(view)},
+      {"value_size_max", view.value_size_max}};
 }
 
 struct Roles {
@@ -107,15 +111,22 @@ std::string Address(const cluster::NodeInfo& node) {
   return "-";
 }
 
-void PrintView(const View& view) {
-  std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d\n\n",
+// The last digits tell two starts apart.
+std::string IncarnationText(Incarnation incarnation) {
+  if (incarnation.value() == 0) return "-";
+  return absl::StrFormat("%08x", incarnation.value() & 0xffffffff);
+}
+
+void PrintView(const View& view, NodeId leader) {
+  std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d  leader=%s\n\n",
               static_cast<unsigned long long>(view.cluster), view.epoch, view.s, view.d,
-              view.nodes.size(), view.spare_count());
-  Table nodes({"NODE", "NAME", "STATUS", "ROLES", "ADDRESS", "ADMIN"});
-  for (const std::size_t column : {1, 2, 3, 4, 5}) nodes.AlignLeft(column);
+              view.nodes.size(), view.spare_count(),
+              leader == cluster::kNoNode ? "-" : absl::StrCat(leader.value()).c_str());
+  Table nodes({"NODE", "NAME", "STATUS", "INCARNATION", "ROLES", "ADDRESS", "ADMIN"});
+  for (const std::size_t column : {1, 2, 3, 4, 5, 6}) nodes.AlignLeft(column);
   for (const cluster::NodeInfo& node : view.nodes) {
     nodes.AddRow({absl::StrCat(node.id.value()), ShowBytes(node.name),
-                  std::string(cluster::StatusName(node.status)),
+                  std::string(cluster::StatusName(node.status)), IncarnationText(node.incarnation),
                   RolesText(RolesOf(view, node.id), node.status), Address(node),
                   node.admin_address.empty() ? "-" : node.admin_address});
   }
@@ -140,24 +151,32 @@ void PrintView(const View& view) {
   for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
 }
 
-int Run(const Options& options) {
-  const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("cluster", client.status()));
-  const auto view = (*client)->GetClusterView();
+int Show(const Options& options, admin::AdminClient& client) {
+  const auto view = client.GetClusterView();
   if (!view.ok()) return Fail(options, In("cluster", view.status()));
+  const auto health = client.GetHealth();  // knows who leads
+  const NodeId leader = health.ok() ? health->leader : cluster::kNoNode;
   if (options.json) {
-    PrintJson(ViewJson(*view));
+    PrintJson(ViewJson(*view, leader));
   } else {
-    PrintView(*view);
+    PrintView(*view, leader);
   }
   return kExitOk;
+}
+
+int Run(const Options& options, const WatchOptions& watch) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("cluster", client.status()));
+  return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 
 }  // namespace
 
 void AddCluster(CLI::App& app, Invocation* invocation) {
   CLI::App* sub = app.add_subcommand("cluster", "Show nodes, roles and groups");
-  sub->callback([=] { invocation->run = [=] { return Run(invocation->options); }; });
+  const auto watch = std::make_shared<WatchOptions>();
+  AddWatch(sub, "--watch", "Show it again and again, until Ctrl-C", watch.get());
+  sub->callback([=] { invocation->run = [=] { return Run(invocation->options, *watch); }; });
 }
 
 }  // namespace ring::tools

@@ -64,6 +64,8 @@ void AddVerify(CLI::App& app, Invocation* invocation);
 // --- The commands of operators, in ringctl-admin ---
 void AddMemgest(CLI::App& app, Invocation* invocation);
 void AddCluster(CLI::App& app, Invocation* invocation);
+void AddHealth(CLI::App& app, Invocation* invocation);
+void AddEvents(CLI::App& app, Invocation* invocation);
 void AddStats(CLI::App& app, Invocation* invocation);
 void AddScrub(CLI::App& app, Invocation* invocation);
 

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "api/admin/convert.h"
+
+namespace ring::admin {
+namespace {
+
+// Of a newer node: what this one does not know is the last that it knows.
+template <class Enum>
+Enum Known(int value, int max) {
+  return static_cast<Enum>(std::clamp(value, 1, max));
+}
+
+std::uint16_t Place(bool present, std::uint32_t value) {
+  return present ? static_cast<std::uint16_t>(value) : node::Event::kNoPlace;
+}
+
+v1::Event ToProto(const node::Event& event) {
+  v1::Event out;
+  out.set_number(event.number);
+  out.set_time_ns(event.time_ns);
+  out.set_kind(static_cast<v1::EventKind>(event.kind));
+  if (event.group != node::Event::kNoPlace) out.set_group(event.group);
+  if (event.shard != node::Event::kNoPlace) out.set_shard(event.shard);
+  out.set_epoch(event.epoch.value());
+  if (event.subject != cluster::kNoNode) out.set_subject(event.subject.value());
+  return out;
+}
+
+node::Event FromProto(const v1::Event& event) {
+  node::Event out;
+  out.number = event.number();
+  out.time_ns = event.time_ns();
+  out.kind = Known<node::EventKind>(event.kind(), node::kEventKindMax);
+  out.group = Place(event.has_group(), event.group());
+  out.shard = Place(event.has_shard(), event.shard());
+  out.epoch = Epoch(event.epoch());
+  if (event.has_subject()) out.subject = NodeId(event.subject());
+  return out;
+}
+
+}  // namespace
+
+v1::GetHealthResponse ToProto(const cluster::Health& health) {
+  v1::GetHealthResponse out;
+  out.set_level(static_cast<v1::HealthLevel>(health.level));
+  out.set_view_epoch(health.view_epoch);
+  out.set_leader(health.leader.value());
+  for (const cluster::MemgestHealth& memgest : health.memgests) {
+    v1::MemgestHealth* one = out.add_memgests();
+    one->set_id(memgest.id.value());
+    one->set_name(memgest.name);
+    one->set_scheme_name(memgest.scheme);
+    one->set_condition(static_cast<v1::Condition>(memgest.condition));
+    one->set_failures_promised(static_cast<std::uint32_t>(memgest.promised));
+    one->set_failures_survived(static_cast<std::uint32_t>(memgest.now));
+    one->set_recovered(memgest.recovered);
+    one->set_keys(memgest.keys);
+    one->set_keys_at_risk(memgest.keys_at_risk);
+    one->set_keys_lost(memgest.keys_lost);
+  }
+  for (const cluster::ShardHealth& shard : health.shards) {
+    v1::ShardHealth* one = out.add_shards();
+    one->set_group(shard.group.value());
+    one->set_shard(shard.shard.value());
+    one->set_coordinator(shard.coordinator.value());
+    one->set_stopped(shard.stopped);
+    one->set_reason(shard.reason);
+  }
+  for (const std::string& warning : health.warnings) out.add_warnings(warning);
+  return out;
+}
+
+cluster::Health FromProto(const v1::GetHealthResponse& response) {
+  cluster::Health out;
+  out.level = Known<cluster::HealthLevel>(response.level(), 3);
+  out.view_epoch = response.view_epoch();
+  out.leader = NodeId(response.leader());
+  for (const v1::MemgestHealth& memgest : response.memgests()) {
+    cluster::MemgestHealth one;
+    one.id = MemgestId(static_cast<std::uint16_t>(memgest.id()));
+    one.name = memgest.name();
+    one.scheme = memgest.scheme_name();
+    one.condition = Known<cluster::Condition>(memgest.condition(), 4);
+    one.promised = static_cast<int>(memgest.failures_promised());
+    one.now = static_cast<int>(memgest.failures_survived());
+    one.recovered = memgest.recovered();
+    one.keys = memgest.keys();
+    one.keys_at_risk = memgest.keys_at_risk();
+    one.keys_lost = memgest.keys_lost();
+    out.memgests.push_back(std::move(one));
+  }
+  for (const v1::ShardHealth& shard : response.shards()) {
+    out.shards.push_back({GroupId(static_cast<std::uint16_t>(shard.group())),
+                          ShardId(static_cast<std::uint16_t>(shard.shard())),
+                          NodeId(shard.coordinator()), shard.stopped(), shard.reason()});
+  }
+  out.warnings.assign(response.warnings().begin(), response.warnings().end());
+  return out;
+}
+
+v1::NodeEvents ToProto(const node::NodeEvents& events) {
+  v1::NodeEvents out;
+  out.set_node(events.node.value());
+  out.set_incarnation(events.incarnation.value());
+  out.set_unix_offset_ns(events.unix_offset_ns);
+  for (const node::Event& event : events.events) *out.add_events() = ToProto(event);
+  return out;
+}
+
+node::NodeEvents FromProto(const v1::NodeEvents& events) {
+  node::NodeEvents out;
+  out.node = NodeId(events.node());
+  out.incarnation = Incarnation(events.incarnation());
+  out.unix_offset_ns = events.unix_offset_ns();
+  for (const v1::Event& event : events.events()) out.events.push_back(FromProto(event));
+  return out;
+}
+
+}  // namespace ring::admin

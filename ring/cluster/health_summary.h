@@ -1,0 +1,116 @@
+// ring/cluster/health_summary.h — what is protected, what is at risk, what does not serve, and why.
+//
+// What:      Summarize puts the agreed facts (status, roles, Normal records) and what each node
+//            says of its shards (phase of the epoch change, values that are away, values that are
+//            lost) together into a Health: for each memgest its condition, what it promised to
+//            survive and what it survives now; each shard that does not serve, with the reason.
+// Shape:     counts are of values that a coordinator knows; a shard that does not serve has none.
+// Units:     failures; values; recovered is a share from 0 to 1.
+// Ownership: values.
+// Threads:   pure.
+// Errors:    none: a node that does not answer is one of the findings. REQUIRES: a valid view.
+// Source:    protocol rules section 0 (f(M), ACTIVE, data-complete, protected), E6, E8, L10, L11.
+#ifndef RING_CLUSTER_HEALTH_SUMMARY_H_
+#define RING_CLUSTER_HEALTH_SUMMARY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "ring/cluster/view.h"
+
+namespace ring::cluster {
+
+// What a coordinator has of one memgest.
+struct MemgestCounts {
+  MemgestId id;
+  std::uint64_t keys = 0;    // whose newest committed version is there
+  std::uint64_t values = 0;  // versions
+  std::uint64_t absent = 0;  // of them, bytes that are not on the node yet
+  std::uint64_t lost = 0;    // of those, bytes that nobody has
+  friend bool operator==(const MemgestCounts&, const MemgestCounts&) = default;
+};
+
+// What a coordinator says of its shard.
+struct ShardReport {
+  GroupId group;
+  ShardId shard;
+  Epoch epoch;
+  bool serving = false;
+  bool stopped = false;             // too little survived (E8)
+  std::string waiting;              // for what, if it does not serve
+  std::vector<MemgestNormal> sets;  // who is named in this epoch; ids ascend
+  std::vector<MemgestCounts> counts;
+  friend bool operator==(const ShardReport&, const ShardReport&) = default;
+};
+
+// Values that a member does not have yet.
+struct MemberReport {
+  GroupId group;
+  ShardId shard;
+  MemgestId memgest;
+  std::uint64_t absent = 0;
+  friend bool operator==(const MemberReport&, const MemberReport&) = default;
+};
+
+struct NodeHealth {
+  NodeId node;
+  std::string error;  // why it did not answer; empty: it did
+  std::vector<ShardReport> shards;
+  std::vector<MemberReport> members;
+  friend bool operator==(const NodeHealth&, const NodeHealth&) = default;
+};
+
+// From good to bad. Travels: never renumber.
+enum class Condition : std::uint8_t {
+  kProtected = 1,   // survives what it promised
+  kRecovering = 2,  // less, and it is being mended
+  kDegraded = 3,    // less, and nobody is there to mend it
+  kStopped = 4,     // some shard of it does not serve, and will not by itself
+};
+enum class HealthLevel : std::uint8_t { kOk = 1, kWarn = 2, kFail = 3 };
+
+struct MemgestHealth {
+  MemgestId id;
+  std::string name;
+  std::string scheme;  // "SRS(3,2)"
+  Condition condition = Condition::kProtected;
+  int promised = 0;        // f(M)
+  int now = 0;             // of the shard that survives least; never below 0
+  double recovered = 1.0;  // of the copies that there should be
+  std::uint64_t keys = 0;
+  std::uint64_t keys_at_risk = 0;  // in shards that survive less than promised
+  std::uint64_t keys_lost = 0;
+  friend bool operator==(const MemgestHealth&, const MemgestHealth&) = default;
+};
+
+struct ShardHealth {  // of one that does not serve
+  GroupId group;
+  ShardId shard;
+  NodeId coordinator = kNoNode;
+  bool stopped = false;
+  std::string reason;
+  friend bool operator==(const ShardHealth&, const ShardHealth&) = default;
+};
+
+struct Health {
+  HealthLevel level = HealthLevel::kOk;
+  std::uint32_t view_epoch = 0;
+  NodeId leader = kNoNode;
+  std::vector<MemgestHealth> memgests;  // not DELETED, by id
+  std::vector<ShardHealth> shards;
+  std::vector<std::string> warnings;
+  friend bool operator==(const Health&, const Health&) = default;
+};
+
+absl::string_view ConditionName(Condition condition);
+absl::string_view LevelName(HealthLevel level);
+
+// reports: one of each node that is not removed, in any order.
+Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> reports);
+
+}  // namespace ring::cluster
+
+#endif  // RING_CLUSTER_HEALTH_SUMMARY_H_

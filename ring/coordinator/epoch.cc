@@ -15,7 +15,10 @@ void ShardCoordinator::BeginEpoch(Epoch epoch) {
 void ShardCoordinator::ApplyNormal(absl::Span<const NamedSet> sets) {
   for (const NamedSet& set : sets) {
     memgest::Memgest* const memgest = FindMemgest(set.memgest);
-    if (memgest != nullptr) memgest->members().SetActive(set.roles);
+    if (memgest == nullptr) continue;
+    memgest->members().SetActive(set.roles);
+    memgest->rebuild().OnNormal(set.roles, set.incomplete, log_.held());
+    rebuilding_ |= memgest->rebuild().active();
   }
   if (log_.held()) log_.Normal();
   log_.ForgetNews();

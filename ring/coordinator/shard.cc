@@ -117,6 +117,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   }
   DrainCollections(now_ns);
   if (release_due_ && !busy) ReleaseMemory(now_ns);
+  if (rebuilding_) RebuildParities();
   if (expiring_ || TimePassed(now_ns)) ExpireClients(now_ns);
   log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();
@@ -140,7 +141,7 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
 bool ShardCoordinator::Busy() const {
   if (is_retired_) return !gone();
   return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
-         !lingering_.empty() || !retired_.empty() || release_due_ || expiring_;
+         !lingering_.empty() || !retired_.empty() || release_due_ || rebuilding_ || expiring_;
 }
 
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {

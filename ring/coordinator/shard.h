@@ -60,6 +60,8 @@ struct ShardCounters {
 struct NamedSet {
   MemgestId memgest;
   memgest::RoleMask roles = 0;
+  // Parities among them that are still rebuilt (S6).
+  std::vector<memgest::ParityRebuild::From> incomplete = {};
 };
 
 // What a memgest still holds in a shard; all zero: it may be DELETED (G10).
@@ -123,6 +125,14 @@ class ShardCoordinator {
   // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
   void Propose(absl::Span<const NamedSet> sets);
   void EndProposal();
+
+  // rebuild.cc: new parities that have been sent all that the shard holds, and acknowledged it, as
+  // long as no Normal says so.
+  struct Rebuilt {
+    MemgestId memgest;
+    Role role;
+  };
+  std::vector<Rebuilt> rebuilt() const;
 
   // retire.cc: this node coordinates the shard no more. Nothing is executed or answered from here
   // on; memory is given back, but for what sends and READs under way refer to (V6): it follows when
@@ -326,6 +336,9 @@ class ShardCoordinator {
   void ReleaseMemory(std::uint64_t now_ns);
   bool ReleaseRun(memgest::Memgest& memgest);
 
+  // rebuild.cc
+  void RebuildParities();
+
   // drain.cc
   std::uint64_t MoveRecords(MemgestId from, memgest::Memgest* to);
   void DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper);
@@ -381,6 +394,7 @@ class ShardCoordinator {
   bool expiring_ = false;     // more clients are to be forgotten
   bool release_due_ = false;  // memory of some memgest
   bool releasing_ = false;    // a walk is under way
+  bool rebuilding_ = false;   // parities of some memgest (S6)
   std::uint64_t release_period_end_ns_ = 0;
   std::uint32_t deferred_count_ = 0;
   std::uint64_t collection_count_ = 0;  // queued or in flight

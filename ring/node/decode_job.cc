@@ -61,8 +61,9 @@ absl::Status DecodeJob::Check() {
   row_ = position.row;
   column_ = position.column;
   const std::uint32_t complete =
-      recovery::CompleteParities(view, log.group, *memgest, layout, row_);
-  if (!Has(complete, static_cast<std::uint32_t>(store_->parity_index())))
+      recovery::CompleteParities(view, log.group, *memgest, layout, extent_, row_);
+  if (!Has(complete, static_cast<std::uint32_t>(store_->parity_index())) ||
+      !store_->CoversRow(extent_, row_))
     return absl::FailedPreconditionError("this parity has not all of the row");
   return absl::OkStatus();
 }
@@ -178,8 +179,8 @@ absl::Status DecodeJob::OnVector() {
     row_bytes_.assign(reinterpret_cast<const char*>(row.bytes), store_->layout().block_size());
   const protocol::MemgestDescriptor* const memgest =
       node_->view()->FindMemgest(request_.log.memgest);
-  const std::uint32_t complete = recovery::CompleteParities(*node_->view(), request_.log.group,
-                                                            *memgest, store_->layout(), row_);
+  const std::uint32_t complete = recovery::CompleteParities(
+      *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_);
   const std::optional<srs::Recipe> recipe =
       recovery::PlanBlock(codec_->generator(), column_, lost_, complete,
                           static_cast<std::uint32_t>(store_->parity_index()));

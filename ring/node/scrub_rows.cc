@@ -78,6 +78,7 @@ void ScrubRowWalk::Next(std::uint64_t now_ns) {
     attempts_ = 0;
     return;
   }
+  if (!store->CoversRow(extent_, row_)) return EndRow(false);  // a parity that is rebuilt (S6)
   const absl::Status begun = Begin(now_ns);
   if (begun.ok()) return;
   tally_->failure.Update(begun);

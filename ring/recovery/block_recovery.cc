@@ -44,6 +44,10 @@ void BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal,
          set != nullptr && role < normal.holders.size(); ++role) {
       if ((set->complete >> role & 1) != 0) log.sources.push_back(normal.holders[role].node);
     }
+    // Who counts from some extent on may be the only one who has a block behind it (S6).
+    for (std::size_t i = 0; set != nullptr && i < set->active_from.size(); ++i) {
+      log.sources.push_back(normal.holders[set->active_from[i].role.value()].node);
+    }
   }
 }
 

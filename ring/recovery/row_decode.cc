@@ -1,11 +1,24 @@
 #include "ring/recovery/row_decode.h"
 
+#include <algorithm>
+
 #include "ring/recovery/epoch_change.h"
 
 namespace ring::recovery {
 namespace {
 
 bool Has(std::uint32_t mask, std::size_t bit) { return (mask >> bit & 1) != 0; }
+
+// S6: a parity that is rebuilt has what was written in this extent all the same.
+bool CountsFrom(const cluster::NormalRecord& normal, MemgestId memgest, std::size_t role,
+                std::uint32_t extent) {
+  const cluster::MemgestNormal* const set = normal.Find(memgest);
+  if (set == nullptr || !Has(set->active, role)) return false;
+  return std::any_of(set->active_from.begin(), set->active_from.end(),
+                     [role, extent](const cluster::ActiveFrom& from) {
+                       return from.role.value() == role && from.extent <= extent;
+                     });
+}
 
 std::uint32_t MaskOf(const srs::Recipe& recipe, bool parities) {
   std::uint32_t mask = 0;
@@ -19,7 +32,7 @@ std::uint32_t MaskOf(const srs::Recipe& recipe, bool parities) {
 
 std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t row) {
+                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row) {
   const cluster::GroupView& group_view = view.groups[group.value()];
   std::uint32_t complete = 0;
   for (std::uint32_t j = 0; j < memgest.m; ++j) {
@@ -30,7 +43,8 @@ std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
       const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, row, column).shard));
       const cluster::NormalRecord& normal = group_view.shards[shard.value()].normal;
       has_all = role < normal.holders.size() && normal.holders[role] == holder &&
-                Has(CompleteFor(normal, memgest, view.memgests, shard, view.s, view.d), role);
+                (Has(CompleteFor(normal, memgest, view.memgests, shard, view.s, view.d), role) ||
+                 CountsFrom(normal, memgest.id, role, extent));
     }
     complete |= has_all ? 1u << j : 0;
   }

@@ -7,7 +7,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none: what cannot be decoded is a result.
-// Source:    protocol rules S7, L7; Ring section 3.2.
+// Source:    protocol rules S6, S7, L7; Ring section 3.2.
 #ifndef RING_RECOVERY_ROW_DECODE_H_
 #define RING_RECOVERY_ROW_DECODE_H_
 
@@ -22,11 +22,12 @@
 
 namespace ring::recovery {
 
-// Parities that the last Normal records of all shards of the row name as data-complete, and whose
-// holders are still those of the records.
+// Parities that the last Normal records of all shards of the row name as data-complete, or as
+// counting from an extent on that is not behind this one (S6), and whose holders are still those of
+// the records.
 std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t row);
+                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row);
 
 // The block in `column`. first: the parity to use if one is enough. REQUIRES: column is one of the
 // lost, `first` one of the parities.

@@ -1,0 +1,31 @@
+// New parities of coded memgests are sent what the shard holds, a piece a turn (S6).
+#include "ring/coordinator/shard.h"
+
+namespace ring::coordinator {
+
+void ShardCoordinator::RebuildParities() {
+  rebuilding_ = false;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr || !memgest->rebuild().active()) continue;
+    rebuilding_ = true;
+    // What finds no room now goes when something was acknowledged or folded. A memgest that is
+    // drained gets no entries that nobody asked for (G10).
+    if (log_.held() || log_.Stuck(*memgest) || !memgest->writable()) continue;
+    memgest->rebuild().Step(log_, arena_);
+  }
+}
+
+std::vector<ShardCoordinator::Rebuilt> ShardCoordinator::rebuilt() const {
+  std::vector<Rebuilt> all;
+  if (!rebuilding_) return all;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr) continue;
+    for (const memgest::ParityRebuild::From& from : memgest->rebuild().parities()) {
+      if (!memgest->rebuild().Complete(from.role, log_)) continue;
+      all.push_back({memgest->descriptor().id, from.role});
+    }
+  }
+  return all;
+}
+
+}  // namespace ring::coordinator

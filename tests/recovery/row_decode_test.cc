@@ -1,7 +1,12 @@
+// What a block is decoded from, and by which parities: L7, S6, S7.
 #include "ring/recovery/row_decode.h"
 
+#include <bit>
+
 #include "gtest/gtest.h"
+#include "srs/generator.h"
 #include "tests/cluster/view_builders.h"
+#include "tests/support/status_matchers.h"
 
 namespace ring::recovery {
 namespace {
@@ -50,6 +55,34 @@ TEST_F(CompleteParitiesTest, S6ARebuiltParityIsOneForTheExtentsThatItCountedForF
   EXPECT_EQ(Parities(7), 0b11u);
   normal(2).memgests[0].active &= ~(1u << 4);
   EXPECT_EQ(Parities(7), 0b01u);
+}
+
+TEST(RowDecodeTest, S7_OneLossTakesTheAskedParityAndNoOther) {
+  ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 3));
+  for (std::uint32_t own = 0; own < 3; ++own) {
+    const std::optional<srs::Recipe> recipe = PlanBlock(generator, 1, 0b010, 0b111, own);
+    ASSERT_TRUE(recipe.has_value());
+    EXPECT_EQ(ParitiesOf(*recipe), 1u << own);
+    EXPECT_EQ(ColumnsOf(*recipe), 0b101u);
+  }
+}
+
+TEST(RowDecodeTest, S7_AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
+  ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(4, 3));
+  for (std::uint32_t lost = 1; lost < 16; ++lost) {
+    for (std::uint32_t complete = 1; complete < 8; ++complete) {
+      const auto column = static_cast<std::uint32_t>(std::countr_zero(lost));
+      const auto own = static_cast<std::uint32_t>(std::countr_zero(complete));
+      const std::optional<srs::Recipe> recipe =
+          PlanBlock(generator, column, lost, complete, own);
+      ASSERT_EQ(recipe.has_value(), std::popcount(lost) <= std::popcount(complete))
+          << "lost=" << lost << " complete=" << complete;
+      if (!recipe.has_value()) continue;
+      EXPECT_EQ(ParitiesOf(*recipe) & ~complete, 0u);
+      EXPECT_EQ(std::popcount(ParitiesOf(*recipe)), std::popcount(lost));
+      EXPECT_EQ(ColumnsOf(*recipe) & lost, 0u);
+    }
+  }
 }
 
 }  // namespace

@@ -113,13 +113,15 @@ absl::Status LineTable::EnsureLine(std::uint32_t line, MemgestId memgest, std::u
   const std::uint32_t base = size_class == 0 ? 0 : offset_cells - skip;
   if (number < granules_.size() && granules_[number].used) {
     Granule& granule = granules_[number];
-    const bool same = granule.size_class == size_class && granule.base_cells == base;
-    if (granule.memgest != memgest.value() || (!same && granule.taken > 0)) {
+    const bool same = granule.memgest == memgest.value() && granule.size_class == size_class &&
+                      granule.base_cells == base;
+    if (!same && granule.taken > 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "line=", line, " memgest=", memgest.value(), " size_class=", size_class, " base=", base,
           ": its granule has memgest=", granule.memgest, " size_class=", granule.size_class,
           " base=", granule.base_cells, " taken=", granule.taken));
     }
+    granule.memgest = memgest.value();
     granule.size_class = size_class;
     granule.base_cells = base;
     return absl::OkStatus();

@@ -62,8 +62,9 @@ class LineTable {
   // Gives a granule another class and run. REQUIRES: used, none of its lines taken.
   void ReassignGranule(std::uint32_t granule, std::uint8_t size_class, std::uint32_t base_cells);
   // Member: makes the line's memory and its granule's record exist, as an entry says; a granule
-  // without taken lines is reassigned. kInvalidArgument, and no effect, if that contradicts what is
-  // known or is past the limit.
+  // without taken lines is reassigned, also to another memgest: a coordinator that took over knows
+  // nothing of deleted memgests, and uses their granules. kInvalidArgument, and no effect, if that
+  // contradicts what is known or is past the limit.
   absl::Status EnsureLine(std::uint32_t line, MemgestId memgest, std::uint8_t size_class,
                           std::uint32_t offset_cells);
   // The memory alone.

@@ -144,7 +144,9 @@ class MemberShard {
   const HeapSpace* replica_heap(MemgestId id) const;
   // ... for the coordinator that this member becomes, as lines() and completions() are: nothing is
   // folded here any more. REQUIRES: it is replicated here.
+  // REQUIRES: Knows(id).
   HeapSpace TakeHeap(MemgestId id);
+  bool Knows(MemgestId id) const { return states_.contains(id); }
   // Lines, completion records and the address space of replica heaps.
   std::uint64_t resident_bytes() const;
 

@@ -191,6 +191,7 @@ void ControlPort::Lose(ControlLink& link, absl::string_view why) {
   for (const auto& [id, call] : calls_) {
     if (call.node == link.peer()) ended.push_back(id);
   }
+  std::sort(ended.begin(), ended.end());
   for (const std::uint64_t id : ended) {
     PendingCall call = std::move(calls_.find(id)->second);
     calls_.erase(id);
@@ -347,6 +348,7 @@ void ControlPort::EndOverdue() {
   for (const auto& [id, call] : calls_) {
     if (now_ns_ >= call.deadline_ns) overdue.push_back(id);
   }
+  std::sort(overdue.begin(), overdue.end());
   for (const std::uint64_t id : overdue) {
     PendingCall call = std::move(calls_.find(id)->second);
     calls_.erase(id);

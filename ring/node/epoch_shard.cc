@@ -46,6 +46,7 @@ absl::Status CoordinatedShard::TakeOver() {
   const std::unique_ptr<memgest::MemberShard> store = takeover_->Release();
   std::vector<coordinator::FoldedMemgest> memgests;
   for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
+    if (!store->Knows(descriptor.id)) continue;  // made since the fetch began: Begin adds it
     coordinator::FoldedMemgest memgest;
     memgest.descriptor = descriptor;
     memgest.next_index = store->applied(descriptor.id) + 1;

@@ -323,11 +323,11 @@ void Membership::OnPropose(absl::string_view body, ControlReply reply) {
 }
 
 void Membership::FailSilent(std::uint64_t now_ns) {
-  if (!leads() || now_ns < fail_ns_) return;
+  if (!leads()) return;
   const cluster::View& view = machine_.view();
   const std::vector<NodeId> silent = detector_->Silent(
       view, replica_->Peers(), [this](NodeId node) { return options_.control->connected(node); });
-  if (silent.empty()) return;
+  if (silent.empty() || now_ns < fail_ns_) return;
   fail_ns_ = now_ns + kFailPeriodNs;
   for (const NodeId node : silent) {
     if (suspected_.insert(node).second) {

@@ -139,6 +139,7 @@ void ValueFetch::Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& s
   for (const auto& [line, fetch] : fetches_) {
     if (!fetch.asked && now_ns >= fetch.retry_ns) due.push_back(line);
   }
+  std::sort(due.begin(), due.end());  // a hash table's order is no one's business
   for (const std::uint32_t line : due) Ask(line, fetches_[line]);
   memgest::LineTable& lines = shard.lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;

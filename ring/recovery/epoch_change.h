@@ -123,6 +123,9 @@ class EpochChange {
   void OnFetched(const absl::Status& status);
   void OnConnected(Role role);
   void OnConnectFailed(Role role);
+  // The catalogue grew: a memgest that was made while the epoch changes is empty, and is to be
+  // named with the others (V2). One that is made later follows from the record (ActiveFor).
+  void OnCatalogue(absl::Span<const protocol::MemgestDescriptor> memgests);
   // The applied state names `sets` for this epoch.
   void OnNormal(const std::vector<cluster::MemgestNormal>& sets);
   void OnJoined(Role role, const absl::Status& status);

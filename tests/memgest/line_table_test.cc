@@ -48,6 +48,7 @@ TEST(LineTable, AMemberRefusesALineOfAnotherMemgestOrPastTheLimit) {
   TwinDevice device;
   LineTable lines(&device, 128);
   ASSERT_OK(lines.EnsureLine(1, MemgestId(1), 2, 2));
+  lines.TakeLine(1);
   EXPECT_THAT(lines.EnsureLine(2, MemgestId(2), 2, 4), StatusIs(kInvalid));
   EXPECT_THAT(lines.EnsureLine(128, MemgestId(1), 2, 0), StatusIs(kInvalid));
   EXPECT_THAT(lines.EnsureLine(kNoLine, MemgestId(1), 2, 0), StatusIs(kInvalid));
@@ -64,7 +65,19 @@ TEST(LineTable, G2AGranuleIsReassignedOnlyWithoutTakenLines) {
   EXPECT_FALSE(lines.DropLine(1));
   EXPECT_OK(lines.EnsureLine(3, MemgestId(1), 4, 100));
   EXPECT_EQ(lines.granule(3).base_cells, 100u - 12);
-  EXPECT_THAT(lines.EnsureLine(3, MemgestId(2), 4, 100), StatusIs(kInvalid));
+}
+
+// G10: members remember the granules of a memgest that was deleted, a coordinator that took over
+// does not.
+TEST(LineTable, G10AMemberLetsAnEmptyGranuleGoToAnotherMemgest) {
+  TwinDevice device;
+  LineTable lines(&device, 128);
+  ASSERT_OK(lines.EnsureLine(1, MemgestId(8), 16, 16));
+  lines.TakeLine(1);
+  EXPECT_THAT(lines.EnsureLine(3, MemgestId(7), 14, 1000), StatusIs(kInvalid));
+  lines.DropLine(1);
+  EXPECT_OK(lines.EnsureLine(3, MemgestId(7), 14, 1000));
+  EXPECT_EQ(lines.granule(3).memgest, 7);
 }
 
 TEST(LineTable, SkipsGranulesThatAMemberLearntWhenItAddsItsOwn) {

@@ -65,6 +65,23 @@ TEST_F(FailureDetectorTest, OnlyNodesThatAreUpAreFailed) {
   EXPECT_THAT(Silent(), ElementsAre(NodeId(3), NodeId(5)));
 }
 
+// A leader that was cut off from all hears some of them a little before the others.
+TEST_F(FailureDetectorTest, AfterALeaderWasCutOffItselfEverybodyHasTimeToBeHeard) {
+  for (std::uint32_t i = 1; i < 5; ++i) {
+    Hear(i, 9);
+    for (consensus::PeerStatus& peer : peers_) peer.voter = true;
+  }
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(1, 0);
+  Hear(3, 0);
+  Hear(2, 10);
+  for (consensus::PeerStatus& peer : peers_) peer.voter = true;
+  detector_.Tick();
+  EXPECT_THAT(Silent(), IsEmpty());
+  for (int i = 0; i < 10; ++i) detector_.Tick();
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+}
+
 TEST_F(FailureDetectorTest, ALeaderDoesNotFailItself) {
   Hear(0, 99);
   EXPECT_THAT(Silent(), IsEmpty());

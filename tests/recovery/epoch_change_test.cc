@@ -129,6 +129,21 @@ TEST_F(EpochChangeTest, StepsComeInOrderAndNothingIsServedBeforeNormal) {
   EXPECT_EQ(actions.proposals.size(), 1u);
 }
 
+TEST_F(EpochChangeTest, V2_AMemgestThatIsMadeMeanwhileIsNamedToo) {
+  Start(TakeOver());
+  SealAll(7);
+  std::vector<protocol::MemgestDescriptor> memgests = change->plan().memgests;
+  memgests.push_back(Rep(MemgestId(3), 2));
+  change->OnCatalogue(memgests);
+  change->OnCatalogue(memgests);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  ASSERT_EQ(actions.proposals.back().size(), 3u);
+  EXPECT_EQ(actions.proposals.back().back().id, MemgestId(3));
+  EXPECT_EQ(actions.proposals.back().back().active, 0b01001u);
+}
+
 TEST_F(EpochChangeTest, Step3WaitsForAllThatAreThereAndThenOnlyForEnough) {
   Start(TakeOver());
   for (const int role : {1, 2, 3})

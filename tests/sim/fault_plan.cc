@@ -14,8 +14,11 @@ using rdma::sim::FaultClass;
 
 }  // namespace
 
-FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures)
-    : cluster_(cluster), random_(random), scrubber_(cluster->nodes()[1]) {
+FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options)
+    : cluster_(cluster),
+      random_(random),
+      long_pauses_(options.zombies),
+      scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
   // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
   const auto maybe = [&](Action action, std::uint64_t mean_ns) {
@@ -29,10 +32,7 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures)
   maybe(&FaultPlan::ExhaustMemory, 20 * kMs);
   maybe(&FaultPlan::PartitionClient, 40 * kMs);
   maybe(&FaultPlan::Scrub, 3 * kMs);
-  if (node_failures) {
-    Add(&FaultPlan::CrashNode, 50 * kMs);
-    Add(&FaultPlan::PartitionNodes, 50 * kMs);
-  }
+  if (options.node_failures) nodes_ = std::make_unique<NodeFaults>(cluster, random);
 }
 
 void FaultPlan::Add(Action action, std::uint64_t mean_ns) {
@@ -68,6 +68,7 @@ void FaultPlan::Act() {
     memory_back_ns_ = 0;
   }
   PollScrub();
+  if (nodes_ != nullptr) nodes_->Act();
   for (Due& due : due_) {
     if (now_ns < due.next_ns) continue;
     due.next_ns = now_ns + 1 + random_->Below(2 * due.mean_ns);
@@ -79,6 +80,8 @@ void FaultPlan::End() {
   due_.clear();
   cluster_->network().HealAll();
   cluster_->network().options() = rdma::sim::SimOptions();
+  if (nodes_ != nullptr) nodes_->End();
+  if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
   heal_ns_ = memory_back_ns_ = 0;
 }
 
@@ -95,10 +98,15 @@ SimClient* FaultPlan::AnyClient() {
 void FaultPlan::PauseNode() {
   SimNode* const node = AnyNode();
   if (node == nullptr) return;
-  // Most are short; some are as long as it takes a client to give up on its connection (X1).
-  const std::uint64_t length =
-      random_->Below(20) == 0 ? 2'500 * kMs : (10 * kUs) << random_->Below(12);
-  node->Pause(cluster_->network().now_ns() + random_->Below(length));
+  // Most are short; some are as long as it takes a client to give up on its connection (X1), and
+  // the cluster on the node.
+  const bool is_long = long_pauses_ && random_->Below(20) == 0;
+  const std::uint64_t length = is_long ? 2'500 * kMs : (10 * kUs) << random_->Below(12);
+  const std::uint64_t pause_ns = random_->Below(length);
+  if (pause_ns > 10 * kMs)
+    cluster_->Note(
+        absl::StrCat("node ", node->info().id.value(), " stands still for us=", pause_ns / kUs));
+  node->Pause(cluster_->network().now_ns() + pause_ns);
 }
 
 void FaultPlan::CrashClient() {
@@ -120,7 +128,7 @@ void FaultPlan::BreakConnection() {
 
 void FaultPlan::ChangeCatalogue() {
   constexpr int kUnderWayMax = 3;
-  if (changes_under_way_ >= kUnderWayMax || !cluster_->nodes()[0]->up()) return;
+  if (changes_under_way_ >= kUnderWayMax) return;
   cluster_->network().faults().Count(FaultClass::kF12Change);
   ++changes_under_way_;
   const auto ended = [this](const absl::Status&) { --changes_under_way_; };
@@ -188,14 +196,13 @@ void FaultPlan::PartitionClient() {
 
 // Under operations (S2). It may fail, when nodes do not answer in time, but never find anything.
 void FaultPlan::Scrub() {
-  if (scrubbing_ || !cluster_->nodes()[1]->up()) return;
+  if (scrubbing_) return;
   scrubber_.StartScrub(next_scrub_++);
   scrubbing_ = true;
 }
 
 void FaultPlan::PollScrub() {
   constexpr std::uint64_t kPollNs = 500 * kUs;
-  if (!cluster_->nodes()[1]->up()) scrubbing_ = false;
   if (!scrubbing_ || cluster_->network().now_ns() < next_poll_ns_) return;
   next_poll_ns_ = cluster_->network().now_ns() + kPollNs;
   scrubber_.PollScrub();
@@ -213,32 +220,6 @@ bool FaultPlan::quiet() {
 
 std::string FaultPlan::Waiting() const {
   return absl::StrCat(" changes=", changes_under_way_, scrubbing_ ? " scrub" : "");
-}
-
-void FaultPlan::CrashNode() {
-  SimNode* const node = AnyNode();
-  if (node == nullptr) return;
-  node->Crash();
-  if (node == cluster_->nodes()[0].get()) changes_under_way_ = 0;  // nobody waits for them now
-}
-
-void FaultPlan::PartitionNodes() {
-  if (heal_ns_ != 0) return;
-  rdma::sim::SimNetwork& network = cluster_->network();
-  const std::uint64_t shape = random_->Below(3);
-  std::vector<bool> side(cluster_->nodes().size());
-  for (std::size_t i = 0; i < side.size(); ++i) side[i] = random_->Below(2) == 0;
-  const std::size_t bridge = random_->Below(side.size());
-  for (std::size_t i = 0; i < side.size(); ++i) {
-    for (std::size_t j = 0; j < side.size(); ++j) {
-      const bool reaches_both = shape == 2 && (i == bridge || j == bridge);
-      const bool one_way = shape == 1 && side[j];
-      if (side[i] == side[j] || reaches_both || one_way) continue;
-      network.SetBlocked(cluster_->nodes()[i]->host(), cluster_->nodes()[j]->host(), true);
-    }
-  }
-  // Short ones flap.
-  heal_ns_ = network.now_ns() + random_->Below(random_->Below(2) == 0 ? 5 * kMs : 3'000 * kMs);
 }
 
 }  // namespace ring::sim

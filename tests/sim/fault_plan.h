@@ -2,8 +2,8 @@
 //
 // What:      FaultPlan turns on some of the fabric's faults for the whole run, and injects others
 //            at times of its own: pauses, client crashes, connections that break, catalogue
-//            changes, memory that runs out, clocks that drift; crashes and partitions of nodes only
-//            when asked for.
+//            changes, memory that runs out, clocks that drift; what befalls nodes (node_faults.h)
+//            only when asked for.
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
@@ -12,17 +12,20 @@
 #define RING_TESTS_SIM_FAULT_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ring/base/random.h"
+#include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/sim/sim_run.h"
 
 namespace ring::sim {
 
 class FaultPlan {
  public:
-  FaultPlan(SimCluster* cluster, Random* random, bool node_failures);
+  FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options);
 
   // Called again and again; does what is due.
   void Act();
@@ -52,14 +55,14 @@ class FaultPlan {
   void PartitionClient();
   void Scrub();
   void PollScrub();
-  void CrashNode();
-  void PartitionNodes();
   SimNode* AnyNode();
   SimClient* AnyClient();
 
   SimCluster* cluster_;
   Random* random_;
   std::vector<Due> due_;
+  std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
+  bool long_pauses_;
   SimAdmin scrubber_;
   bool scrubbing_ = false;
   std::uint64_t next_poll_ns_ = 0;

@@ -43,7 +43,7 @@ struct Operation {
   int tolerates = -1;  // f of the memgest of the answer; -1: not known
   Version version;     // of the answer; none: Version()
   std::optional<Version> if_version;
-  bool patient = false;   // has a long deadline
+  std::uint64_t patience_ns = 0;  // its own deadline; 0: as all of its client
   bool mismatch = false;  // refused because if_version did not hold; version is the one there
   std::uint64_t invoke_ns = 0;
   std::uint64_t return_ns = 0;  // 0: none

@@ -8,17 +8,47 @@ namespace ring::sim {
 namespace {
 constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
 constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
+
+// Calls of a node that is lost are dropped: who waits for one is told all the same.
+class Told {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
+  explicit Told(Done done) : done_(std::move(done)) {}
+  Told(Told&& other) noexcept : done_(std::exchange(other.done_, nullptr)) {}
+  Told& operator=(Told&&) = delete;
+  ~Told() {
+    if (done_ != nullptr) done_(absl::UnavailableError("the node that was asked is lost"));
+  }
+  void operator()(absl::StatusOr<std::string> answer) {
+    std::exchange(done_, nullptr)(std::move(answer));
+  }
+
+ private:
+  Done done_;
+};
+
 }  // namespace
 
+SimNode* SimAdmin::NodeToAsk() const {
+  for (std::size_t i = 0; i < nodes_->size(); ++i) {
+    SimNode* const node = (*nodes_)[(first_ + i) % nodes_->size()].get();
+    if (node->up() && !node->paused()) return node;
+  }
+  return nullptr;
+}
+
 void SimAdmin::Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done) {
-  node::Node& node = node_->node();
+  SimNode* const asked = NodeToAsk();
+  if (asked == nullptr) return done(absl::UnavailableError("no node is up"));
+  node::Node& node = asked->node();
   change.id = {"0123456789abcdef0123456789abcdef", next_seq_++};
-  node.control().Call(node.membership().leader(), node::ControlType::kCatalogue,
-                      node::EncodeChange(change), kChangeTimeoutNs,
-                      [done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
-                        done(answer.status());
-                      });
-  node_->Touch();
+  node.control().Call(
+      node.membership().leader(), node::ControlType::kCatalogue, node::EncodeChange(change),
+      kChangeTimeoutNs,
+      Told([done = std::move(done)](const absl::StatusOr<std::string>& answer) mutable {
+        done(answer.status());
+      }));
+  asked->Touch();
 }
 
 void SimAdmin::Create(const protocol::MemgestDescriptor& descriptor,
@@ -46,14 +76,19 @@ void SimAdmin::SetDefault(const std::string& name, absl::AnyInvocable<void(absl:
 }
 
 void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
-  node::Node& node = node_->node();
   const std::shared_ptr<Scrub> scrub = scrub_;
+  SimNode* const asked = NodeToAsk();
+  if (asked == nullptr) {
+    scrub->status.Update(absl::UnavailableError("no node is up"));
+    return;
+  }
+  node::Node& node = asked->node();
   scrub->awaited = node.control().node_count();
   scrub->all_done = true;
   scrub->round = {};
   for (std::uint32_t i = 0; i < scrub->awaited; ++i) {
     node.control().Call(NodeId(i), type, body, kAskTimeoutNs,
-                        [scrub, type](const absl::StatusOr<std::string>& answer) {
+                        Told([scrub, type](const absl::StatusOr<std::string>& answer) {
                           --scrub->awaited;
                           scrub->status.Update(answer.status());
                           if (!answer.ok() || type != node::ControlType::kScrubPoll) return;
@@ -71,9 +106,9 @@ void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
                           if (scrub->awaited > 0 || !scrub->all_done) return;
                           scrub->done = true;
                           scrub->sum = scrub->round;
-                        });
+                        }));
   }
-  node_->Touch();
+  asked->Touch();
 }
 
 void SimAdmin::StartScrub(std::uint64_t id) {

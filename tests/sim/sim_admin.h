@@ -1,8 +1,9 @@
 // tests/sim/sim_admin.h — the operator of a simulated cluster.
 //
 // What:      SimAdmin changes the catalogue and scrubs over the control port of one node, as
-//            ring/node/cluster_admin does from another thread.
-// Ownership: borrows the node.
+//            ring/node/cluster_admin does from another thread. When that node is gone it goes on
+//            with the next one.
+// Ownership: borrows the nodes.
 // Threads:   one.
 // Errors:    as ring/node/admin_port.h.
 #ifndef RING_TESTS_SIM_SIM_ADMIN_H_
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -22,9 +24,12 @@ namespace ring::sim {
 
 class SimAdmin {
  public:
-  explicit SimAdmin(std::shared_ptr<SimNode> node) : node_(std::move(node)) {}
+  using Nodes = std::vector<std::shared_ptr<SimNode>>;
+  // first: the place of the node that is asked, if it is up.
+  SimAdmin(const Nodes* nodes, std::size_t first) : nodes_(nodes), first_(first) {}
 
-  // done is called on a node's turn, or with kDeadlineExceeded.
+  // done is called on a node's turn, or with kDeadlineExceeded, or, when the node that was asked is
+  // lost, with kUnavailable.
   void Create(const protocol::MemgestDescriptor& descriptor,
               absl::AnyInvocable<void(absl::Status)> done);
   void Delete(const std::string& name, bool force, absl::AnyInvocable<void(absl::Status)> done);
@@ -52,7 +57,10 @@ class SimAdmin {
   void Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done);
   void AskAll(node::ControlType type, const std::string& body);
 
-  std::shared_ptr<SimNode> node_;
+  SimNode* NodeToAsk() const;
+
+  const Nodes* nodes_;
+  std::size_t first_;
   std::uint64_t next_seq_ = 1;
   std::shared_ptr<Scrub> scrub_;
 };

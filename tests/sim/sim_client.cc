@@ -56,7 +56,7 @@ absl::StatusOr<std::shared_ptr<SimClient>> SimClient::Start(rdma::sim::SimNetwor
                         rdma::sim::SimDevice::Open(network, self->host_, device));
   ClientOptions client;
   client.seeds = options.seeds;
-  client.transport = Transport::kLocal;
+  client.transport = Transport::kShm;
   client.window = options.window;
   client.deadline = absl::Nanoseconds(static_cast<std::int64_t>(options.deadline_ns));
   RING_ASSIGN_OR_RETURN(self->core_, api::ClientCore::Start(client, std::move(environment)));
@@ -148,7 +148,7 @@ bool SimClient::Submit(Operation op) {
   request.value = value;
   if (op.memgest.value() != 0) request.memgest = op.memgest;
   request.if_version = op.if_version;
-  request.deadline = op.patient ? absl::Seconds(20) : absl::ZeroDuration();
+  request.deadline = absl::Nanoseconds(static_cast<std::int64_t>(op.patience_ns));
   request.sink = api::Sink::kPipeline;
   op.process = options_.process;
   op.invoke_ns = network_->now_ns();

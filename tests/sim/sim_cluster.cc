@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/status.h"
 #include "ring/cluster/default_memgests.h"
+#include "ring/cluster/routing.h"
 
 namespace ring::sim {
 namespace {
@@ -26,49 +27,68 @@ SimCluster::~SimCluster() {
 }
 
 absl::Status SimCluster::Open() {
-  node::NodeConfig config;
-  config.cluster_name = "sim";
-  config.s = options_.s;
-  config.d = options_.d;
+  config_.cluster_name = "sim";
+  config_.s = options_.s;
+  config_.d = options_.d;
+  // Names that stay: a later start of a node is found where the former one was.
+  config_.transport = node::Transport::kShm;
   for (int i = 0; i < options_.node_count; ++i) {
     node::NodeEntry entry;
     entry.name = absl::StrCat("n", i);
     entry.host = "sim";
-    config.nodes.push_back(entry);
+    entry.shm = entry.name;
+    seeds_.push_back(absl::StrCat("shm:", entry.shm));
+    config_.nodes.push_back(entry);
   }
-  config.memgests = cluster::DefaultMemgests(config.s, config.d);
-  for (protocol::MemgestDescriptor& memgest : config.memgests)
+  config_.memgests = options_.memgests;
+  if (config_.memgests.empty()) {
+    config_.memgests = cluster::DefaultMemgests(config_.s, config_.d);
+    config_.default_memgest = "REP3";
+  } else {
+    config_.default_memgest = config_.memgests.back().name;
+  }
+  for (protocol::MemgestDescriptor& memgest : config_.memgests)
     memgest.block_size = options_.block_size;
-  config.default_memgest = "REP3";
-  config.ring_size = node::kRingSizeMin;
-  config.arena_size_max = std::uint64_t{4} << 30;
-  config.client_max = 64;
-  cluster::View view = config.InitialView();
+  config_.ring_size = node::kRingSizeMin;
+  config_.arena_size_max = std::uint64_t{4} << 30;
+  config_.client_max = 64;
+  config_.control.fail_over = options_.fail_over;
+  config_.control.overrun = options_.overrun;
   for (int i = 0; i < options_.node_count; ++i) {
-    const NodeId id(static_cast<std::uint32_t>(i));
     RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node,
-                          SimNode::Open(&network_, config, id, &random_));
-    view.nodes[id.value()] = node->node().info();
+                          OpenNode(NodeId(static_cast<std::uint32_t>(i))));
     nodes_.push_back(std::move(node));
   }
-  RING_RETURN_IF_ERROR(view.Validate());
-  const auto shared = std::make_shared<const cluster::View>(std::move(view));
-  for (const std::shared_ptr<SimNode>& node : nodes_) {
-    node->node().ApplyView(shared);
-    node->Touch();
-  }
-  view_ = shared;
-  for (const cluster::NodeInfo& info : shared->nodes) seeds_.push_back(info.local_address);
-  admin_ = std::make_unique<SimAdmin>(nodes_[0]);
+  for (const std::shared_ptr<SimNode>& node : nodes_) node->Begin(FirstView(*node));
+  view_ = nodes_[0]->node().view();
+  WatchRoles();
+  admin_ = std::make_unique<SimAdmin>(&nodes_, 0);
   const bool ready = RunUntil(network_.now_ns() + kReadyNs, [&] {
     return std::all_of(nodes_.begin(), nodes_.end(),
                        [](const std::shared_ptr<SimNode>& node) { return node->node().ready(); });
   });
+  WatchRoles();
   if (ready) return absl::OkStatus();
   std::string missing;
   for (const std::shared_ptr<SimNode>& node : nodes_)
     absl::StrAppend(&missing, node->node().Missing(), " ");
   return absl::DeadlineExceededError(absl::StrCat("not ready: ", missing));
+}
+
+absl::StatusOr<std::shared_ptr<SimNode>> SimCluster::OpenNode(NodeId id) {
+  return SimNode::Open(&network_, config_, id, &random_);
+}
+
+// What a process of its own knows: itself, and where the others can be found.
+std::shared_ptr<const cluster::View> SimCluster::FirstView(const SimNode& node) const {
+  auto view = std::make_shared<cluster::View>(config_.InitialView());
+  for (std::size_t i = 0; i < view->nodes.size(); ++i) {
+    view->nodes[i].host = "sim";
+    view->nodes[i].shm_address = seeds_[i];
+  }
+  const cluster::NodeInfo& self = node.info();
+  view->nodes[self.id.value()] = self;
+  return view;
 }
 
 absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations, bool sleeps) {
@@ -93,17 +113,74 @@ bool SimCluster::RunUntil(std::uint64_t deadline_ns, absl::FunctionRef<bool()> c
     const std::uint64_t until_ns = std::min(events.now_ns() + step_ns, deadline_ns);
     while (!events.empty() && events.next_ns() <= until_ns) events.RunNext();
     events.PassTo(until_ns);
+    LookAtReplicas();
   }
   return true;
 }
 
-const cluster::View& SimCluster::view() {
+void SimCluster::LookAtReplicas() {
   for (const std::shared_ptr<SimNode>& node : nodes_) {
     if (!node->up()) continue;
-    view_ = node->node().view();
-    break;
+    const node::Membership& membership = node->node().membership();
+    if (membership.replica() != nullptr)
+      agreement_.Look(membership.replica()->raft(), *membership.state().view());
   }
+}
+
+const cluster::View& SimCluster::view() {
+  WatchRoles();
   return *view_;
+}
+
+void SimCluster::WatchRoles() {
+  const std::shared_ptr<const cluster::View> before = view_;
+  for (const std::shared_ptr<SimNode>& node : nodes_) {
+    if (!node->up()) continue;
+    const std::shared_ptr<const cluster::View>& known = node->node().membership().state().view();
+    if (known->epoch > view_->epoch) view_ = known;
+  }
+  if (view_ == before && !coordinators_.empty()) return;
+  const bool first = coordinators_.empty();
+  const cluster::Routing routing(view_->s, view_->d);
+  coordinators_.resize(static_cast<std::size_t>(view_->group_count() * view_->s));
+  for (std::size_t at = 0; at < coordinators_.size(); ++at) {
+    const GroupId group(static_cast<std::uint16_t>(at / static_cast<std::size_t>(view_->s)));
+    const ShardId shard(static_cast<std::uint16_t>(at % static_cast<std::size_t>(view_->s)));
+    const cluster::GroupView& roles = view_->groups[group.value()];
+    const cluster::Holder now{roles.roles[shard.value()], roles.incarnations[shard.value()]};
+    const cluster::Holder then = std::exchange(coordinators_[at], now);
+    if (first || then == now || then.incarnation == Incarnation()) continue;
+    Note(absl::StrCat("g", group.value(), "/s", shard.value(), " epoch ", roles.epoch.value(),
+                      " is given to node ", static_cast<int>(now.node.value())));
+    versions_.LoseUnreliable(
+        [&](int key) {
+          return routing.OfKey(KeyName(key)) == cluster::Place{group, shard};
+        },
+        roles.epoch);
+  }
+}
+
+void SimCluster::Note(absl::string_view what) {
+  story_.push_back(absl::StrCat(network_.now_ns() / 1000, " us: ", what));
+}
+
+void SimCluster::CrashNode(NodeId id) {
+  Note(absl::StrCat("node ", id.value(), " crashes"));
+  nodes_[id.value()]->Crash();
+}
+
+absl::Status SimCluster::RestartNode(NodeId id) {
+  RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node, OpenNode(id));
+  Note(absl::StrCat("node ", id.value(), " starts again"));
+  node->Begin(FirstView(*node));
+  nodes_[id.value()] = std::move(node);
+  return absl::OkStatus();
+}
+
+bool SimCluster::Alive(const cluster::Holder& holder) const {
+  if (holder.node == cluster::kNoNode) return false;
+  const SimNode& node = *nodes_[holder.node.value()];
+  return node.up() && node.info().incarnation == holder.incarnation;
 }
 
 bool SimCluster::Crashed(int process) const {
@@ -113,6 +190,10 @@ bool SimCluster::Crashed(int process) const {
 std::size_t SimCluster::Invoke(Operation op) {
   network_.Trace(std::uint64_t{1} << 63 | static_cast<std::uint64_t>(op.kind),
                  static_cast<std::uint64_t>(op.process), static_cast<std::uint64_t>(op.key));
+  WatchRoles();
+  const protocol::MemgestDescriptor* const asked =
+      view_->FindMemgest(op.memgest.value() == 0 ? view_->default_memgest : op.memgest);
+  if (op.mutates() && asked != nullptr) op.tolerates = asked->FailuresTolerated();
   const std::size_t at = history_.Add(std::move(op));
   versions_.OnInvoke(at);
   return at;

@@ -1,7 +1,7 @@
 // tests/sim/sim_cluster.h — a whole cluster with its clients, on one simulated network.
 //
-// What:      SimCluster opens nodes, clients and an operator, and lets time pass. What is done to
-//            them is the business of a run (sim_run.h) or of a test.
+// What:      SimCluster opens nodes, clients and an operator, and lets time pass; nodes crash and
+//            start again. What is done to them is the business of a run (sim_run.h) or of a test.
 // Shape:     s = 3, d = 2 and four spares, the paper's seven memgests, unless the options say else.
 // Ownership: owns everything.
 // Threads:   one.
@@ -17,6 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "rdma/sim/sim_network.h"
+#include "tests/sim/checkers/agreement_checker.h"
 #include "tests/sim/checkers/version_checker.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim_admin.h"
@@ -37,6 +38,9 @@ struct ClusterOptions {
   int d = 2;
   std::uint32_t block_size = 64 * 1024;
   std::uint64_t deadline_ns = kDeadlineLongNs;  // of the clients' operations
+  bool fail_over = true;
+  cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
+  std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven
 };
 
 class SimCluster final : public Recorder {
@@ -58,12 +62,26 @@ class SimCluster final : public Recorder {
   std::vector<std::shared_ptr<SimNode>>& nodes() { return nodes_; }
   std::vector<std::shared_ptr<SimClient>>& clients() { return clients_; }
   bool Crashed(int process) const;
-  // As the first node that is up has it.
+  // With its memory and its part in the consensus. REQUIRES: it is up.
+  void CrashNode(NodeId id);
+  // Another start of a node that crashed, with nothing.
+  absl::Status RestartNode(NodeId id);
+  // Whether this start of the node is there.
+  bool Alive(const cluster::Holder& holder) const;
+  // The newest that a node knows.
   const cluster::View& view();
+  // For people: what befell the cluster, a line each.
+  void Note(absl::string_view what);
+  const std::vector<std::string>& story() const { return story_; }
   SimAdmin& admin() { return *admin_; }
   const History& history() const { return history_; }
   VersionChecker& versions() { return versions_; }
+  const AgreementChecker& agreement() const { return agreement_; }
   std::vector<Violation>& violations() { return violations_; }
+
+  // Tells the checkers which shards lost their coordinator's memory since (G6). Before anything is
+  // concluded from an answer.
+  void WatchRoles();
 
   std::size_t Invoke(Operation op) override;
   void Return(std::size_t at, const Operation& op) override;
@@ -71,18 +89,26 @@ class SimCluster final : public Recorder {
   void Complain(Violation violation) override;
 
  private:
+  void LookAtReplicas();
+  absl::StatusOr<std::shared_ptr<SimNode>> OpenNode(NodeId id);
+  std::shared_ptr<const cluster::View> FirstView(const SimNode& node) const;
+
   ClusterOptions options_;
+  node::NodeConfig config_;
   rdma::sim::SimNetwork network_;
   SeededRandom random_;  // of what is above the network
   Workload workload_;
   History history_;
   VersionChecker versions_;
+  AgreementChecker agreement_;
   std::vector<Violation> violations_;
   std::vector<std::shared_ptr<SimNode>> nodes_;
   std::vector<std::shared_ptr<SimClient>> clients_;
   std::unique_ptr<SimAdmin> admin_;
-  std::shared_ptr<const cluster::View> view_;
+  std::shared_ptr<const cluster::View> view_;  // the newest that was seen
+  std::vector<cluster::Holder> coordinators_;  // in view_, by group and shard
   std::vector<std::string> seeds_;
+  std::vector<std::string> story_;
 };
 
 }  // namespace ring::sim

@@ -33,12 +33,18 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   options.host = "sim";
   options.open_device = &open_device;
   RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));
+  self->info_ = node->info();
   node::ReactorOptions reactor;
   reactor.clock = self->clock_.get();
   self->reactor_ = std::make_unique<node::Reactor>(reactor);
   self->reactor_->AddNode(std::move(node));
   self->Run(0);
   return self;
+}
+
+void SimNode::Begin(std::shared_ptr<const cluster::View> first) {
+  node().ApplyView(std::move(first));
+  Touch();
 }
 
 void SimNode::Close() {

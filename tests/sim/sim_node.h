@@ -26,14 +26,19 @@ class SimNode final : public rdma::sim::SimHost,
   static absl::StatusOr<std::shared_ptr<SimNode>> Open(rdma::sim::SimNetwork* network,
                                                        const node::NodeConfig& config, NodeId id,
                                                        Random* random);
+  // Begins its part: with the view that every node computes from the configuration.
+  void Begin(std::shared_ptr<const cluster::View> first);
   // Ends it in order; before the network goes.
   void Close();
 
+  // REQUIRES: up.
   node::Node& node() { return *reactor_->nodes()[0]; }
+  const cluster::NodeInfo& info() const { return info_; }
   rdma::sim::SimDevice& device() { return *device_; }
   rdma::sim::HostId host() const { return host_; }
   rdma::sim::DriftingClock& clock() { return *clock_; }
   bool up() const { return reactor_ != nullptr; }
+  bool paused() const { return network_->now_ns() < paused_until_ns_; }
 
   // After something was done to the node from outside its turns.
   void Touch();
@@ -62,6 +67,7 @@ class SimNode final : public rdma::sim::SimHost,
   std::unique_ptr<rdma::sim::DriftingClock> clock_;
   rdma::sim::SimDevice* device_ = nullptr;
   std::unique_ptr<node::Reactor> reactor_;
+  cluster::NodeInfo info_;
   State state_ = State::kRunning;
   std::uint64_t serial_ = 0;  // of the event that is waited for; others are out of date
   std::uint64_t paused_until_ns_ = 0;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "rdma/sim/sim_options.h"
@@ -19,7 +20,8 @@ namespace ring::sim {
 struct RunOptions {
   std::uint64_t seed = 1;
   std::uint64_t operations = 1500;    // of all clients together
-  bool node_failures = false;         // crashes and partitions of nodes: needs fail-over
+  bool node_failures = false;         // nodes crash and are parted from each other
+  bool zombies = false;               // nodes stand still for so long that others take over
   std::FILE* trace_file = nullptr;    // every event, as a line
   std::FILE* history_file = nullptr;  // appended to, as JSON lines
 };
@@ -36,11 +38,13 @@ struct RunResult {
   std::uint64_t unknown = 0;
   std::uint64_t search_keys = 0;
   std::uint64_t search_given_up = 0;
+  std::uint64_t scrubs = 0;  // of a whole cluster, at the end
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
   std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
   rdma::sim::FaultCounts faults;
   std::vector<Violation> violations;
+  std::vector<std::string> story;  // what befell the nodes
 };
 
 RunResult RunSeed(const RunOptions& options);

@@ -9,10 +9,11 @@
 namespace ring::sim {
 namespace {
 
-RunResult RunClean(std::uint64_t seed, std::uint64_t operations) {
+RunResult RunClean(std::uint64_t seed, std::uint64_t operations, bool node_failures = false) {
   RunOptions options;
   options.seed = seed;
   options.operations = operations;
+  options.node_failures = node_failures;
   RunResult result = RunSeed(options);
   for (const Violation& violation : result.violations)
     ADD_FAILURE() << "seed=" << seed << " " << violation.kind << ": " << violation.detail;
@@ -45,7 +46,28 @@ TEST(SimRun, SeedsHoldAllRulesAndInjectMostFaults) {
     EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
 }
 
-// Each line: a seed that once found something, and what.
+TEST(SimRun, NodesAreLostAndNothingThatWasAcknowledged) {
+  rdma::sim::FaultCounts faults;
+  std::uint64_t answered = 0;
+  for (std::uint64_t seed = 2001; seed <= 2024; ++seed) {
+    const RunResult result = RunClean(seed, 300, /*node_failures=*/true);
+    faults.Add(result.faults);
+    answered += result.answered;
+  }
+  EXPECT_GT(answered, 3000u);
+  for (const int number : {1, 2, 4, 6, 13})
+    EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
+}
+
+TEST(SimRun, EqualSeedsGiveEqualHashesWhenNodesAreLost) {
+  for (const std::uint64_t seed : {2001u, 2002u}) {
+    const RunResult first = RunClean(seed, 300, /*node_failures=*/true);
+    EXPECT_EQ(first.trace_hash, RunClean(seed, 300, /*node_failures=*/true).trace_hash)
+        << "seed=" << seed;
+  }
+}
+
+// Each line: a seed that once found something, "nodes" if nodes were lost, and what.
 TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   std::ifstream file(RING_SIM_REGRESSIONS);
   ASSERT_TRUE(file.is_open());
@@ -53,7 +75,7 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   int count = 0;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
-    RunClean(std::stoull(line), 1500);
+    RunClean(std::stoull(line), 1500, line.find(" nodes ") != std::string::npos);
     ++count;
   }
   RecordProperty("seeds", count);

@@ -34,12 +34,12 @@ TEST(SimScrub, S2_BlocksThatComeLateForAStoppedScrubDoNotLandInTheNext) {
         put.value = cluster.workload().NextValue();
         put.size = 1000;
         put.memgest = cluster.nodes()[0]->node().view()->FindMemgest(memgest)->id;
-        put.patient = true;
+        put.patience_ns = kDeadlineLongNs;
         cluster.clients()[0]->Ask(put);
       }
     }
     pass(10 * kMs);
-    SimAdmin admin(cluster.nodes()[5]);
+    SimAdmin admin(&cluster.nodes(), 5);
     std::uint64_t id = 0;
     for (int round = 0; round < 12; ++round) {
       admin.StartScrub(++id);

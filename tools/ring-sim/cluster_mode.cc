@@ -22,6 +22,7 @@ struct Totals {
   std::uint64_t unknown = 0;
   std::uint64_t search_keys = 0;
   std::uint64_t search_given_up = 0;
+  std::uint64_t scrubs = 0;
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
   std::uint64_t versions_kept = 0;
@@ -41,6 +42,7 @@ struct Totals {
     unknown += run.unknown;
     search_keys += run.search_keys;
     search_given_up += run.search_given_up;
+    scrubs += run.scrubs;
     values_scrubbed += run.values_scrubbed;
     rows_scrubbed += run.rows_scrubbed;
     versions_kept += run.versions_kept;
@@ -64,6 +66,7 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   json["unknown"] = totals.unknown;
   json["keys_searched"] = totals.search_keys;
   json["keys_given_up"] = totals.search_given_up;
+  json["scrubs"] = totals.scrubs;
   json["values_scrubbed"] = totals.values_scrubbed;
   json["rows_scrubbed"] = totals.rows_scrubbed;
   json["versions_kept"] = totals.versions_kept;
@@ -95,6 +98,7 @@ int RunClusters(const ClusterMode& mode) {
     options.seed = seed;
     options.operations = mode.operations;
     options.node_failures = mode.node_failures;
+    options.zombies = mode.zombies;
     options.history_file = history;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
@@ -106,6 +110,10 @@ int RunClusters(const ClusterMode& mode) {
           static_cast<unsigned long long>(run.sim_ns / 1'000'000),
           static_cast<unsigned long long>(run.operations),
           static_cast<unsigned long long>(run.events), static_cast<unsigned long long>(run.turns));
+    }
+    if (mode.verbose) {
+      for (const std::string& line : run.story)
+        std::printf("seed=%llu %s\n", static_cast<unsigned long long>(seed), line.c_str());
     }
     for (const sim::Violation& violation : run.violations) {
       std::printf("seed=%llu %s: %s\n", static_cast<unsigned long long>(seed),

@@ -16,6 +16,7 @@ struct ClusterMode {
   std::uint64_t last = 1;
   std::uint64_t operations = 1500;
   bool node_failures = false;
+  bool zombies = false;
   bool verbose = false;
   std::string json;     // file, or empty
   std::string history;  // the same

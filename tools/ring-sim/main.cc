@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   std::string traced;
   app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
   app.add_flag("--node-failures", mode.node_failures, "crashes and partitions of nodes, too");
+  app.add_flag("--zombies", mode.zombies, "nodes that stand still until others took over, too");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
   app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");

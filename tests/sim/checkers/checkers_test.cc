@@ -18,6 +18,8 @@ using ::testing::Field;
 using ::testing::IsEmpty;
 
 constexpr Version V(std::uint64_t counter) { return Version(Epoch(1), counter); }
+constexpr Epoch kEpochLater{2};
+bool NoKey(int) { return false; }
 
 // A history of one key, an operation a call: [begin, end], 0 for "never answered".
 class CheckerTest : public ::testing::Test {
@@ -62,7 +64,7 @@ class CheckerTest : public ::testing::Test {
             std::find(unreliable.begin(), unreliable.end(), op.value) == unreliable.end();
         if (op.return_ns == now && now != 0) checker.OnReturn(i, reliable);
       }
-      if (lost_at == now && now != 0) checker.LoseUnreliable([](int) { return true; });
+      if (lost_at == now && now != 0) checker.LoseUnreliable([](int) { return true; }, kEpochLater);
       for (std::size_t i = 0; i < history_.operations().size(); ++i) {
         if (history_.operations()[i].invoke_ns == now) checker.OnInvoke(i);
       }
@@ -75,7 +77,9 @@ class CheckerTest : public ::testing::Test {
     for (const Violation& violation : violations) kinds.push_back(violation.kind);
     return kinds;
   }
-  std::vector<std::string> SearchKinds() { return Kinds(SearchLinearization(history_).violations); }
+  std::vector<std::string> SearchKinds() {
+    return Kinds(SearchLinearization(history_, NoKey).violations);
+  }
 
   History history_;
 };
@@ -92,7 +96,7 @@ TEST_F(CheckerTest, GoodHistoryPasses) {
   Get(3, 5, 71, 80);
   EXPECT_THAT(Versions(), IsEmpty());
   EXPECT_THAT(SearchKinds(), IsEmpty());
-  EXPECT_THAT(CheckResurrection(history_), IsEmpty());
+  EXPECT_THAT(CheckResurrection(history_, NoKey), IsEmpty());
 }
 
 TEST_F(CheckerTest, OverlappingWritesMayComeInAnyOrder) {
@@ -109,7 +113,7 @@ TEST_F(CheckerTest, StaleReadIsRefused) {
   Get(1, 1, 21, 30);
   EXPECT_THAT(Versions(), Contains("linearizability"));
   EXPECT_THAT(SearchKinds(), Contains("search"));
-  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_, NoKey)), Contains("resurrection"));
 }
 
 TEST_F(CheckerTest, ReadThatGoesBackIsRefused) {
@@ -134,7 +138,7 @@ TEST_F(CheckerTest, DeletedValueThatComesBackIsRefused) {  // G4, G5
   Get(1, 1, 21, 30);
   EXPECT_THAT(Versions(), Contains("linearizability"));
   EXPECT_THAT(SearchKinds(), Contains("search"));
-  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_, NoKey)), Contains("resurrection"));
 }
 
 TEST_F(CheckerTest, WriteBelowWhatWasThereIsRefused) {
@@ -248,7 +252,7 @@ TEST_F(CheckerTest, G4_TombstoneWeakerThanWhatItHidesIsRefused) {
   In(Put(2, 2, 11, 20), 0);  // the reliable one stays below it
   In(Delete(3, 21, 30), 0);
   KeptVersions kept;
-  EXPECT_THAT(Kinds(CheckMemgests(history_, &kept)), Contains("memgest"));
+  EXPECT_THAT(Kinds(CheckMemgests(history_, NoKey, &kept)), Contains("memgest"));
 }
 
 TEST_F(CheckerTest, G4_TombstoneAboveAMoveNeedsOnlyItsStrength) {
@@ -256,7 +260,7 @@ TEST_F(CheckerTest, G4_TombstoneAboveAMoveNeedsOnlyItsStrength) {
   In(Move(2, 11, 20), 0);  // lets the reliable one go
   In(Delete(3, 21, 30), 0);
   KeptVersions kept;
-  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+  EXPECT_THAT(CheckMemgests(history_, NoKey, &kept), IsEmpty());
 }
 
 TEST_F(CheckerTest, G1_WhatAWeakerVersionDoesNotReplaceIsKept) {
@@ -265,7 +269,7 @@ TEST_F(CheckerTest, G1_WhatAWeakerVersionDoesNotReplaceIsKept) {
   In(Put(3, 3, 21, 30), 0);
   In(Put(4, 4, 31, 40), 0);
   KeptVersions kept;
-  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+  EXPECT_THAT(CheckMemgests(history_, NoKey, &kept), IsEmpty());
   EXPECT_THAT(kept[0], ::testing::ElementsAre(V(2)));
 }
 
@@ -273,9 +277,9 @@ TEST_F(CheckerTest, G9_MoveToWhereTheKeyIsThatMakesAVersionIsRefused) {
   In(Put(1, 1, 1, 10), 1);
   In(Move(1, 11, 20), 1);  // gives the version that is there
   KeptVersions kept;
-  EXPECT_THAT(CheckMemgests(history_, &kept), IsEmpty());
+  EXPECT_THAT(CheckMemgests(history_, NoKey, &kept), IsEmpty());
   In(Move(2, 21, 30), 1);
-  EXPECT_THAT(Kinds(CheckMemgests(history_, &kept)), Contains("memgest"));
+  EXPECT_THAT(Kinds(CheckMemgests(history_, NoKey, &kept)), Contains("memgest"));
 }
 
 TEST_F(CheckerTest, OperationThatNeverEndsIsNoLiveness) {
@@ -287,7 +291,7 @@ TEST_F(CheckerTest, OperationThatNeverEndsIsNoLiveness) {
 TEST_F(CheckerTest, SearchThatTakesTooLongIsCountedNotRefused) {
   for (std::uint64_t i = 1; i <= 24; ++i) Put(i, i, 1, 100);
   Get(99, 50, 101, 110);
-  const SearchReport report = SearchLinearization(history_, 1000);
+  const SearchReport report = SearchLinearization(history_, NoKey, 1000);
   EXPECT_EQ(report.keys_given_up, 1u);
   EXPECT_THAT(report.violations, IsEmpty());
 }

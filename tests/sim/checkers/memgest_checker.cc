@@ -29,12 +29,13 @@ std::vector<const Operation*> KeptBelow(const ByVersion& made, ByVersion::const_
 
 }  // namespace
 
-std::vector<Violation> CheckMemgests(const History& history, KeptVersions* kept) {
+std::vector<Violation> CheckMemgests(const History& history,
+                                     const std::function<bool(int key)>& skip, KeptVersions* kept) {
   std::vector<Violation> violations;
   std::map<int, ByVersion> by_key;
   std::set<int> doubtful;
   for (const Operation& op : history.operations()) {
-    if (!op.mutates()) continue;
+    if (!op.mutates() || skip(op.key)) continue;
     const bool answered = op.result == OpResult::kOk;
     if (op.MayApply() && (!answered || op.tolerates < 0 || op.version.bits() == 0))
       doubtful.insert(op.key);

@@ -17,14 +17,16 @@ std::vector<Violation> CheckLiveness(const History& history,
   return violations;
 }
 
-std::vector<Violation> CheckResurrection(const History& history) {
+std::vector<Violation> CheckResurrection(const History& history,
+                                         const std::function<bool(int key)>& may_have_lost) {
   std::vector<Violation> violations;
   std::map<ValueId, const Operation*> puts;
   std::map<int, std::vector<const Operation*>> replacements;  // by key: answered puts and deletes
   for (const Operation& op : history.operations()) {
     if (op.kind == OpKind::kPut) puts[op.value] = &op;
     const bool replaces = op.kind == OpKind::kPut || op.kind == OpKind::kDelete;
-    if (replaces && op.result == OpResult::kOk) replacements[op.key].push_back(&op);
+    const bool vanished = op.tolerates == 0 && may_have_lost(op.key);
+    if (replaces && op.result == OpResult::kOk && !vanished) replacements[op.key].push_back(&op);
   }
   for (const Operation& op : history.operations()) {
     if (op.kind != OpKind::kGet || op.result != OpResult::kOk) continue;

@@ -18,7 +18,9 @@ namespace ring::sim {
 // crashed: a process that is no more ends nothing.
 std::vector<Violation> CheckLiveness(const History& history,
                                      const std::function<bool(int process)>& crashed);
-std::vector<Violation> CheckResurrection(const History& history);
+// may_have_lost: keys whose unreliable versions may have vanished (G6): those replaced nothing.
+std::vector<Violation> CheckResurrection(const History& history,
+                                         const std::function<bool(int key)>& may_have_lost);
 
 }  // namespace ring::sim
 

@@ -138,11 +138,12 @@ bool ToCall(const Operation& op, Call* call) {
 
 }  // namespace
 
-SearchReport SearchLinearization(const History& history, std::uint64_t step_max) {
+SearchReport SearchLinearization(const History& history, const std::function<bool(int key)>& skip,
+                                 std::uint64_t step_max) {
   std::map<int, std::vector<Call>> by_key;
   for (const Operation& op : history.operations()) {
     Call call;
-    if (!ToCall(op, &call)) continue;
+    if (skip(op.key) || !ToCall(op, &call)) continue;
     by_key[op.key].push_back(call);
   }
   SearchReport report;

@@ -13,6 +13,7 @@
 #define RING_TESTS_SIM_CHECKERS_SEARCH_CHECKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tests/sim/history.h"
@@ -26,7 +27,9 @@ struct SearchReport {
   std::uint64_t steps = 0;
 };
 
-SearchReport SearchLinearization(const History& history, std::uint64_t step_max = 200'000);
+// skip: keys that are not looked at.
+SearchReport SearchLinearization(const History& history, const std::function<bool(int key)>& skip,
+                                 std::uint64_t step_max = 200'000);
 
 }  // namespace ring::sim
 

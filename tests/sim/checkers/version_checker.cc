@@ -13,7 +13,9 @@ void VersionChecker::Complain(absl::string_view kind, const Operation& op, absl:
 }
 
 void VersionChecker::OnInvoke(std::size_t op) {
-  const KeyState& key = keys_[history_->operations()[op].key];
+  KeyState& key = keys_[history_->operations()[op].key];
+  const Operation& begins = history_->operations()[op];
+  key.unreliable |= begins.mutates() && begins.kind != OpKind::kDelete && begins.tolerates == 0;
   if (begun_.size() <= op) begun_.resize(op + 1);
   begun_[op] = {key.floor, key.losses};
 }
@@ -60,6 +62,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   }
   const bool deleted = op.kind == OpKind::kDelete;
   if (op.mismatch) return;  // tells of no value: a tombstone, maybe
+  if (!reliable && op.version.epoch() < key.lost_before) return;
   if (op.version > key.floor.any) {
     key.floor.any = op.version;
     key.floor.any_deleted = deleted;
@@ -70,14 +73,32 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   }
 }
 
-void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerned) {
-  lossy_ = true;
+// A move to a weaker memgest is its user's decision, and lets go of all below it.
+bool VersionChecker::MovedAwayFrom(int key, Version reliable) const {
+  return std::any_of(
+      history_->operations().begin(), history_->operations().end(), [&](const Operation& op) {
+        return op.key == key && op.kind == OpKind::kMove && op.MayApply() && op.tolerates == 0 &&
+               (op.version.bits() == 0 || op.version > reliable);
+      });
+}
+
+void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerned, Epoch epoch) {
   for (auto& [name, key] : keys_) {
     if (!concerned(name)) continue;
     ++key.losses;
+    key.lost_before = epoch;
+    if (MovedAwayFrom(name, key.floor.reliable)) {
+      key.floor.reliable = Version();
+      key.floor.reliable_deleted = false;
+    }
     key.floor.any = key.floor.reliable;
     key.floor.any_deleted = key.floor.reliable_deleted;
   }
+}
+
+bool VersionChecker::MayHaveLost(int key) const {
+  const auto found = keys_.find(key);
+  return found != keys_.end() && found->second.losses > 0 && found->second.unreliable;
 }
 
 std::map<int, VersionChecker::Story> VersionChecker::Collect() {
@@ -153,13 +174,17 @@ void VersionChecker::CheckExecutedOnce(const std::map<int, Story>& stories) {
     std::vector<std::uint64_t> others;
     for (const std::uint64_t version : put.seen) {
       const bool own = put.op->version.bits() == version;
-      if (!own && !story.moves.contains(version)) others.push_back(version);
+      // X7: a version that vanished took its record with it, and a retry made another one.
+      const bool vanished = MayHaveLost(put.op->key) && put.op->tolerates == 0 &&
+                            Version(version).epoch() < keys_.at(put.op->key).lost_before;
+      if (!own && !vanished && !story.moves.contains(version)) others.push_back(version);
     }
     const std::uint64_t unexplained = put.op->version.bits() == 0 ? 1 : 0;
     if (others.size() > story.open_moves + unexplained)
       Complain("exactly-once", *put.op, "X1: read with versions that nobody made");
     for (const std::uint64_t version : put.seen) {
-      if (version < put.op->version.bits())
+      const bool vanished = MayHaveLost(put.op->key) && put.op->tolerates == 0;
+      if (version < put.op->version.bits() && !vanished)
         Complain("exactly-once", *put.op, "X1: read with a version before its own");
     }
   }
@@ -218,7 +243,7 @@ void VersionChecker::Finish() {
   CheckExecutedOnce(stories);
   for (const auto& [key, story] : stories) {
     CheckReads(story);
-    if (lossy_) continue;  // what stood between may have vanished (G6)
+    if (MayHaveLost(key)) continue;  // what stood between may have vanished
     CheckMoves(story);
     CheckConditions(story);
   }

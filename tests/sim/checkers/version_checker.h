@@ -31,10 +31,13 @@ class VersionChecker {
   void OnInvoke(std::size_t op);
   // reliable: the answer's version is in a memgest with f >= 1.
   void OnReturn(std::size_t op, bool reliable);
-  // G6: the memory of these keys' coordinator is gone, with its versions in memgests of f = 0.
-  // All of them vanish at once; what is left is the newest version of a reliable memgest.
-  void LoseUnreliable(const std::function<bool(int key)>& concerned);
+  // G6: the memory of these keys' coordinator is gone, with its versions in memgests of f = 0, all
+  // of epochs before `epoch`, that of the next coordinator. They vanish at once; what is left is
+  // the newest version of a reliable memgest. Answers that are still on their way tell of the past.
+  void LoseUnreliable(const std::function<bool(int key)>& concerned, Epoch epoch);
   void Finish();
+  // Keys that may have lost something so: which answers were right, their order does not tell.
+  bool MayHaveLost(int key) const;
 
   const std::vector<Violation>& violations() const { return violations_; }
 
@@ -48,6 +51,8 @@ class VersionChecker {
   struct KeyState {
     Floor floor;  // the newest that an answer told of
     std::uint32_t losses = 0;
+    Epoch lost_before;        // unreliable versions of earlier epochs are gone
+    bool unreliable = false;  // it was, or may have been, in a memgest of f = 0
   };
   struct Begun {
     Floor floor;
@@ -64,6 +69,7 @@ class VersionChecker {
 
   void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
+  bool MovedAwayFrom(int key, Version reliable) const;
   std::map<int, Story> Collect();
   void CheckReads(const Story& story);
   void CheckExecutedOnce(const std::map<int, Story>& stories);
@@ -75,7 +81,6 @@ class VersionChecker {
   std::map<int, KeyState> keys_;
   std::vector<Begun> begun_;
   std::vector<Violation> violations_;
-  bool lossy_ = false;
 };
 
 }  // namespace ring::sim

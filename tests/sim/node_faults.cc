@@ -1,0 +1,219 @@
+#include "tests/sim/node_faults.h"
+
+#include <algorithm>
+
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+#include "tests/sim/survival.h"
+
+namespace ring::sim {
+namespace {
+
+using rdma::sim::FaultClass;
+constexpr std::uint64_t kUs = 1'000;
+constexpr std::uint64_t kMs = 1'000'000;
+// A node that is not heard for longer is taken for lost, though it is there.
+constexpr std::uint64_t kNotMissedNs = 40 * kMs;
+constexpr std::uint64_t kQuorumLostNs = 1'000 * kMs;
+
+// The node that knows most of what was agreed upon.
+node::Node* BestInformed(SimCluster& cluster) {
+  node::Node* best = nullptr;
+  std::pair<consensus::Term, consensus::LogIndex> most;
+  for (const std::shared_ptr<SimNode>& node : cluster.nodes()) {
+    if (!node->up() || node->node().membership().replica() == nullptr) continue;
+    const consensus::RaftLog& log = node->node().membership().replica()->raft().log();
+    const std::pair known(log.last_term(), log.last_index());
+    if (best != nullptr && known <= most) continue;
+    best = &node->node();
+    most = known;
+  }
+  return best;
+}
+
+}  // namespace
+
+class NodeFaults::Blow final : public rdma::sim::EventTarget {
+ public:
+  Blow(std::shared_ptr<NodeFaults*> faults, NodeId node)
+      : faults_(std::move(faults)), node_(node) {}
+  void OnEvent(std::uint64_t) override {
+    if (*faults_ != nullptr) (*faults_)->Strike(node_);
+  }
+
+ private:
+  std::shared_ptr<NodeFaults*> faults_;
+  NodeId node_;
+};
+
+NodeFaults::NodeFaults(SimCluster* cluster, Random* random)
+    : cluster_(cluster),
+      random_(random),
+      down_(cluster->nodes().size()),
+      blows_left_(static_cast<int>(1 + random->Below(6))),
+      parts_(random->Below(2) == 0),
+      alive_(std::make_shared<NodeFaults*>(this)) {
+  blow_ns_ = now_ns() + LogUniform(100 * kUs, 300 * kMs);
+  part_ns_ = now_ns() + random->Below(200 * kMs);
+  seen_epoch_ = cluster->view().epoch;
+}
+
+NodeFaults::~NodeFaults() { *alive_ = nullptr; }
+
+std::uint64_t NodeFaults::LogUniform(std::uint64_t from_ns, std::uint64_t to_ns) {
+  const auto bits = static_cast<std::uint64_t>(absl::bit_width(to_ns / from_ns));
+  const std::uint64_t scale = from_ns << random_->Below(bits);
+  return std::min(to_ns, scale + random_->Below(scale));
+}
+
+void NodeFaults::Act() {
+  if (heal_ns_ != 0 && now_ns() >= heal_ns_) Heal();
+  RestartDue();
+  const std::uint32_t epoch = cluster_->view().epoch;
+  // Somebody takes over, or is about to serve: the next blow comes soon.
+  if (epoch != seen_epoch_ && random_->Below(3) == 0)
+    blow_ns_ = std::min(blow_ns_, now_ns() + LogUniform(kUs, 20 * kMs));
+  seen_epoch_ = epoch;
+  if (blows_left_ > 0 && now_ns() >= blow_ns_) PlanBlow();
+  if (parts_ && now_ns() >= part_ns_) {
+    part_ns_ = now_ns() + random_->Below(400 * kMs);
+    if (random_->Below(6) == 0) {
+      PartQuorum();
+    } else {
+      Part();
+    }
+  }
+}
+
+void NodeFaults::End() {
+  *alive_ = nullptr;
+  blows_left_ = 0;
+  parts_ = false;
+  Heal();
+  for (Down& down : down_) down.restart_ns = std::min(down.restart_ns, now_ns());
+  RestartDue();
+}
+
+bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
+  node::Node* const informed = BestInformed(*cluster_);
+  if (informed == nullptr) return false;
+  const consensus::Configuration& now = informed->membership().replica()->configuration();
+  std::size_t left = 0;
+  for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
+    if (!node->up() || nodes.contains(node->info().id)) continue;
+    const consensus::Replica* const replica = node->node().membership().replica();
+    if (replica != nullptr && now.IsVoter(replica->raft().id())) ++left;
+  }
+  return 2 * left > now.voters.size();
+}
+
+// Also what is in a log, and may be agreed upon at any moment, decides.
+bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
+  if (!QuorumWithout(nodes)) return false;
+  const auto there = [&](const cluster::Holder& holder) {
+    return cluster_->Alive(holder) && !nodes.contains(holder.node);
+  };
+  node::Node* const informed = BestInformed(*cluster_);
+  cluster::ClusterState state = informed->membership().state();
+  if (!SurvivesWith(cluster_->view(), there) || !SurvivesWith(*state.view(), there)) return false;
+  const consensus::Replica& replica = *informed->membership().replica();
+  const consensus::RaftLog& log = replica.raft().log();
+  for (consensus::LogIndex i = replica.applied_index() + 1; i <= log.last_index(); ++i) {
+    if (log.At(i).kind != consensus::EntryKind::kCommand) continue;
+    if (state.Apply(log.At(i).data).changed && !SurvivesWith(*state.view(), there)) return false;
+  }
+  return true;
+}
+
+NodeId NodeFaults::Victim() {
+  const std::size_t count = cluster_->nodes().size();
+  // Who has roles is more interesting than who waits for some.
+  for (int tries = 0; tries < 3; ++tries) {
+    const NodeId node(static_cast<std::uint32_t>(random_->Below(count)));
+    if (cluster_->view().HoldsRole(node)) return node;
+  }
+  return NodeId(static_cast<std::uint32_t>(random_->Below(count)));
+}
+
+void NodeFaults::PlanBlow() {
+  blow_ns_ = now_ns() + LogUniform(kMs, 1'000 * kMs);
+  const NodeId first = Victim();
+  if (!MayLose({first})) {
+    blow_ns_ = now_ns() + random_->Below(20 * kMs);  // somebody else, or when more is whole
+    return;
+  }
+  --blows_left_;
+  const auto soon = [&] { return now_ns() + random_->Below(100 * kUs); };
+  cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
+  if (random_->Below(3) != 0) return;
+  const NodeId second = Victim();
+  cluster_->network().events().Schedule(soon() + LogUniform(kUs, 300 * kMs),
+                                        std::make_shared<Blow>(alive_, second), 0);
+}
+
+void NodeFaults::Strike(NodeId node) {
+  if (!cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
+  const bool another = std::any_of(down_.begin(), down_.end(),
+                                   [](const Down& down) { return down.restart_ns != 0; });
+  if (another) cluster_->network().faults().Count(FaultClass::kF2DoubleCrash);
+  cluster_->CrashNode(node);
+  const bool soon = random_->Below(4) == 0;
+  const std::uint64_t away_ns =
+      soon ? LogUniform(10 * kUs, 60 * kMs) : 200 * kMs + random_->Below(2'000 * kMs);
+  down_[node.value()] = {now_ns() + away_ns, cluster_->view().epoch};
+}
+
+void NodeFaults::RestartDue() {
+  for (std::size_t i = 0; i < down_.size(); ++i) {
+    if (down_[i].restart_ns == 0 || now_ns() < down_[i].restart_ns) continue;
+    const NodeId node(static_cast<std::uint32_t>(i));
+    const bool missed = cluster_->view().nodes[i].status != cluster::NodeStatus::kUp;
+    if (!missed) cluster_->network().faults().Count(FaultClass::kF4FastRestart);
+    if (!cluster_->RestartNode(node).ok()) continue;  // F11: no memory at present
+    down_[i].restart_ns = 0;
+  }
+}
+
+void NodeFaults::Heal() {
+  if (heal_ns_ == 0) return;
+  heal_ns_ = 0;
+  cluster_->network().HealAll();
+}
+
+// In two halves, one way only, or with one that reaches both (F6).
+void NodeFaults::Part() {
+  if (heal_ns_ != 0) return;
+  rdma::sim::SimNetwork& network = cluster_->network();
+  const std::vector<std::shared_ptr<SimNode>>& nodes = cluster_->nodes();
+  const std::uint64_t shape = random_->Below(3);
+  std::vector<bool> side(nodes.size());
+  for (std::size_t i = 0; i < side.size(); ++i) side[i] = random_->Below(2) == 0;
+  const std::size_t bridge = random_->Below(side.size());
+  for (std::size_t i = 0; i < side.size(); ++i) {
+    for (std::size_t j = 0; j < side.size(); ++j) {
+      const bool reaches_both = shape == 2 && (i == bridge || j == bridge);
+      const bool one_way = shape == 1 && side[j];
+      if (side[i] == side[j] || reaches_both || one_way) continue;
+      network.SetBlocked(nodes[i]->host(), nodes[j]->host(), true);
+    }
+  }
+  heal_ns_ = now_ns() + LogUniform(100 * kUs, kNotMissedNs);
+  cluster_->Note(absl::StrCat("nodes are parted for us=", (heal_ns_ - now_ns()) / kUs));
+}
+
+// Nobody can agree on anything for a while, and so nobody's roles move (F13).
+void NodeFaults::PartQuorum() {
+  if (heal_ns_ != 0) return;
+  rdma::sim::SimNetwork& network = cluster_->network();
+  const std::vector<std::shared_ptr<SimNode>>& nodes = cluster_->nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (std::size_t j = 0; j < nodes.size(); ++j) {
+      if (i != j) network.SetBlocked(nodes[i]->host(), nodes[j]->host(), true);
+    }
+  }
+  network.faults().Count(FaultClass::kF13Quorum);
+  heal_ns_ = now_ns() + random_->Below(kQuorumLostNs);
+  cluster_->Note(absl::StrCat("no quorum for us=", (heal_ns_ - now_ns()) / kUs));
+}
+
+}  // namespace ring::sim

@@ -1,0 +1,71 @@
+// tests/sim/node_faults.h — nodes that crash, start again, and cannot reach each other.
+//
+// What:      NodeFaults crashes nodes at any event (F1), two at or about one time (F2), often just
+//            behind a change of the view, when others are in the midst of taking over (E2, E7); it
+//            starts them again with nothing, before they were missed (F4) or after; parts them
+//            from each other for a while (F6), also so that no quorum is left (F13).
+// Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
+//            the voters decide.
+// Ownership: borrows the cluster.
+// Threads:   one.
+// Errors:    none.
+// Source:    protocol rules section 11.
+#ifndef RING_TESTS_SIM_NODE_FAULTS_H_
+#define RING_TESTS_SIM_NODE_FAULTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ring/base/random.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace ring::sim {
+
+class NodeFaults {
+ public:
+  NodeFaults(SimCluster* cluster, Random* random);
+  ~NodeFaults();
+
+  // Called again and again; does what is due.
+  void Act();
+  // No more faults: who is down starts again, who was parted is not any more.
+  void End();
+
+ private:
+  class Blow;  // a crash that comes at a time of its own
+  struct Down {
+    std::uint64_t restart_ns = 0;
+    std::uint32_t view_epoch = 0;  // when it went
+  };
+
+  std::uint64_t now_ns() const { return cluster_->network().now_ns(); }
+  // Small and large ones alike: most of what goes wrong is over in microseconds, or takes long.
+  std::uint64_t LogUniform(std::uint64_t from_ns, std::uint64_t to_ns);
+  bool MayLose(const std::set<NodeId>& nodes);
+  bool QuorumWithout(const std::set<NodeId>& nodes);
+  NodeId Victim();
+  void PlanBlow();
+  void Strike(NodeId node);
+  void RestartDue();
+  void Part();
+  void PartQuorum();
+  void Heal();
+
+  SimCluster* cluster_;
+  Random* random_;
+  std::vector<Down> down_;  // by node; restart_ns 0: it is up
+  std::uint64_t blow_ns_ = 0;
+  std::uint64_t part_ns_ = 0;
+  std::uint64_t heal_ns_ = 0;  // 0: nobody is parted
+  std::uint32_t seen_epoch_ = 0;
+  int blows_left_;
+  bool parts_;
+  // Blows that are under way find nobody when this is over.
+  std::shared_ptr<NodeFaults*> alive_;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_NODE_FAULTS_H_

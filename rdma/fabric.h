@@ -27,6 +27,7 @@
 #ifndef RING_RDMA_FABRIC_H_
 #define RING_RDMA_FABRIC_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -233,12 +234,24 @@ enum class MemoryKind : std::uint8_t {
 };
 
 // What a device asked of the system since it was opened, to carry messages. Without tcp connections
-// only `waits` moves, and rarely.
+// only `waits` moves, and rarely. A batch is what goes one way over one connection in one turn.
 struct SystemCalls {
   std::uint64_t sends = 0;
+  std::uint64_t batches_sent = 0;
   std::uint64_t receives = 0;
-  std::uint64_t waits = 0;  // looks at which descriptors are ready
+  std::uint64_t receives_in_vain = 0;  // of those: found nothing
+  std::uint64_t batches_received = 0;
+  std::uint64_t waits = 0;          // looks at which descriptors are ready
+  std::uint64_t waits_in_vain = 0;  // of those: none was
+  friend bool operator==(const SystemCalls&, const SystemCalls&) = default;
 };
+inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
+                                                 &SystemCalls::batches_sent,
+                                                 &SystemCalls::receives,
+                                                 &SystemCalls::receives_in_vain,
+                                                 &SystemCalls::batches_received,
+                                                 &SystemCalls::waits,
+                                                 &SystemCalls::waits_in_vain};
 
 class Device {
  public:

@@ -162,6 +162,14 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     out->set_log_entries_folded(node.log_entries_folded);
     out->set_log_bytes(node.log_bytes);
     out->set_wakeups(node.wakeups);
+    v1::SystemCalls* calls = out->mutable_system_calls();
+    calls->set_sends(node.system_calls.sends);
+    calls->set_batches_sent(node.system_calls.batches_sent);
+    calls->set_receives(node.system_calls.receives);
+    calls->set_receives_in_vain(node.system_calls.receives_in_vain);
+    calls->set_batches_received(node.system_calls.batches_received);
+    calls->set_waits(node.system_calls.waits);
+    calls->set_waits_in_vain(node.system_calls.waits_in_vain);
     for (const std::string& transport : node.transports) out->add_transports(transport);
   }
   return response;
@@ -188,6 +196,14 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
     out.log_entries_folded = node.log_entries_folded();
     out.log_bytes = node.log_bytes();
     out.wakeups = node.wakeups();
+    const v1::SystemCalls& calls = node.system_calls();
+    out.system_calls = {calls.sends(),
+                        calls.batches_sent(),
+                        calls.receives(),
+                        calls.receives_in_vain(),
+                        calls.batches_received(),
+                        calls.waits(),
+                        calls.waits_in_vain()};
     out.transports.assign(node.transports().begin(), node.transports().end());
     stats.nodes.push_back(std::move(out));
   }

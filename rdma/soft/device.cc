@@ -284,10 +284,11 @@ bool SoftDevice::PollDescriptors() {
   const int count = epoll_wait(epoll_fd_, events, kBatch, 0);
   ready_.clear();
   for (int i = 0; i < count; ++i) ready_.push_back(static_cast<FdHandler*>(events[i].data.ptr));
-  hot_sockets_.Looked(std::any_of(ready_.begin(), ready_.end(), [this](const FdHandler* handler) {
-    return !hot_sockets_.IsHot(handler);
-  }));
-  if (count <= 0) return false;
+  hot_sockets_.Looked();
+  if (count <= 0) {
+    ++calls_.waits_in_vain;
+    return false;
+  }
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
       std::uint64_t wakeups = 0;
@@ -321,7 +322,6 @@ void SoftDevice::ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_eve
 
 void SoftDevice::Unwatch(int fd, FdHandler* handler) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  hot_sockets_.Forget(handler);
   for (FdHandler*& ready : ready_) {
     if (ready == handler) ready = nullptr;
   }

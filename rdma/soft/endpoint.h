@@ -45,8 +45,6 @@ class FdHandler {
  public:
   virtual ~FdHandler() = default;
   virtual void OnReady(std::uint32_t epoll_events) = 0;
-  // Receives without having been told that there is something. Gives whether there was.
-  virtual bool ReceiveNow() { return false; }
 };
 
 }  // namespace ring::rdma::soft

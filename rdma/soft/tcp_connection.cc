@@ -202,6 +202,7 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
     return;
   if (state_ == State::kLinked) {
     end_near_ |= (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    device_->hot_sockets().Found(this);
     ReadFrames();
   } else {
     ReadHandshake();
@@ -268,7 +269,13 @@ void TcpConnection::Kick() {
 }
 
 void TcpConnection::Flush() {
-  const TcpTransmit::Result result = transmit_.Flush(fd_, &device_->calls().sends);
+  SystemCalls& calls = device_->calls();
+  const std::uint64_t sends_before = calls.sends;
+  const TcpTransmit::Result result = transmit_.Flush(fd_, &calls.sends);
+  if (calls.sends != sends_before && sent_turn_ != device_->turn()) {
+    sent_turn_ = device_->turn();
+    ++calls.batches_sent;
+  }
   if (result == TcpTransmit::Result::kBroken) {
     // Found out while posting: the queue pair learns of it from Progress, like of any other
     // hang-up.
@@ -327,6 +334,7 @@ void TcpConnection::Die() {
   BecomeDue();  // to be forgotten
   if (counted_) device_->AddPolledConnection(-1);
   counted_ = false;
+  device_->hot_sockets().Forget(this);
   transmit_.Clear();
   device_->Unwatch(fd_, this);
   close(fd_);

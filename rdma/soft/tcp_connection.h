@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "rdma/soft/endpoint.h"
+#include "rdma/soft/hot_sockets.h"
 #include "rdma/soft/link.h"
 #include "rdma/soft/receive_queue.h"
 #include "rdma/soft/tcp_frame.h"
@@ -48,7 +49,9 @@ class TcpDueList {
   virtual void AddDue(TcpConnection* connection) = 0;
 };
 
-class TcpConnection final : public FdHandler, public std::enable_shared_from_this<TcpConnection> {
+class TcpConnection final : public FdHandler,
+                            public HotSocket,
+                            public std::enable_shared_from_this<TcpConnection> {
  public:
   enum class State {
     kConnecting,
@@ -158,6 +161,7 @@ class TcpConnection final : public FdHandler, public std::enable_shared_from_thi
   bool end_near_ = false;           // the socket told of an end of file: read until it comes
   std::uint32_t flushed_turn_ = 0;  // the device's turn of the last flush at a post
   std::uint32_t came_turn_ = 0;     // and of the last bytes that came
+  std::uint32_t sent_turn_ = 0;     // and of the last send
   bool want_read_ = true;
   bool want_write_ = false;
   bool ack_due_ = false;

@@ -84,7 +84,10 @@ void TcpConnection::ReadFrames() {
     const std::size_t room = RoomToRead();
     ++device_->calls().receives;
     const ssize_t size = recv(fd_, buffer_.data() + buffer_end_, room, MSG_DONTWAIT);
-    if (size < 0 && errno == EAGAIN) return;
+    if (size < 0 && errno == EAGAIN) {
+      ++device_->calls().receives_in_vain;
+      return;
+    }
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return OnHangUp();
     buffer_end_ += static_cast<std::size_t>(size);
@@ -96,7 +99,9 @@ void TcpConnection::ReadFrames() {
 }
 
 void TcpConnection::BytesCame() {
+  if (came_turn_ == device_->turn()) return;
   came_turn_ = device_->turn();
+  ++device_->calls().batches_received;
   device_->hot_sockets().Came(this, came_turn_);
 }
 

@@ -68,6 +68,8 @@ class ByteReader {
     return bytes;
   }
   bool ok() const { return ok_; }
+  // Everything was there, and nothing is left.
+  bool finished() const { return ok_ && rest_.empty(); }
   // What is left, for a decoder of another folder that takes its own part off the front.
   absl::string_view* rest() { return &rest_; }
 

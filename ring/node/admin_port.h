@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rdma/fabric.h"
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
 #include "ring/node/event.h"
@@ -58,6 +59,7 @@ struct NodeStats {
   std::uint64_t log_entries_folded = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t wakeups = 0;
+  rdma::SystemCalls system_calls;       // of the node's device
   std::vector<std::string> transports;  // by peer node: "local", "shm", "tcp", "" for itself
 };
 

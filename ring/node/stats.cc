@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -64,6 +64,7 @@ NodeReport CollectStats(Node& node) {
   stats.refusals = node.counters().wrong_owner + node.counters().bad_requests;
   stats.log_entries_folded = node.members().folded_count();
   stats.wakeups = node.wakeups();
+  stats.system_calls = node.device().system_calls();
   for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
     if (shard->serving()) AddShard(*shard, &stats);
   }
@@ -85,7 +86,7 @@ NodeReport CollectStats(Node& node) {
 }
 
 std::string EncodeReport(const NodeReport& report) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   const NodeStats& node = report.node;
   out.Put(node.node.value());
   for (const std::uint64_t value :
@@ -93,6 +94,7 @@ std::string EncodeReport(const NodeReport& report) {
         node.clients, node.log_entries_appended, node.log_entries_folded, node.log_bytes,
         node.wakeups})
     out.Put(value);
+  for (const auto field : rdma::kSystemCallCounts) out.Put(node.system_calls.*field);
   out.Put(static_cast<std::uint32_t>(node.transports.size()));
   for (const std::string& transport : node.transports) out.PutString(transport);
   out.Put(static_cast<std::uint32_t>(report.memgests.size()));
@@ -106,7 +108,7 @@ std::string EncodeReport(const NodeReport& report) {
 }
 
 absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   NodeReport report;
   NodeStats& node = report.node;
   node.node = NodeId(in.Get<std::uint32_t>());
@@ -115,6 +117,8 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
         &node.clients, &node.log_entries_appended, &node.log_entries_folded, &node.log_bytes,
         &node.wakeups})
     *value = in.Get<std::uint64_t>();
+  for (const auto field : rdma::kSystemCallCounts)
+    node.system_calls.*field = in.Get<std::uint64_t>();
   const auto transport_count = in.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < std::min(transport_count, kTransportsMax) && in.ok(); ++i) {
     const absl::string_view transport = in.GetString();
@@ -129,7 +133,7 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
       *value = in.Get<std::uint64_t>();
     report.memgests.push_back(memgest);
   }
-  if (!in.ok() || !in.rest()->empty() || transport_count > kTransportsMax)
+  if (!in.finished() || transport_count > kTransportsMax)
     return absl::InvalidArgumentError("statistics of a node are malformed");
   return report;
 }

@@ -204,6 +204,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   node.log_entries_folded = 9;
   node.log_bytes = 10;
   node.wakeups = 11;
+  node.system_calls = {1, 2, 3, 4, 5, 6, 7};
   node.transports = {"tcp", "shm", ""};
   port_.stats.nodes = {node};
   ASSERT_OK_AND_ASSIGN(const node::ClusterStats stats, client_->GetStats());
@@ -220,6 +221,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
                                           n.refusals, n.clients, n.log_entries_appended,
                                           n.log_entries_folded, n.log_bytes, n.wakeups}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_EQ(n.system_calls, node.system_calls);
   EXPECT_THAT(n.transports, ElementsAre("tcp", "shm", ""));
 }
 

@@ -22,9 +22,10 @@ TEST(Wire, FieldsAreLittleEndianAndUnpadded) {
   EXPECT_EQ(in.Get<std::uint8_t>(), 1);
   EXPECT_EQ(in.Get<std::uint32_t>(), 0x05040302u);
   EXPECT_EQ(in.GetString(), "ab");
-  EXPECT_EQ(in.GetBytes(1), "c");
   EXPECT_TRUE(in.ok());
-  EXPECT_TRUE(in.rest()->empty());
+  EXPECT_FALSE(in.finished());
+  EXPECT_EQ(in.GetBytes(1), "c");
+  EXPECT_TRUE(in.finished());
 }
 
 TEST(Wire, AReadPastTheEndFailsForGoodAndYieldsZeros) {
@@ -34,6 +35,7 @@ TEST(Wire, AReadPastTheEndFailsForGoodAndYieldsZeros) {
   EXPECT_EQ(in.Get<std::uint8_t>(), 0);
   EXPECT_TRUE(in.GetBytes(1).empty());
   EXPECT_FALSE(in.ok());
+  EXPECT_FALSE(in.finished());
 }
 
 TEST(Wire, AStringThatClaimsMoreThanThereIsFails) {

@@ -29,6 +29,7 @@ struct KvOptions {
   std::string distribution = "uniform";
   double rate = 0;
   bool floor = false;
+  bool count_calls = false;
   TargetOptions target;
 };
 
@@ -49,6 +50,7 @@ struct Cell {
   std::uint64_t allocations = 0;
   std::uint64_t switches = 0;
   double cpu_seconds = 0;
+  rdma::SystemCalls calls;  // of the cluster's nodes
 };
 
 class KvBench {
@@ -62,6 +64,9 @@ class KvBench {
   void RunCell(Cell* cell, int round);
   void Report();
   void ReportFloor();
+  void ReportCalls();
+  // What the nodes asked of the system so far; zeros where it is not counted.
+  rdma::SystemCalls NodeCalls();
   absl::Status Verdict() const;
 
   const KvOptions& options_;
@@ -84,7 +89,9 @@ double ReadRatio(const std::string& operation, double mixed) {
 }
 
 absl::Status KvBench::Prepare() {
-  RING_ASSIGN_OR_RETURN(target_, Target::Start(options_.target));
+  TargetOptions target = options_.target;
+  target.in_process = options_.count_calls;
+  RING_ASSIGN_OR_RETURN(target_, Target::Start(target));
   for (std::size_t i = 0; i < options_.clients; ++i) {
     RING_ASSIGN_OR_RETURN(auto client,
                           target_->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
@@ -144,7 +151,11 @@ void KvBench::RunCell(Cell* cell, int round) {
   loop.pipeline = options_.pipeline;
   loop.rate = options_.rate / static_cast<double>(options_.clients);
   loop.seconds = options_.seconds;
+  const rdma::SystemCalls before = NodeCalls();
   std::vector<LoopResult> results = RunLoops(loop, round);
+  const rdma::SystemCalls after = NodeCalls();
+  for (const auto field : rdma::kSystemCallCounts)
+    cell->calls.*field += after.*field - before.*field;
   Histogram all;
   for (const LoopResult& result : results) {
     cell->gets.Merge(result.gets);
@@ -222,6 +233,43 @@ void KvBench::ReportFloor() {
   context_->report.AddSection("floors, measured after the operations", rows);
 }
 
+rdma::SystemCalls KvBench::NodeCalls() {
+  rdma::SystemCalls sum;
+  if (!options_.count_calls) return sum;
+  const absl::StatusOr<node::ClusterStats> stats = target_->admin()->GetStats();
+  if (!stats.ok()) return sum;
+  for (const node::NodeStats& node : stats->nodes) {
+    for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
+  }
+  return sum;
+}
+
+void KvBench::ReportCalls() {
+  std::vector<Row> rows;
+  for (const Cell& cell : cells_) {
+    const rdma::SystemCalls& calls = cell.calls;
+    const auto per = [](std::uint64_t count, std::uint64_t of) {
+      const double ratio =
+          static_cast<double>(count) / static_cast<double>(std::max<std::uint64_t>(of, 1));
+      return std::round(ratio * 1e3) / 1e3;
+    };
+    Row row;
+    row["memgest"] = cell.memgest;
+    row["op"] = cell.operation;
+    row["receives/batch"] = per(calls.receives - calls.receives_in_vain, calls.batches_received);
+    row["looks/batch"] = per(calls.waits - calls.waits_in_vain, calls.batches_received);
+    row["sends/batch"] = per(calls.sends, calls.batches_sent);
+    row["receives in vain/batch"] = per(calls.receives_in_vain, calls.batches_received);
+    row["looks in vain/batch"] = per(calls.waits_in_vain, calls.batches_received);
+    rows.push_back(row);
+  }
+  context_->report.AddSection(
+      "system calls of the nodes; a batch is what goes one way over one connection in one turn, "
+      "and "
+      "calls in vain are mostly those of turns in which nothing came",
+      rows);
+}
+
 absl::Status KvBench::Verdict() const {
   for (const Cell& cell : cells_) {
     if (cell.wrong_values != 0) {
@@ -251,6 +299,7 @@ absl::Status KvBench::Run() {
         RoundTripNs(0, 0), RoundTripNs(1024, 0), RoundTripNs(0, 1024)));
   }
   if (options_.floor) ReportFloor();
+  if (options_.count_calls) ReportCalls();
   return Verdict();
 }
 
@@ -323,6 +372,10 @@ void AddKvCommand(CLI::App& app, Context* context) {
       "kv", "Puts and gets: throughput, latency, allocations and sleeps of an operation");
   AddWorkOptions(command, options.get());
   AddTargetOptions(command, &options->target);
+  command
+      ->add_flag("--count-calls", options->count_calls,
+                 "Run the cluster in this process, and show its system calls for each batch")
+      ->excludes("--seeds");
   command->footer(
       "sleeps/op counts voluntary context switches of this process (getrusage): a busy cluster "
       "and client have none.\nallocs/op counts operator new in this process.");

@@ -68,14 +68,16 @@ absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOption
   std::unique_ptr<Target> target(new Target(options));
   RING_RETURN_IF_ERROR(ParseTransport(options.transport).status());
   if (!options.seeds.empty()) return target;
-  if (options.transport == "local") {
+  const bool local = options.transport == "local";
+  if (local || options.in_process) {
     SetMinLogSeverity(LogSeverity::kWARNING);
     node::HostOptions host{
         .config = node::EmbeddedConfig(), .hosted = {}, .reactor_count = options.reactor_count};
     host.config.log_level = LogSeverity::kWARNING;
     RING_ASSIGN_OR_RETURN(target->host_, node::Host::Start(host));
     RING_RETURN_IF_ERROR(target->host_->WaitReady(kStartTimeout));
-    target->options_.seeds = {target->host_->local_seed()};
+    target->options_.seeds =
+        absl::StrSplit(local ? target->host_->local_seed() : target->host_->seeds(), ',');
     return target;
   }
   RING_ASSIGN_OR_RETURN(const std::string ringd, tools::FindProgram("ringd"));

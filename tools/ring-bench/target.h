@@ -1,7 +1,8 @@
 // tools/ring-bench/target.h — the cluster that is measured.
 //
-// What:      Target: an embedded cluster in this process (local), a ringd of its own (shm, tcp), or
-//            one that runs already (seeds). Gives clients that use the transport asked for.
+// What:      Target: an embedded cluster in this process (local, or asked for), a ringd of its own
+//            (shm, tcp), or one that runs already (seeds). Gives clients that use the transport
+//            asked for.
 // Ownership: owns what it started; clients must be gone before it.
 // Threads:   Start and the destructor on one thread; NewClient on any.
 // Errors:    those of Host::Start, Client::Connect and ChildProcess.
@@ -26,6 +27,8 @@ struct TargetOptions {
   // The cluster's threads on the first reactor_count processors, the caller's on the others, so
   // that a busy neighbour cannot push both onto one.
   bool pin = false;
+  // The cluster runs in this process whatever the transport: its system calls can be counted.
+  bool in_process = false;
   std::size_t value_size_max = std::size_t{16} << 20;
 };
 

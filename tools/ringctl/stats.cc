@@ -10,6 +10,16 @@
 namespace ring::tools {
 namespace {
 
+nlohmann::json CallsJson(const rdma::SystemCalls& calls) {
+  return {{"sends", calls.sends},
+          {"batches_sent", calls.batches_sent},
+          {"receives", calls.receives},
+          {"receives_in_vain", calls.receives_in_vain},
+          {"batches_received", calls.batches_received},
+          {"waits", calls.waits},
+          {"waits_in_vain", calls.waits_in_vain}};
+}
+
 nlohmann::json NodeJson(const node::NodeStats& node) {
   return {{"node", node.node.value()},
           {"resident_bytes", node.resident_bytes},
@@ -23,6 +33,7 @@ nlohmann::json NodeJson(const node::NodeStats& node) {
           {"log_entries_folded", node.log_entries_folded},
           {"log_bytes", node.log_bytes},
           {"wakeups", node.wakeups},
+          {"system_calls", CallsJson(node.system_calls)},
           {"transports", node.transports}};
 }
 

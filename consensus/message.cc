@@ -193,7 +193,7 @@ absl::StatusOr<Message> DecodeMessage(absl::string_view bytes) {
   m.to = ServerId(in.Get<std::uint64_t>());
   m.term = in.Get<std::uint64_t>();
   RING_RETURN_IF_ERROR(TakeBody(in, m));
-  if (!in.ok() || !in.rest()->empty()) return Bad("size", bytes.size());
+  if (!in.finished()) return Bad("size", bytes.size());
   if (m.from == kNoServer) return Bad("from", 0);
   if (m.to == kNoServer) return Bad("to", 0);
   return m;
@@ -213,7 +213,7 @@ std::string EncodeConfiguration(const Configuration& configuration) {
 absl::StatusOr<Configuration> DecodeConfiguration(absl::string_view bytes) {
   ByteReader in(bytes);
   Configuration configuration{TakeServers(in), TakeServers(in)};
-  if (!in.ok() || !in.rest()->empty()) return Bad("configuration_size", bytes.size());
+  if (!in.finished()) return Bad("configuration_size", bytes.size());
   RING_RETURN_IF_ERROR(configuration.Validate());
   return configuration;
 }

@@ -84,7 +84,7 @@ absl::StatusOr<ServerId> ReadIdentity(const std::string& directory, ServerId fre
   RING_ASSIGN_OR_RETURN(const std::string body, ReadSealed(path, kIdentityMagic));
   ByteReader in(body);
   const ServerId id(in.Get<std::uint64_t>());
-  if (!in.ok() || !in.rest()->empty() || id == kNoServer) {
+  if (!in.finished() || id == kNoServer) {
     return absl::DataLossError(absl::StrFormat("%s: corrupt", path));
   }
   if (NodeOf(id) != NodeOf(fresh)) {

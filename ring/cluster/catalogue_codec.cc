@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/status.h"
+#include "ring/base/wire.h"
 #include "ring/cluster/catalogue.h"
-#include "ring/cluster/wire.h"
 
 namespace ring::cluster {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::cluster {
 namespace {

@@ -11,9 +11,9 @@
 
 #include <optional>
 
+#include "ring/base/wire.h"
 #include "ring/cluster/normal_record.h"
 #include "ring/cluster/view.h"
-#include "ring/cluster/wire.h"
 
 namespace ring::cluster {
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
+#include "ring/base/wire.h"
 #include "ring/cluster/fields.h"
 #include "ring/cluster/view.h"
-#include "ring/cluster/wire.h"
 
 namespace ring::cluster {
 namespace {

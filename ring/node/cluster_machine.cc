@@ -4,12 +4,12 @@
 
 #include "ring/base/log.h"
 #include "ring/base/status.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::node {
 
 std::string EncodeResult(const cluster::ClusterResult& result) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(static_cast<std::uint8_t>(result.changed ? 1 : 0));
   out.Put(static_cast<std::uint8_t>(result.duplicate ? 1 : 0));
   out.Put(result.memgest.value());
@@ -18,13 +18,13 @@ std::string EncodeResult(const cluster::ClusterResult& result) {
 }
 
 absl::StatusOr<cluster::ClusterResult> DecodeResult(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   cluster::ClusterResult result;
   result.changed = in.Get<std::uint8_t>() != 0;
   result.duplicate = in.Get<std::uint8_t>() != 0;
   result.memgest = MemgestId(in.Get<std::uint16_t>());
   result.node = NodeId(in.Get<std::uint32_t>());
-  if (!in.ok() || !in.rest()->empty()) {
+  if (!in.finished()) {
     return absl::InvalidArgumentError("result of a cluster command has a wrong size");
   }
   return result;

@@ -7,7 +7,7 @@
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -26,7 +26,7 @@ constexpr std::size_t kNamedMax = 4096;
 cluster::RequestId Internal() { return {}; }
 
 std::string EncodeEpoch(std::uint32_t epoch) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(epoch);
   return out.Take();
 }
@@ -232,7 +232,7 @@ void CatalogueService::AskAll(ControlType type, const std::string& body,
 void CatalogueService::OnAsked(Answers answers) {
   if (const absl::Status status = FirstError(answers); !status.ok()) return Finish(status);
   for (const Answer& one : answers) {
-    cluster::ByteReader in(*one.body);
+    ByteReader in(*one.body);
     repair_ |= in.Get<std::uint32_t>() < node_->view()->epoch;
   }
   const CatalogueChange& change = job_->change;

@@ -1,7 +1,7 @@
 #include "ring/node/control_change.h"
 
 #include "absl/strings/str_cat.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::node {
 namespace {
@@ -12,14 +12,14 @@ absl::Status Malformed(absl::string_view what) {
                                     std::string(what.data(), what.size()));
 }
 
-std::string TakeString(cluster::ByteReader* in) {
+std::string TakeString(ByteReader* in) {
   const absl::string_view text = in->GetString();
   return std::string(text.data(), text.size());
 }
 }  // namespace
 
 std::string EncodeChange(const CatalogueChange& change) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(static_cast<std::uint8_t>(change.kind));
   out.Put(static_cast<std::uint8_t>(change.force ? 1 : 0));
   out.Put(change.id.seq);
@@ -31,7 +31,7 @@ std::string EncodeChange(const CatalogueChange& change) {
 }
 
 absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   CatalogueChange change;
   const auto kind = in.Get<std::uint8_t>();
   const auto force = in.Get<std::uint8_t>();
@@ -76,36 +76,36 @@ absl::Status CheckCatalogueFollows(const cluster::View& known, const cluster::Vi
 }
 
 std::string EncodeDrainRequest(const DrainRequest& request) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(request.memgest.value());
   out.Put(static_cast<std::uint8_t>(request.drop ? 1 : 0));
   return out.Take();
 }
 
 absl::StatusOr<DrainRequest> DecodeDrainRequest(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   DrainRequest request;
   request.memgest = MemgestId(in.Get<std::uint16_t>());
   const auto drop = in.Get<std::uint8_t>();
-  if (!in.ok() || !in.rest()->empty() || drop > 1) return Malformed("drain");
+  if (!in.finished() || drop > 1) return Malformed("drain");
   request.drop = drop == 1;
   return request;
 }
 
 std::string EncodeDrainCounts(const coordinator::DrainCounts& counts) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   for (const std::uint64_t value : {counts.keys, counts.versions, counts.records, counts.pending})
     out.Put(value);
   return out.Take();
 }
 
 absl::StatusOr<coordinator::DrainCounts> DecodeDrainCounts(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   coordinator::DrainCounts counts;
   for (std::uint64_t* const value :
        {&counts.keys, &counts.versions, &counts.records, &counts.pending})
     *value = in.Get<std::uint64_t>();
-  if (!in.ok() || !in.rest()->empty()) return Malformed("drain counts");
+  if (!in.finished()) return Malformed("drain counts");
   return counts;
 }
 

@@ -1,12 +1,12 @@
 #include "ring/node/founding.h"
 
 #include "absl/strings/str_cat.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::node {
 
 std::string EncodeProbe(const ProbeAnswer& answer) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(static_cast<std::uint8_t>(answer.state));
   out.Put(answer.self.value());
   out.Put(answer.founded.value());
@@ -15,13 +15,13 @@ std::string EncodeProbe(const ProbeAnswer& answer) {
 }
 
 absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   ProbeAnswer answer;
   const auto state = in.Get<std::uint8_t>();
   answer.self = Incarnation(in.Get<std::uint64_t>());
   answer.founded = Incarnation(in.Get<std::uint64_t>());
   answer.leader = in.Get<std::uint64_t>();
-  if (!in.ok() || !in.rest()->empty()) {
+  if (!in.finished()) {
     return absl::InvalidArgumentError("answer to a probe has a wrong size");
   }
   if (state < static_cast<std::uint8_t>(ProbeState::kNew) ||

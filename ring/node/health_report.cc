@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -37,7 +37,7 @@ ShardReport ReportOf(CoordinatedShard& shard) {
   return report;
 }
 
-void PutSets(const std::vector<MemgestNormal>& sets, cluster::ByteWriter* out) {
+void PutSets(const std::vector<MemgestNormal>& sets, ByteWriter* out) {
   out->Put(static_cast<std::uint16_t>(sets.size()));
   for (const MemgestNormal& set : sets) {
     out->Put(set.id.value());
@@ -52,7 +52,7 @@ void PutSets(const std::vector<MemgestNormal>& sets, cluster::ByteWriter* out) {
   }
 }
 
-std::vector<MemgestNormal> GetSets(cluster::ByteReader* in) {
+std::vector<MemgestNormal> GetSets(ByteReader* in) {
   std::vector<MemgestNormal> sets;
   const auto count = in->Get<std::uint16_t>();
   for (std::uint16_t i = 0; i < count && in->ok(); ++i) {
@@ -71,7 +71,7 @@ std::vector<MemgestNormal> GetSets(cluster::ByteReader* in) {
   return sets;
 }
 
-void PutShard(const ShardReport& shard, cluster::ByteWriter* out) {
+void PutShard(const ShardReport& shard, ByteWriter* out) {
   out->Put(shard.group.value());
   out->Put(shard.shard.value());
   out->Put(shard.epoch.value());
@@ -87,7 +87,7 @@ void PutShard(const ShardReport& shard, cluster::ByteWriter* out) {
   }
 }
 
-ShardReport GetShard(cluster::ByteReader* in) {
+ShardReport GetShard(ByteReader* in) {
   ShardReport shard;
   shard.group = GroupId(in->Get<std::uint16_t>());
   shard.shard = ShardId(in->Get<std::uint16_t>());
@@ -128,7 +128,7 @@ NodeHealth CollectHealth(Node& node) {
 }
 
 std::string EncodeHealth(const NodeHealth& health) {
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(health.node.value());
   out.Put(static_cast<std::uint16_t>(health.shards.size()));
   for (const ShardReport& shard : health.shards) PutShard(shard, &out);
@@ -143,7 +143,7 @@ std::string EncodeHealth(const NodeHealth& health) {
 }
 
 absl::StatusOr<NodeHealth> DecodeHealth(absl::string_view bytes) {
-  cluster::ByteReader in(bytes);
+  ByteReader in(bytes);
   NodeHealth health;
   health.node = NodeId(in.Get<std::uint32_t>());
   const auto shards = in.Get<std::uint16_t>();

@@ -11,7 +11,7 @@
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
-#include "ring/cluster/wire.h"
+#include "ring/base/wire.h"
 
 namespace ring::node {
 namespace {
@@ -251,7 +251,7 @@ void Membership::ProgressJoin(std::uint64_t now_ns) {
   if (replica_->configuration().Contains(server_) || now_ns < join_ns_) return;
   join_ns_ = now_ns + (leader() == cluster::kNoNode ? kProbePeriodNs : kJoinPeriodNs);
   Probe();  // tells who leads
-  cluster::ByteWriter out;
+  ByteWriter out;
   out.Put(server_.value());
   const NodeId to = leader();
   if (to == cluster::kNoNode || to == options_.node) return;
@@ -260,9 +260,9 @@ void Membership::ProgressJoin(std::uint64_t now_ns) {
 }
 
 void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply) {
-  cluster::ByteReader in(body);
+  ByteReader in(body);
   const ServerId server(in.Get<std::uint64_t>());
-  if (!in.ok() || !in.rest()->empty() || consensus::NodeOf(server) != from.value()) {
+  if (!in.finished() || consensus::NodeOf(server) != from.value()) {
     return reply(absl::InvalidArgumentError("join names no server of the node"));
   }
   if (!leads()) return reply(NotLeader(leader()));

@@ -1,15 +1,16 @@
 #include "ring/node/scrub_message.h"
 
-#include "ring/cluster/wire.h"
+#include <utility>
+
+#include "ring/base/wire.h"
 
 namespace ring::node {
 namespace {
 
-using cluster::ByteReader;
-using cluster::ByteWriter;
-
-absl::Status Check(ByteReader& in, bool valid) {
-  if (in.ok() && in.rest()->empty() && valid) return absl::OkStatus();
+// What was decoded, if all of it was there and means something.
+template <class T>
+absl::StatusOr<T> Checked(const ByteReader& in, bool valid, T decoded) {
+  if (in.finished() && valid) return decoded;
   return absl::InvalidArgumentError("scrub message body is malformed");
 }
 
@@ -62,9 +63,7 @@ absl::StatusOr<ScrubVersions> DecodeScrubVersions(absl::string_view bytes) {
     item.value_length = in.Get<std::uint32_t>();
     versions.items.push_back(item);
   }
-  const absl::Status status = Check(in, count <= kScrubItemsMax);
-  if (!status.ok()) return status;
-  return versions;
+  return Checked(in, count <= kScrubItemsMax, std::move(versions));
 }
 
 std::string EncodeScrub(const ScrubFindings& findings) {
@@ -90,9 +89,7 @@ absl::StatusOr<ScrubFindings> DecodeScrubFindings(absl::string_view bytes) {
     one.finding = static_cast<ScrubFinding>(finding);
     findings.findings.push_back(one);
   }
-  const absl::Status status = Check(in, valid && count <= kScrubItemsMax);
-  if (!status.ok()) return status;
-  return findings;
+  return Checked(in, valid && count <= kScrubItemsMax, std::move(findings));
 }
 
 std::string EncodeScrub(const ScrubState& state) {
@@ -127,9 +124,7 @@ absl::StatusOr<ScrubState> DecodeScrubState(absl::string_view bytes) {
   for (std::size_t i = 0; i < count && i < kScrubDetailsMax && in.ok(); ++i)
     state.report.details.push_back(TakeString(&in));
   valid &= count <= kScrubDetailsMax;
-  const absl::Status status = Check(in, valid);
-  if (!status.ok()) return status;
-  return state;
+  return Checked(in, valid, std::move(state));
 }
 
 std::string EncodeScrubNumber(std::uint64_t number) {
@@ -141,9 +136,7 @@ std::string EncodeScrubNumber(std::uint64_t number) {
 absl::StatusOr<std::uint64_t> DecodeScrubNumber(absl::string_view bytes) {
   ByteReader in(bytes);
   const auto number = in.Get<std::uint64_t>();
-  const absl::Status status = Check(in, true);
-  if (!status.ok()) return status;
-  return number;
+  return Checked(in, true, number);
 }
 
 }  // namespace ring::node

@@ -40,7 +40,7 @@ absl::StatusOr<FetchRequest> DecodeFetchRequest(absl::string_view bytes) {
   const std::size_t count = reader.Get<std::uint16_t>();
   for (std::size_t i = 0; i < count && reader.ok(); ++i)
     request.memgests.emplace_back(reader.Get<std::uint16_t>());
-  if (!reader.ok() || !reader.rest()->empty()) {
+  if (!reader.finished()) {
     return absl::InvalidArgumentError(
         absl::StrCat("fetch request of ", bytes.size(), " bytes is cut short or too long"));
   }

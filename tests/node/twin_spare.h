@@ -20,8 +20,8 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/sync.h"
+#include "ring/base/wire.h"
 #include "ring/cluster/view.h"
-#include "ring/cluster/wire.h"
 #include "ring/node/config.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_port.h"
@@ -130,7 +130,7 @@ class TwinSpare {
   }
 
   std::string Epoch() const {
-    cluster::ByteWriter out;
+    ByteWriter out;
     out.Put(epoch_);
     return out.Take();
   }

@@ -72,7 +72,7 @@ class Machine {
     ByteReader in(bytes);
     hash_ = in.Get<std::uint64_t>();
     for (std::uint32_t& last : last_) last = in.Get<std::uint32_t>();
-    RING_CHECK(in.ok() && in.rest()->empty());
+    RING_CHECK(in.finished());
   }
 
  private:

@@ -46,9 +46,9 @@ Replica::Replica(const ReplicaOptions& options, Storage& storage, StateMachine& 
   raft_.TakeReady();
 }
 
-void Replica::Receive(absl::string_view bytes) {
+void Replica::Receive(std::uint16_t node, absl::string_view bytes) {
   absl::StatusOr<Message> message = DecodeMessage(bytes);
-  if (!message.ok()) {
+  if (!message.ok() || NodeOf(message->from) != node) {
     ++bad_messages_;
     return;
   }

@@ -97,8 +97,10 @@ class Replica {
                                                         ReplicaListener& listener,
                                                         PersistObserver* observer);
 
-  // A message of another server; what is none is counted and dropped.
-  void Receive(absl::string_view bytes);
+  // Bytes that came from a server of this node, as the transport knows it. What is no message, and
+  // what claims to be from another node's server, is counted and dropped: a majority is one of
+  // nodes that said so themselves.
+  void Receive(std::uint16_t node, absl::string_view bytes);
   void Tick(std::uint64_t random);
   void Turn();
 

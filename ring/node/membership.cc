@@ -87,11 +87,12 @@ Membership::~Membership() { *alive_ = nullptr; }
 
 void Membership::HandleMessages() {
   ControlPort& control = *options_.control;
-  control.Handle(ControlType::kConsensus, [this](NodeId, absl::string_view body, ControlReply) {
-    if (replica_ == nullptr) return;  // lost, as messages may be
-    replica_->Receive(body);
-    work_ = true;
-  });
+  control.Handle(ControlType::kConsensus,
+                 [this](NodeId from, absl::string_view body, ControlReply) {
+                   if (replica_ == nullptr) return;  // lost, as messages may be
+                   replica_->Receive(static_cast<std::uint16_t>(from.value()), body);
+                   work_ = true;
+                 });
   control.Handle(ControlType::kProbe, [this](NodeId from, absl::string_view, ControlReply reply) {
     const std::uint64_t leader = replica_ == nullptr ? 0 : replica_->leader().value();
     reply(EncodeProbe(founding_.Answer(from, leader)));

@@ -124,7 +124,7 @@ class ReplicaNet {
       if (isolated_.contains(packet.from) || isolated_.contains(packet.to)) continue;
       const auto found = servers_.find(packet.to);
       if (found == servers_.end() || found->second.replica == nullptr) continue;
-      found->second.replica->Receive(packet.bytes);
+      found->second.replica->Receive(NodeOf(S(packet.from)), packet.bytes);
       found->second.replica->Turn();
     }
   }

@@ -246,9 +246,27 @@ TEST(Replica, P107AFailedPersistIsToldAndTheObserverIsNot) {
 
 TEST(Replica, BytesThatAreNoMessageAreCounted) {
   ReplicaNet net(1);
-  net.replica(1).Receive("nonsense");
-  net.replica(1).Receive("");
+  net.replica(1).Receive(0, "nonsense");
+  net.replica(1).Receive(0, "");
   EXPECT_EQ(net.replica(1).bad_messages(), 2u);
+}
+
+TEST(Replica, AMessageThatClaimsToBeOfAnotherNodesServerIsCountedAndDropped) {
+  ReplicaNet net(3);
+  Message heartbeat;
+  heartbeat.type = MessageType::kHeartbeat;
+  heartbeat.from = S(2);
+  heartbeat.to = S(1);
+  heartbeat.term = 9;
+  const std::string bytes = EncodeMessage(heartbeat);
+  net.replica(1).Receive(NodeOf(S(2)) + 1, bytes);
+  net.Settle();
+  EXPECT_EQ(net.replica(1).bad_messages(), 1u);
+  EXPECT_EQ(net.replica(1).term(), 0u);
+  net.replica(1).Receive(NodeOf(S(2)), bytes);
+  net.Settle();
+  EXPECT_EQ(net.replica(1).bad_messages(), 1u);
+  EXPECT_EQ(net.replica(1).term(), 9u);
 }
 
 TEST(Replica, ALeaderKnowsHowLongEachServerIsSilent) {

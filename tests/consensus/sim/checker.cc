@@ -1,6 +1,8 @@
 #include "tests/consensus/sim/checker.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "tests/consensus/sim/machine.h"
@@ -57,6 +59,28 @@ void Checker::CheckLog(const Raft& raft, Witness& witness) {
   }
   witness.terms.resize(count);
   witness.version = log.version();
+  CheckConfiguration(raft, witness);
+}
+
+// 10.4: the configuration that holds is the log's last one; a leader's own change takes one voter
+// in or out, once an entry of its term is committed.
+void Checker::CheckConfiguration(const Raft& raft, Witness& witness) {
+  const RaftLog& log = raft.log();
+  const LogIndex index = log.configuration_index();
+  const std::vector<ServerId> before = std::exchange(witness.voters, log.configuration().voters);
+  const bool is_new = std::exchange(witness.configuration, index) < index;
+  if (index <= log.base_index()) return;
+  if (index > log.last_index() || log.At(index).kind != EntryKind::kConfig) {
+    return Report("10.4 a configuration that is not in the log", raft, index);
+  }
+  if (!is_new || raft.role() != Role::kLeader || log.At(index).term != raft.term()) return;
+  if (log.TermAt(raft.commit_index()) != raft.term()) {
+    Report("10.4 a change before an entry of the term is committed", raft, index);
+  }
+  std::vector<ServerId> changed;
+  std::set_symmetric_difference(before.begin(), before.end(), witness.voters.begin(),
+                                witness.voters.end(), std::back_inserter(changed));
+  if (changed.size() > 1) Report("10.4 a change of several voters", raft, index);
 }
 
 void Checker::CheckLeader(const Raft& raft, Witness& witness) {
@@ -115,7 +139,13 @@ void Checker::CheckCommit(const Raft& raft, Witness& witness) {
     committed_.push_back({entry.term, raft.term(), HashOf(entry)});
     for (const auto& [id, leader] : leading_) CheckComplete(*leader, index);
   }
-  if (raft.role() == Role::kLeader) CheckDurable(raft, now);
+  if (raft.role() == Role::kLeader) {
+    CheckDurable(raft, now);
+    // 10.2: Raft's figure 8 begins here.
+    if (raft.log().TermAt(now) != raft.term()) {
+      Report("10.2 a leader committed an entry of an earlier term", raft, now);
+    }
+  }
   witness.commit = std::max(witness.commit, now);
 }
 

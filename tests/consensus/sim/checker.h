@@ -2,7 +2,9 @@
 //
 // What:      Checker: election safety, leader append-only, log matching, leader completeness, state
 //            machine safety (10.9); nothing said or committed that is not durable (10.1, 10.7); one
-//            vote a term and server (10.6); reads see what was committed before them (10.5).
+//            vote a term and server (10.6); reads see what was committed before them (10.5). Of
+//            10.2 and 10.4 the rule itself is checked: what comes of a breach takes a history of
+//            many steps (tests/consensus/scenarios.h), which seeds meet once in thousands.
 // Shape:     incremental: each call looks at what changed since the last one at that server.
 // Ownership: keeps what it needs of the past; borrows its arguments.
 // Threads:   thread-compatible.
@@ -33,6 +35,8 @@ struct Witness {
   Term term = 0;
   LogIndex last = 0;
   Term last_term = 0;
+  LogIndex configuration = 0;
+  std::vector<ServerId> voters;
 };
 
 class Checker {
@@ -84,6 +88,7 @@ class Checker {
   };
 
   void CheckLog(const Raft& raft, Witness& witness);
+  void CheckConfiguration(const Raft& raft, Witness& witness);
   void CheckLeader(const Raft& raft, Witness& witness);
   void CheckCommit(const Raft& raft, Witness& witness);
   void CheckDurable(const Raft& raft, LogIndex index);

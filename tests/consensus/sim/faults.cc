@@ -23,8 +23,13 @@ void World::InjectFault() {
     case Fault::kDiskLoss:
       return CrashOne(/*lose_disk=*/true);
     case Fault::kPause: {
-      Node& node = nodes_[Victim()];
-      node.paused_until = now_ + Outage();
+      const std::uint32_t index = Victim();
+      const std::uint64_t length = Outage();
+      // A round of heartbeats may be under way, and a request that waited meanwhile comes before
+      // its answers: they lie behind it in the same socket, or are still on their way.
+      ReadAt(index);
+      Push(length, EventType::kQueuedRead, index);
+      nodes_[index].paused_until = now_ + length;
       Count(Fault::kPause);
       return;
     }

@@ -66,8 +66,9 @@ void World::Acknowledge(std::uint32_t index, const Entry& entry) {
   }
 }
 
-void World::ReadSomewhere() {
-  const std::uint32_t index = Victim();
+void World::ReadSomewhere() { ReadAt(Victim()); }
+
+void World::ReadAt(std::uint32_t index) {
   Node& node = nodes_[index];
   if (node.raft == nullptr || now_ < node.paused_until) return;
   const std::uint64_t context = next_read_++;

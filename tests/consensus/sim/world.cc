@@ -116,6 +116,8 @@ void World::Handle(const Event& event) {
       ReadSomewhere();
       Push(1 + random_.Below(2 * profile_.read_every * kTickUnits), EventType::kRead, 0);
       return;
+    case EventType::kQueuedRead:
+      return ReadAt(event.node);
     case EventType::kChange:
       ChangeSomething();
       Push(1 + random_.Below(2 * (profile_.change_every + 3) * kTickUnits), EventType::kChange, 0);

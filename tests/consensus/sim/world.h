@@ -64,6 +64,7 @@ class World final : private Checker::Disks {
     kFlap,
     kClient,
     kRead,
+    kQueuedRead,
     kChange
   };
   struct Event {
@@ -141,6 +142,7 @@ class World final : private Checker::Disks {
   void ClientActs(std::size_t client);
   void Acknowledge(std::uint32_t node, const Entry& entry);
   void ReadSomewhere();
+  void ReadAt(std::uint32_t node);
   void ReadsAnswered(std::uint32_t node, const Ready& ready);
   void FinishReads(std::uint32_t node);
   void ChangeSomething();

@@ -68,7 +68,6 @@ endfunction()
 # ring_fuzz(<name> SRCS <name>.cc ... DEPS ...)
 # A libFuzzer program build/fuzz/tests/fuzz/<name>; its seeds are in tests/fuzz/corpus/<name>/. In
 # other builds a test, fuzz.<name>, that runs the target over its seeds.
-add_custom_target(ring_fuzzers)
 function(ring_fuzz name)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   set(program ${name})
@@ -80,7 +79,6 @@ function(ring_fuzz name)
   target_link_libraries(${program} PRIVATE ${A_DEPS} ring_options)
   if(RING_BUILD_FUZZ)
     target_link_options(${program} PRIVATE -fsanitize=fuzzer)
-    add_dependencies(ring_fuzzers ${program})
   else()
     target_link_libraries(${program} PRIVATE ring_fuzz_replay)
     add_test(NAME fuzz.${name}

@@ -154,7 +154,8 @@ class DecodeFixture : public ::testing::Test {
   void HoldFolds(int parity, std::uint16_t shard, bool hold) {
     cluster_.Run([&] {
       const cluster::View& view = cluster_.view();
-      const NodeId node = view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + parity)];
+      const NodeId node =
+          view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + parity)];
       cluster_.node(node)->members().Find(kGroup, ShardId(shard))->retry_ns =
           hold ? ~std::uint64_t{0} : 0;
     });

@@ -57,8 +57,7 @@ class BlockHarness final : public BlockActions {
       line.value_crc = Crc32c(BytesOf(block).data(), kLength);
       lines_of_.push_back(slot->line);
     }
-    memgest_ =
-        std::make_unique<memgest::Memgest>(&device_, descriptor, ShardId(1), 3, 2, &lines_);
+    memgest_ = std::make_unique<memgest::Memgest>(&device_, descriptor, ShardId(1), 3, 2, &lines_);
     RING_CHECK(allocator().Adopt(block_count).ok());
     for (std::uint32_t block = 0; block < block_count; ++block) allocator().SetLost(block);
     recovery.Add(kMemgest, kIndex);

@@ -73,8 +73,7 @@ TEST(RowDecodeTest, S7_AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
     for (std::uint32_t complete = 1; complete < 8; ++complete) {
       const auto column = static_cast<std::uint32_t>(std::countr_zero(lost));
       const auto own = static_cast<std::uint32_t>(std::countr_zero(complete));
-      const std::optional<srs::Recipe> recipe =
-          PlanBlock(generator, column, lost, complete, own);
+      const std::optional<srs::Recipe> recipe = PlanBlock(generator, column, lost, complete, own);
       ASSERT_EQ(recipe.has_value(), std::popcount(lost) <= std::popcount(complete))
           << "lost=" << lost << " complete=" << complete;
       if (!recipe.has_value()) continue;

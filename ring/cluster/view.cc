@@ -20,6 +20,16 @@ bool View::HoldsRole(NodeId node) const {
   });
 }
 
+std::optional<Role> View::RoleOf(GroupId group, NodeId node, Incarnation start) const {
+  const GroupView& holders = groups[group.value()];
+  const auto found = std::find(holders.roles.begin(), holders.roles.end(), node);
+  if (found == holders.roles.end()) return std::nullopt;
+  const auto place = static_cast<std::size_t>(found - holders.roles.begin());
+  const Incarnation holder = holders.incarnations[place];
+  if (fail_over && holder != Incarnation() && holder != start) return std::nullopt;
+  return Role(static_cast<std::uint16_t>(place));
+}
+
 const NodeInfo* View::FindNode(absl::string_view name) const {
   const auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [name](const NodeInfo& node) { return node.name == name; });

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,9 @@ struct View {
     return groups[group.value()].roles[shard.value()];
   }
   bool HoldsRole(NodeId node) const;
+  // The role of the group that this start of the node holds (L8). Without fail-over roles stay with
+  // the node, whichever start it is; and a role is no other start's before the node was heard of.
+  std::optional<Role> RoleOf(GroupId group, NodeId node, Incarnation start) const;
   // Whether the shard's coordinator may acknowledge: the present epoch has a Normal record.
   bool IsNormal(GroupId group, ShardId shard) const {
     return groups[group.value()].shards[shard.value()].normal.epoch == groups[group.value()].epoch;

@@ -70,10 +70,8 @@ struct ClientPort::Connection {
 
   std::vector<Write> bodies;  // captured and not posted; no word before all bodies
   std::vector<Write> words;
-  std::vector<Pinned> staged_pins;
-  Fifo<Pinned> pinned;       // values in the device's hands
-  std::uint64_t posted = 0;  // sequence of the last published chain
-  std::uint64_t completed = 0;
+  Fifo<Pinned> pinned;          // values that answers refer to, until these are the client's
+  std::uint64_t completed = 0;  // capture up to which all answers are the client's
   // Doorbells since the client was last seen awake: one that was stopped takes none.
   std::uint32_t bells = 0;
   std::uint32_t outstanding = 0;  // work requests whose completions are still to come

@@ -111,6 +111,7 @@ absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view priv
   if (free == connections_.end()) connections_.emplace_back();
   connection->qp->set_context(this);
   connection->index = index;
+  connection->completed = (capture_ - 1) & kSequenceMask;
   for (std::uint32_t i = 0; i < Connection::kDoorbellCount; ++i) {
     connection->qp->PostRecv(index, {})
         .IgnoreError();  // a lost doorbell receive shows as a disconnect
@@ -140,7 +141,6 @@ void ClientPort::Close(std::uint32_t index) {
   for (; !connection->pinned.empty(); connection->pinned.pop_front()) {
     connection->pinned.front().shard->Unpin(connection->pinned.front().line);
   }
-  for (const Pinned& pin : connection->staged_pins) pin.shard->Unpin(pin.line);
   for (std::uint32_t handle = 1; handle <= reads_.size(); ++handle) {
     if (reads_[handle - 1].shard != nullptr && reads_[handle - 1].connection == index)
       FinishRead(handle, false);
@@ -337,7 +337,11 @@ void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
 
 void ClientPort::Complete(Connection& connection, std::uint64_t sequence) {
   connection.completed = sequence;
-  while (!connection.pinned.empty() && connection.pinned.front().sequence <= connection.completed) {
+  // The numbers wrap: what is at most half of them behind is of the past.
+  const auto is_past = [sequence](const Pinned& pin) {
+    return ((sequence - pin.sequence) & kSequenceMask) <= kSequenceMask / 2;
+  };
+  while (!connection.pinned.empty() && is_past(connection.pinned.front())) {
     connection.pinned.front().shard->Unpin(connection.pinned.front().line);
     connection.pinned.pop_front();
   }

@@ -4,7 +4,7 @@
 // What:      ClientPort accepts client connections, finds stamped requests in their rings (Take),
 //            and implements ReplySink: Answer captures header and value into a chain per
 //            connection, Send posts bodies, asks the fence once, then posts the words that publish
-//            them (V7).
+//            them; what may not pass yet is held (V7).
 // Shape:     one request ring (64 KiB) and one queue pair per client; a reply slot has at most one
 //            answer under way.
 // Ownership: owns connections, rings and reply headers. Values are sent from their slots, pinned
@@ -26,8 +26,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "ring/base/fifo.h"
+#include "ring/coordinator/fence.h"
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
@@ -79,13 +79,16 @@ class ClientPort final : public coordinator::ReplySink {
   bool ReadFromClient(const coordinator::ReplyTo& from, std::uint64_t offset, const rdma::Sge& to,
                       coordinator::ShardCoordinator& shard, std::uint64_t token) override;
 
-  // Answers without a shard: refusals by the node, and the view. owner: who owns the key instead.
+  // Answers that are no shard's: refusals by the node, the view, who owns a slot. owner: who owns
+  // the key instead. Without `of`, whose role the answer speaks of, it passes no fence.
   void AnswerBare(const coordinator::ReplyTo& to, protocol::Outcome outcome, NodeId owner,
-                  absl::string_view value = "");
+                  absl::string_view value = "", const coordinator::ShardCoordinator* of = nullptr);
 
-  // Posts all captured answers: bodies, then fence(), then the words. Not fenced in: nothing is
-  // published (V7).
-  void Send(absl::FunctionRef<bool()> fence);
+  // Posts all captured answers: bodies, then the fence decides, then the words of those that it
+  // lets pass. The rest is held, and comes with a later Send, or never (DropHeld).
+  void Send(coordinator::Fence& fence);
+  // V7: what is captured of this shard and not published is never said.
+  void DropHeld(const coordinator::ShardCoordinator* shard);
   // Wakes who sleeps on an answer; polls completions: unpins, finishes READs. Gives whether there
   // were any.
   bool PollCompletions(bool busy);
@@ -120,6 +123,9 @@ class ClientPort final : public coordinator::ReplySink {
     rdma::Sge bytes;
     std::uint32_t rkey = 0;
     std::uint64_t remote_address = 0;
+    // Of a word: which capture it belongs to, and whose answer it is; null: the node's own.
+    std::uint64_t capture = 0;
+    const coordinator::ShardCoordinator* shard = nullptr;
   };
 
   explicit ClientPort(const ClientPortOptions& options);
@@ -129,8 +135,13 @@ class ClientPort final : public coordinator::ReplySink {
                   const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
                   protocol::ReplyHeader* header);
   void StageHeader(Connection& connection, const coordinator::ReplyTo& to,
-                   const protocol::ReplyHeader& header, const rdma::Sge* value);
-  void Post(Connection& connection, std::vector<ConnectionWrite>* writes, bool are_words);
+                   const protocol::ReplyHeader& header, const rdma::Sge* value,
+                   const coordinator::ShardCoordinator* shard = nullptr);
+  static void DropWords(Connection& connection, std::uint64_t slot_address);
+  // The first `limit` of them. sequence: of the completion of the last of them.
+  void Post(Connection& connection, std::vector<ConnectionWrite>* writes, std::size_t limit,
+            bool are_words, std::uint64_t sequence);
+  bool PostWords(Connection& connection, std::uint64_t captured, std::uint64_t passed);
   void RingBell(Connection& connection);
   absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
   void RingBells();
@@ -156,6 +167,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::vector<Read> reads_;             // 1-based handles
   std::uint32_t free_read_ = 0;
   std::uint32_t next_generation_ = 1;
+  std::uint64_t capture_ = 1;  // number of the one that answers are added to
   std::size_t next_active_ = 0;
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;

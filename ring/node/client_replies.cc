@@ -47,7 +47,7 @@ void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply
   header.view_epoch = view_epoch_;
   header.owner = options_.node.value();
   if (reply.value.line == memgest::kNoLine) {
-    StageHeader(*connection, to, header, nullptr);
+    StageHeader(*connection, to, header, nullptr, &shard);
   } else {
     StageValue(*connection, to, reply, shard, &header);
   }
@@ -62,16 +62,16 @@ void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& 
   const bool is_inline = reply.value_length <= protocol::kInlineValueSizeMax;
   if (!is_inline && (!to.has_buffer || to.buffer_length < reply.value_length)) {
     header->word.outcome = Outcome::kReplyTooLarge;
-    StageHeader(connection, to, *header, nullptr);
+    StageHeader(connection, to, *header, nullptr, &shard);
     return;
   }
   shard.Pin(number);  // V6
-  connection.staged_pins.push_back({0, &shard, number});
+  connection.pinned.push_back({capture_ & kSequenceMask, &shard, number});
   const bool in_ranges = (line.flags & memgest::kLarge) != 0;
   if (is_inline && !in_ranges) {
     const rdma::Sge value = {heap.At(line.offset_cells), reply.value_length,
                              heap.lkey(line.offset_cells)};
-    StageHeader(connection, to, *header, &value);
+    StageHeader(connection, to, *header, &value, &shard);
     return;
   }
   // A value over its memgest's block size lies in ranges, even if it is short enough to stand
@@ -89,31 +89,62 @@ void ClientPort::StageValue(Connection& connection, const coordinator::ReplyTo& 
     const std::uint32_t size = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{range.length_cells} * 64, reply.value_length - done));
     const rdma::Sge bytes = {heap.At(range.offset_cells), size, heap.lkey(range.offset_cells)};
-    connection.bodies.push_back({bytes, rkey, target + done});
+    connection.bodies.push_back({bytes, rkey, target + done, capture_, &shard});
     done += size;
   }
-  StageHeader(connection, to, *header, nullptr);
+  StageHeader(connection, to, *header, nullptr, &shard);
 }
 
 // The client polls the first word: the rest of its cache line is written right before it, behind
 // the fence, and not with the value. Else the line would go to the client and back in between.
 void ClientPort::StageHeader(Connection& connection, const coordinator::ReplyTo& to,
-                             const ReplyHeader& header, const rdma::Sge* value) {
-  if (connection.words.empty()) staged_.push_back(connection.index);
+                             const ReplyHeader& header, const rdma::Sge* value,
+                             const coordinator::ShardCoordinator* shard) {
+  const std::uint64_t slot =
+      connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
+  if (connection.words.empty()) {
+    staged_.push_back(connection.index);
+  } else if (connection.words.front().capture != capture_) {
+    // The client gave up what is held for this slot, and the cell is about to be written.
+    DropWords(connection, slot);
+  }
   std::byte* const cell = connection.headers.address + std::size_t{to.slot} * protocol::kCell;
   std::memcpy(cell, &header, sizeof(header));
   const std::uint32_t lkey = connection.headers.lkey;
-  const std::uint64_t slot =
-      connection.replies.address + std::uint64_t{to.slot} * protocol::kReplySlotSize;
   constexpr std::uint32_t kWord = sizeof(protocol::ReplyWord);
   const std::uint32_t rkey = connection.replies.rkey;
-  if (value != nullptr) connection.bodies.push_back({*value, rkey, slot + protocol::kCell});
-  connection.words.push_back({{cell + kWord, protocol::kCell - kWord, lkey}, rkey, slot + kWord});
-  connection.words.push_back({{cell, kWord, lkey}, rkey, slot});
+  if (value != nullptr)
+    connection.bodies.push_back({*value, rkey, slot + protocol::kCell, capture_, shard});
+  connection.words.push_back(
+      {{cell + kWord, protocol::kCell - kWord, lkey}, rkey, slot + kWord, capture_, shard});
+  connection.words.push_back({{cell, kWord, lkey}, rkey, slot, capture_, shard});
+}
+
+// The words of an answer that is held; its place in staged_ stays.
+void ClientPort::DropWords(Connection& connection, std::uint64_t slot_address) {
+  constexpr std::uint32_t kWord = sizeof(protocol::ReplyWord);
+  std::erase_if(connection.words, [slot_address](const ConnectionWrite& word) {
+    return word.remote_address == slot_address || word.remote_address == slot_address + kWord;
+  });
+}
+
+// Bodies that are still queued are dropped with them: nobody was told where they would stand.
+void ClientPort::DropHeld(const coordinator::ShardCoordinator* shard) {
+  const auto of_shard = [shard](const ConnectionWrite& write) { return write.shard == shard; };
+  ending_.clear();
+  std::erase_if(staged_, [&](std::uint32_t index) {
+    Connection& connection = *connections_[index];
+    std::erase_if(connection.bodies, of_shard);
+    std::erase_if(connection.words, of_shard);
+    if (!connection.words.empty()) return false;
+    if (connection.closing && connection.outstanding == 0) ending_.push_back(index);
+    return true;
+  });
+  for (const std::uint32_t index : ending_) Close(index);
 }
 
 void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, NodeId owner,
-                            absl::string_view value) {
+                            absl::string_view value, const coordinator::ShardCoordinator* of) {
   Connection* const connection = Find(to);
   if (connection == nullptr) return;
   ReplyHeader header;
@@ -122,7 +153,7 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
   header.view_epoch = view_epoch_;
   header.owner = owner.value();
   if (value.empty()) {
-    StageHeader(*connection, to, header, nullptr);
+    StageHeader(*connection, to, header, nullptr, of);
     return;
   }
   // Views: rare, so the bytes are copied for as long as the connection lives.
@@ -131,7 +162,7 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
   const bool is_inline = value.size() <= protocol::kInlineValueSizeMax;
   if (!is_inline && (!to.has_buffer || to.buffer_length < value.size())) {
     header.word.outcome = Outcome::kReplyTooLarge;
-    StageHeader(*connection, to, header, nullptr);
+    StageHeader(*connection, to, header, nullptr, of);
     return;
   }
   absl::StatusOr<rdma::Sge> sge = KeepForSending(value);
@@ -139,16 +170,16 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     header = ReplyHeader{};
     header.word.stamp = to.stamp;
     header.word.outcome = Outcome::kResourceExhausted;
-    StageHeader(*connection, to, header, nullptr);
+    StageHeader(*connection, to, header, nullptr, of);
     return;
   }
   if (is_inline) {
-    StageHeader(*connection, to, header, &*sge);
+    StageHeader(*connection, to, header, &*sge, of);
     return;
   }
   header.word.flags = protocol::kValueInBuffer;
-  connection->bodies.push_back({*sge, to.buffer_rkey, to.buffer_address});
-  StageHeader(*connection, to, header, nullptr);
+  connection->bodies.push_back({*sge, to.buffer_rkey, to.buffer_address, capture_, of});
+  StageHeader(*connection, to, header, nullptr, of);
 }
 
 // A view is sent from a copy that stays as it is while the device may read it. Views change seldom:
@@ -173,12 +204,12 @@ absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
 
 // As many as there is room for; the rest stays for another turn.
 void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writes,
-                      bool are_words) {
+                      std::size_t limit, bool are_words, std::uint64_t sequence) {
   std::size_t done = 0;
-  while (done < writes->size()) {
+  while (done < limit) {
     // One place is kept for the bell.
     const std::size_t room = std::max(Room(connection), 1u) - 1;
-    const std::size_t count = std::min({chain_.size(), writes->size() - done, room});
+    const std::size_t count = std::min({chain_.size(), limit - done, room});
     if (count == 0) break;
     for (std::size_t i = 0; i < count; ++i) {
       const ConnectionWrite& write = (*writes)[done + i];
@@ -199,7 +230,7 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     last.more = !are_words && room > count + 1;  // a body or a word follows at once
     last.wr_id = (std::uint64_t{count} << kCountShift) |
                  (std::uint64_t{connection.index} << kIndexShift) |
-                 (are_words && done == writes->size() ? connection.posted : connection.completed);
+                 (done == limit ? sequence : connection.completed);
     if (!connection.qp->PostSend(chain_[0]).ok()) {
       connection.broken = connection.closing = true;
       break;
@@ -207,6 +238,24 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     CountOutstanding(connection, connection.outstanding + static_cast<std::uint32_t>(count));
   }
   writes->erase(writes->begin(), writes->begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+// Those that passed the fence, and those that need not; gives whether any was posted.
+bool ClientPort::PostWords(Connection& connection, std::uint64_t captured, std::uint64_t passed) {
+  std::vector<ConnectionWrite>& words = connection.words;
+  std::size_t limit = words.size();
+  std::uint64_t sequence = captured;
+  if (passed < captured) {
+    const auto held =
+        std::stable_partition(words.begin(), words.end(), [passed](const ConnectionWrite& word) {
+          return word.shard == nullptr || word.capture <= passed;
+        });
+    limit = static_cast<std::size_t>(held - words.begin());
+    if (held != words.end()) sequence = held->capture - 1;
+  }
+  if (limit == 0) return false;
+  Post(connection, &words, limit, true, sequence & kSequenceMask);
+  return true;
 }
 
 void ClientPort::RingBell(Connection& connection) {
@@ -224,33 +273,32 @@ void ClientPort::RingBell(Connection& connection) {
     CountOutstanding(connection, connection.outstanding + 1);
 }
 
-void ClientPort::Send(absl::FunctionRef<bool()> fence) {
+void ClientPort::Send(coordinator::Fence& fence) {
   if (staged_.empty()) return;
   for (const std::uint32_t index : staged_) {
     Connection& connection = *connections_[index];
-    connection.posted = (connection.posted + 1) & kSequenceMask;
-    for (Pinned& pin : connection.staged_pins) {
-      pin.sequence = connection.posted;
-      connection.pinned.push_back(pin);
-    }
-    connection.staged_pins.clear();
-    Post(connection, &connection.bodies, false);  // the values are captured...
+    // The values are captured...
+    Post(connection, &connection.bodies, connection.bodies.size(), false, connection.completed);
   }
-  const bool fenced_in = fence();  // ...then the role is checked...
+  const std::uint64_t captured = capture_++;
+  const std::uint64_t passed = fence.Decide(captured);  // ...then the role is checked...
   ending_.clear();
   held_.clear();
   for (const std::uint32_t index : staged_) {
     Connection& connection = *connections_[index];
-    if (!fenced_in || connection.broken) {  // no word without its body: the slot has the last's
+    if (connection.broken) {  // no word without its body: the slot has the last's
       connection.bodies.clear();
       connection.words.clear();
     }
-    if (connection.bodies.empty()) Post(connection, &connection.words, true);  // ...and only then
+    // ...and only then
+    const bool posted =
+        connection.bodies.empty() && PostWords(connection, captured, passed) && !connection.broken;
     // The last answer goes out before the connection ends: its completion ends it.
     if (connection.broken) {
       ending_.push_back(index);
     } else if (!connection.words.empty()) {
       held_.push_back(index);
+      if (posted) ringing_.push_back(index);
     } else if (connection.closing && connection.outstanding == 0) {
       ending_.push_back(index);
     } else {

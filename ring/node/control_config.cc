@@ -1,8 +1,20 @@
 #include "ring/node/control_config.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace ring::node {
+namespace {
+constexpr std::uint64_t kMsNs = 1'000'000;
+constexpr std::uint64_t kSleepNsMax = 20 * kMsNs;
+}  // namespace
+
+std::uint64_t ControlConfig::SleepNsMax() const {
+  if (!fail_over) return kSleepNsMax;
+  return std::min(
+      {kSleepNsMax, detect_ms * kMsNs / 8, lease_ms * kMsNs / 8, heartbeat_ms * kMsNs / 2});
+}
 
 ControlProblem CheckControl(const ControlConfig& config, std::size_t node_count) {
   const int voters = config.VoterCount(node_count);

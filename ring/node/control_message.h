@@ -51,8 +51,9 @@ enum class ControlType : std::uint16_t {
   kRow = 19,           // recovery::RowRequest, to another parity; answered by its bytes
   kHealth = 20,        // empty; answered by cluster::NodeHealth
   kEvents = 21,        // the last number seen; answered by NodeEvents
+  kRenew = 22,         // LeaseRenewal, to the leader; the answer, empty, is the grant
 };
-inline constexpr std::size_t kControlTypeCount = 22;
+inline constexpr std::size_t kControlTypeCount = 23;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

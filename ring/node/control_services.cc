@@ -32,6 +32,7 @@ ControlServices::ControlServices(Node* node)
 absl::StatusOr<std::string> ControlServices::Seal(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::SealRequest request, recovery::DecodeSealRequest(body));
   RING_ASSIGN_OR_RETURN(const recovery::SealAnswer answer, node_->members().Seal(request));
+  node_->MeetEpoch(request.group, request.epoch);
   return recovery::EncodeSealAnswer(answer);
 }
 

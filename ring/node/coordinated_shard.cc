@@ -8,6 +8,9 @@
 #include "ring/base/log.h"
 
 namespace ring::node {
+namespace {
+constexpr std::uint64_t kUrgePeriodNs = 50'000'000;
+}  // namespace
 
 CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId shard,
                                    std::size_t role_count, std::uint16_t first_writer_id,
@@ -28,6 +31,7 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
                                  const std::vector<std::string>& addresses) {
   view_ = std::move(view);
   addresses_ = addresses;
+  outdated_ = met_ > group_view().epoch;
   if (change_ == nullptr || change_->plan().epoch != group_view().epoch) {
     StartEpoch();
     return;
@@ -101,6 +105,7 @@ void CoordinatedShard::StartEpoch() {
   change_.reset();
   takeover_.reset();
   applied_ = {};
+  urge_reason_.clear();
   if (!EverybodyIsKnown()) return;
   epoch_alive_ = std::make_shared<bool>(true);
   recovery::EpochPlan plan = MakePlan();
@@ -120,6 +125,7 @@ void CoordinatedShard::StartEpoch() {
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (change_ != nullptr) change_->Step(now_ns);
+  Urge(now_ns);
   if (values_ != nullptr && serving()) values_->Progress(now_ns);
   if (watch_.values && serving()) TellValues();
 }
@@ -139,18 +145,27 @@ bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
   }
   RING_LOG(WARNING) << "log connection lost group=" << group_.value() << " shard=" << shard_.value()
                     << " member_node=" << group_view().roles[news.role.value()].value();
-  AskForNewEpoch(last_error_);
+  urge_reason_ = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", last_error_);
+  urge_ns_ = 0;
   return true;
 }
 
-// A connection is not made again within its epoch.
-void CoordinatedShard::AskForNewEpoch(const std::string& reason) {
-  if (!context_->propose) return;
+// A connection is not made again within its epoch, so the epoch has to end. A proposal may be lost
+// with its leader: it is made again until the applied state shows another epoch.
+void CoordinatedShard::Urge(std::uint64_t now_ns) {
+  if (urge_reason_.empty() || now_ns < urge_ns_ || !context_->propose) return;
+  urge_ns_ = now_ns + kUrgePeriodNs;
   cluster::NewEpoch command;
   command.group = group_;
   command.expected = change_->plan().epoch;
-  command.reason = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", reason);
+  command.reason = urge_reason_;
   context_->propose(command);
+}
+
+bool CoordinatedShard::Meet(Epoch epoch) {
+  met_ = std::max(met_, epoch);
+  outdated_ = met_ > group_view().epoch;
+  return outdated_;
 }
 
 void CoordinatedShard::ApplyCatalogue() {

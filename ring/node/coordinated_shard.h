@@ -65,8 +65,12 @@ class CoordinatedShard final : public recovery::EpochActions {
   // Whether the event was for one of these connections.
   bool OnEvent(const rdma::ConnectionEvent& event);
   bool serving() const {
-    return change_ != nullptr && change_->phase() == recovery::EpochChange::Phase::kServing;
+    return change_ != nullptr && change_->phase() == recovery::EpochChange::Phase::kServing &&
+           !outdated_;
   }
+  // L9: a peer speaks of this epoch of the group. If it is a later one than the view's, nothing is
+  // served until the view has it. Gives whether it is.
+  bool Meet(Epoch epoch);
   // Null before the first epoch of this node's tenure has begun.
   coordinator::ShardCoordinator* coordinator() { return coordinator_.get(); }
   const recovery::EpochChange* change() const { return change_.get(); }
@@ -115,7 +119,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void StartEpoch();
   void ApplyCatalogue();
   std::vector<recovery::LogEnd> OwnLogs() const;
-  void AskForNewEpoch(const std::string& reason);
+  void Urge(std::uint64_t now_ns);
   // epoch_events.cc
   void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
   void TellServed();
@@ -148,6 +152,11 @@ class CoordinatedShard final : public recovery::EpochActions {
   };
   Watch watch_;  // of this epoch
   std::string last_error_;
+  Epoch met_;  // the latest one that a peer spoke of
+  bool outdated_ = false;
+  // Why this epoch must end; it is proposed until it did.
+  std::string urge_reason_;
+  std::uint64_t urge_ns_ = 0;
 };
 
 }  // namespace ring::node

@@ -116,14 +116,18 @@ void Node::Execute(BatchItem& item) {
 // refuse, so that the asker's ring stays in step. Who is behind the asker's view cannot know (L9).
 void Node::AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question) {
   const cluster::Place place = routing_->OfSlot(question.slot);
-  const CoordinatedShard* const shard = FindShard(place.group, place.shard);
+  CoordinatedShard* const shard = FindShard(place.group, place.shard);
   const NodeId owner = view_->Coordinator(place.group, place.shard);
   if (shard == nullptr && owner != options_.id) {
     clients_->AnswerBare(to, Outcome::kWrongOwner, owner);
     return;
   }
   const bool owns = shard != nullptr && shard->serving() && question.view_epoch <= view_->epoch;
-  clients_->AnswerBare(to, owns ? Outcome::kOk : Outcome::kUnavailable, options_.id);
+  if (owns) {  // X3: only who is fenced in says so
+    clients_->AnswerBare(to, Outcome::kOk, options_.id, "", shard->coordinator());
+  } else {
+    clients_->AnswerBare(to, Outcome::kUnavailable, options_.id);
+  }
 }
 
 }  // namespace ring::node

@@ -127,6 +127,7 @@ absl::Status HostImpl::Open() {
                                 ? 0
                                 : options_.config.poll_us * std::uint64_t{1000};
   reactor_options.sleeps = options_.config.poll != PollPolicy::kBusy;
+  reactor_options.sleep_ns_max = options_.config.control.SleepNsMax();
   for (std::size_t i = 0; i < reactor_count; ++i)
     reactors_.push_back(std::make_unique<Reactor>(reactor_options));
   for (std::size_t i = 0; i < reactor_count; ++i) {
@@ -216,9 +217,6 @@ void HostImpl::Stop() {
 
 absl::StatusOr<std::unique_ptr<Host>> Host::Start(const HostOptions& options) {
   if (options.config.nodes.empty()) return absl::InvalidArgumentError("config has no nodes");
-  if (options.config.control.fail_over) {
-    RING_LOG(WARNING) << "fail_over=on is for trials: a coordinator that was paused is not fenced";
-  }
   auto host = std::make_unique<HostImpl>(options);
   RING_RETURN_IF_ERROR(host->Open());
   return host;

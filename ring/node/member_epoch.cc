@@ -1,5 +1,6 @@
 // A member's way from one epoch into the next: seal, enter, adopt, leave.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,12 +13,11 @@ namespace ring::node {
 // Memberships of the roles that this node holds now.
 void MemberPort::JoinGroups() {
   for (std::size_t g = 0; g < view_.groups.size(); ++g) {
-    const std::vector<NodeId>& roles = view_.groups[g].roles;
-    const auto mine = std::find(roles.begin(), roles.end(), options_.node);
-    if (mine == roles.end()) continue;
-    const Role role(static_cast<std::uint16_t>(mine - roles.begin()));
+    const GroupId group(static_cast<std::uint16_t>(g));
+    const std::optional<Role> mine = view_.RoleOf(group, options_.node, options_.incarnation);
+    if (!mine.has_value()) continue;
+    const Role role = *mine;
     for (int i = 0; i < view_.s; ++i) {
-      const GroupId group(static_cast<std::uint16_t>(g));
       const ShardId shard(static_cast<std::uint16_t>(i));
       if (i == role.value() || Find(group, shard) != nullptr) continue;
       Membership membership;
@@ -34,9 +34,8 @@ void MemberPort::JoinGroups() {
 // Step 7: what a later Normal record does without is of no use to anybody.
 void MemberPort::LeaveGroups() {
   const auto left = [this](const Membership& membership) {
-    const cluster::GroupView& group = view_.groups[membership.group.value()];
     const bool holds =
-        std::find(group.roles.begin(), group.roles.end(), options_.node) != group.roles.end();
+        view_.RoleOf(membership.group, options_.node, options_.incarnation).has_value();
     return !holds && view_.IsNormal(membership.group, membership.shard);
   };
   for (Membership& membership : memberships_) {

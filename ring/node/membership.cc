@@ -76,7 +76,9 @@ absl::Status NotLeader(NodeId leader) {
 Membership::Membership(Options options)
     : options_(std::move(options)),
       tick_ns_(TickNs(options_.config->control)),
-      machine_(FirstView(*options_.config), std::move(options_.on_view)),
+      machine_(FirstView(*options_.config),
+               [this](const std::shared_ptr<const cluster::View>& view) { OnView(view); }),
+      leases_(options_.clock, &machine_, options_.lease_ns),
       founding_(options_.node, options_.incarnation,
                 options_.config->control.VoterCount(options_.config->nodes.size())),
       alive_(std::make_shared<Membership*>(this)) {
@@ -104,6 +106,11 @@ void Membership::HandleMessages() {
   control.Handle(ControlType::kPropose, [this](NodeId, absl::string_view body, ControlReply reply) {
     OnPropose(body, std::move(reply));
   });
+  control.Handle(ControlType::kRenew,
+                 [this](NodeId from, absl::string_view body, ControlReply reply) {
+                   work_ = true;
+                   leases_.OnRenew(from, body, std::move(reply));
+                 });
 }
 
 absl::Status Membership::Start(const cluster::NodeInfo& self) {
@@ -155,6 +162,7 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
                                          (control.detect_ms * kMs + tick_ns_ - 1) / tick_ns_);
   RING_ASSIGN_OR_RETURN(replica_,
                         consensus::Replica::Start(options, *storage_, machine_, *this, nullptr));
+  leases_.set_replica(replica_.get());
   keeper_ = std::make_unique<ServerKeeper>(replica_.get(), voter_count);
   detector_ = std::make_unique<FailureDetector>(options_.node, options.raft.election_ticks);
   last_tick_ns_ = now_ns_;
@@ -176,6 +184,7 @@ void Membership::OnLeadership(consensus::Role role, ServerId leader, consensus::
     suspected_.clear();
     options_.events->Add(EventKind::kLeads);
   }
+  leases_.OnLeadership(role == consensus::Role::kLeader);
   if (leader != consensus::kNoServer) campaign_until_ns_ = 0;
 }
 
@@ -317,10 +326,30 @@ void Membership::OnPropose(absl::string_view body, ControlReply reply) {
   if (!command.ok()) return reply(command.status());
   if (!leads()) return reply(NotLeader(leader()));
   work_ = true;
-  replica_->Propose(std::string(body.data(), body.size()),
-                    [reply = std::move(reply)](absl::StatusOr<std::string> result) mutable {
-                      reply(std::move(result));
-                    });
+  leases_.Propose(*command, std::string(body.data(), body.size()), std::move(reply));
+}
+
+void Membership::OnView(const std::shared_ptr<const cluster::View>& view) {
+  if (agreed_ != nullptr) leases_.OnView(*agreed_, *view);
+  agreed_ = view;
+  options_.on_view(view);
+}
+
+void Membership::Renew(LeaseFence::Granted done) {
+  const NodeId to = leader();
+  if (to == cluster::kNoNode) return done(NotLeader(to));
+  const LeaseRenewal renewal{options_.incarnation, machine_.view().epoch};
+  options_.control->Call(to, ControlType::kRenew, EncodeRenewal(renewal), options_.lease_ns,
+                         [done = std::move(done)](const absl::StatusOr<std::string>& body) mutable {
+                           done(body.status());
+                         });
+}
+
+void Membership::Refresh() {
+  if (replica_ == nullptr) return;
+  work_ = true;
+  // Refused when no leader is known: its successor's entries tell then.
+  replica_->Read([](const absl::Status&) {});
 }
 
 void Membership::FailSilent(std::uint64_t now_ns) {
@@ -331,6 +360,7 @@ void Membership::FailSilent(std::uint64_t now_ns) {
   if (silent.empty() || now_ns < fail_ns_) return;
   fail_ns_ = now_ns + kFailPeriodNs;
   for (const NodeId node : silent) {
+    if (leases_.Reassigning(node)) continue;
     if (suspected_.insert(node).second) {
       options_.events->Add(EventKind::kSuspected, node);
       RING_LOG(WARNING) << "node=" << node.value() << " is silent, the leader proposes its failure";
@@ -356,6 +386,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
   ProgressJoin(now_ns);
   ProgressRegistration(now_ns);
   work_ |= keeper_->Progress(now_ns);
+  work_ |= leases_.Progress(now_ns);
   if (!work_) return false;
   work_ = false;
   replica_->Turn();

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "consensus/replica.h"
+#include "ring/base/clock.h"
 #include "ring/base/random.h"
 #include "ring/cluster/cluster_state.h"
 #include "ring/node/cluster_machine.h"
@@ -31,6 +32,8 @@
 #include "ring/node/event_log.h"
 #include "ring/node/failure_detector.h"
 #include "ring/node/founding.h"
+#include "ring/node/lease_fence.h"
+#include "ring/node/lease_service.h"
 #include "ring/node/server_keeper.h"
 
 namespace ring::node {
@@ -42,8 +45,10 @@ class Membership final : public consensus::ReplicaListener {
     const NodeConfig* config = nullptr;
     NodeId node;
     Incarnation incarnation;
+    const Clock* clock = nullptr;
     Random* random = nullptr;
     ControlPort* control = nullptr;
+    std::uint64_t lease_ns = 0;  // 0: no node holds leases
     // Each view that was agreed upon, in order.
     ClusterMachine::OnView on_view;
     // This node began or ended to lead.
@@ -61,6 +66,10 @@ class Membership final : public consensus::ReplicaListener {
 
   // To the leader, wherever it is.
   void Propose(const cluster::ClusterCommand& command, ProposeDone done);
+  // Asks the leader for a lease of this start of the node.
+  void Renew(LeaseFence::Granted done);
+  // Learns what was agreed upon by now (a ReadIndex); it comes as a view.
+  void Refresh();
   // Serves changes: an entry of its own term is committed.
   bool leads() const { return replica_ != nullptr && replica_->is_ready_leader(); }
   NodeId leader() const;  // cluster::kNoNode: not known
@@ -78,6 +87,7 @@ class Membership final : public consensus::ReplicaListener {
 
  private:
   void HandleMessages();
+  void OnView(const std::shared_ptr<const cluster::View>& view);
   absl::Status StartReplica(consensus::ServerId fresh, bool found);
   absl::StatusOr<std::unique_ptr<consensus::Storage>> OpenStorage(consensus::ServerId* id);
   bool HasMemory() const;
@@ -95,6 +105,8 @@ class Membership final : public consensus::ReplicaListener {
   cluster::NodeInfo self_;
   std::uint64_t tick_ns_;
   ClusterMachine machine_;
+  LeaseService leases_;
+  std::shared_ptr<const cluster::View> agreed_;  // the last one that was told
   Founding founding_;
   std::unique_ptr<consensus::Storage> storage_;
   std::unique_ptr<consensus::Replica> replica_;

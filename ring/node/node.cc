@@ -95,8 +95,14 @@ absl::Status Node::OpenDevice() {
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
   OpenMembership();
+  OpenFence();
   services_ = std::make_unique<ControlServices>(this);
 
+  FillShardContext();
+  return absl::OkStatus();
+}
+
+void Node::FillShardContext() {
   shard_context_.device = device_.get();
   shard_context_.links.device = device_.get();
   shard_context_.links.log_cq = log_cq_.get();
@@ -116,7 +122,6 @@ absl::Status Node::OpenDevice() {
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
-  return absl::OkStatus();
 }
 
 void Node::OpenMembership() {
@@ -124,12 +129,33 @@ void Node::OpenMembership() {
   options.config = &options_.config;
   options.node = options_.id;
   options.incarnation = info_.incarnation;
+  options.clock = options_.clock;
   options.random = options_.random;
   options.control = control_.get();
   options.events = &events_;
+  options.lease_ns = LeaseNs();
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
+}
+
+// 0: no node holds a lease.
+std::uint64_t Node::LeaseNs() const {
+  const ControlConfig& control = options_.config.control;
+  const bool leases = control.fail_over && options_.config.Fence() == FencePolicy::kLease;
+  return leases ? control.lease_ms * std::uint64_t{1'000'000} : 0;
+}
+
+void Node::OpenFence() {
+  if (options_.propose || LeaseNs() == 0) {
+    fence_ = std::make_unique<coordinator::OpenFence>();
+    return;
+  }
+  auto lease = std::make_unique<LeaseFence>(
+      options_.clock, LeaseNs(),
+      [this](LeaseFence::Granted done) { membership_->Renew(std::move(done)); });
+  lease_ = lease.get();
+  fence_ = std::move(lease);
 }
 
 absl::Status Node::ListenAll() {
@@ -174,6 +200,7 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
     connecting_ = connecting_ && !Serving();
     controlled = control_->Progress(now_ns);
     controlled |= membership_->Progress(now_ns);
+    if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
     controlled |= services_->Progress(now_ns);
   }
   return clients_->PollCompletions(busy) || moved || controlled;
@@ -230,15 +257,12 @@ bool Node::PollLog() {
   }
 }
 
-// Rule L1's place. Membership is static: the role is this node's for as long as its view says so.
-bool Node::FencedIn() const { return view_ != nullptr; }
-
 bool Node::Finish(std::uint64_t now_ns, bool busy) {
   const bool any_active =
       std::any_of(shards_.begin(), shards_.end(),
                   [](const std::unique_ptr<CoordinatedShard>& shard) { return shard->active; });
   if (!any_active) {
-    clients_->Send([this] { return FencedIn(); });
+    clients_->Send(*fence_);
     return false;
   }
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
@@ -253,7 +277,7 @@ bool Node::Finish(std::uint64_t now_ns, bool busy) {
     shard->coordinator()->Commit();
     shard->WatchServed();
   }
-  clients_->Send([this] { return FencedIn(); });
+  clients_->Send(*fence_);
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     if (!shard->active) continue;
     shard->coordinator()->EndTurn(now_ns, busy);

@@ -26,6 +26,7 @@
 #include "ring/base/random.h"
 #include "ring/cluster/routing.h"
 #include "ring/cluster/view.h"
+#include "ring/coordinator/fence.h"
 #include "ring/node/client_port.h"
 #include "ring/node/config.h"
 #include "ring/node/control_port.h"
@@ -80,6 +81,8 @@ class Node {
   // A view that was agreed upon; one that is not newer changes nothing.
   void TakeAgreed(const std::shared_ptr<const cluster::View>& agreed);
   const std::shared_ptr<const cluster::View>& view() const { return view_; }
+  // L9: a peer knows this epoch of the group.
+  void MeetEpoch(GroupId group, Epoch epoch);
   bool ready() const;
   std::string Missing() const;
 
@@ -105,6 +108,7 @@ class Node {
   MemberPort& members() { return *members_; }
   ControlPort& control() { return *control_; }
   ControlServices& services() { return *services_; }
+  const coordinator::Fence& fence() const { return *fence_; }
   Membership& membership() { return *membership_; }
   const EventLog& events() const { return events_; }
   // Counted by the reactor.
@@ -123,15 +127,18 @@ class Node {
   absl::Status OpenDevice();
   absl::Status ListenAll();
   std::string AddressOf(const cluster::NodeInfo& peer) const;
+  void FillShardContext();
   void OpenMembership();
+  void OpenFence();
+  std::uint64_t LeaseNs() const;
   void StartMembership();
   void TellChanges(const cluster::View& before, const cluster::View& now);
   void HandleEvents(std::uint64_t now_ns);
   bool PollLog();
   void AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question);
-  bool FencedIn() const;
   bool Serving() const;
   void TakeRoles();
+  void DropHeldOfPastEpochs(const cluster::View& before);
   void LoseShard(CoordinatedShard* shard);
   CoordinatedShard* ShardOfWriter(std::uint16_t writer_id);
 
@@ -149,6 +156,8 @@ class Node {
   std::unique_ptr<ControlPort> control_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ControlServices> services_;
+  std::unique_ptr<coordinator::Fence> fence_;
+  LeaseFence* lease_ = nullptr;              // the fence, if it is one
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   recovery::Pace pace_;

@@ -1,15 +1,18 @@
 // What a view makes of a node: the shards it coordinates and those it is a member of.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
 
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
-  view_ = std::move(view);
+  const std::shared_ptr<const cluster::View> before = std::exchange(view_, std::move(view));
+  if (before != nullptr) DropHeldOfPastEpochs(*before);
   encoded_view_ = cluster::EncodeView(*view_);
   clients_->set_view_epoch(view_->epoch);
   // Members before coordinators: a memgest must be foldable before anything of it is appended
@@ -70,20 +73,34 @@ void Node::TellChanges(const cluster::View& before, const cluster::View& now) {
   }
 }
 
+// V7: what a role's epoch ended on is not said, also when the next epoch is this node's again.
+void Node::DropHeldOfPastEpochs(const cluster::View& before) {
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    const std::size_t group = shard->group().value();
+    const bool goes_on = before.groups[group].epoch == view_->groups[group].epoch;
+    if (goes_on || shard->coordinator() == nullptr || Mutant("V7")) continue;
+    clients_->DropHeld(shard->coordinator());
+  }
+}
+
+void Node::MeetEpoch(GroupId group, Epoch epoch) {
+  if (group.value() >= by_group_.size() || by_group_[group.value()] == nullptr) return;
+  if (by_group_[group.value()]->Meet(epoch)) membership_->Refresh();
+}
+
 // A node holds at most one role of a group (L10), so its shards are numbered by their groups.
 void Node::TakeRoles() {
   for (std::size_t g = 0; g < by_group_.size(); ++g) {
     const GroupId group(static_cast<std::uint16_t>(g));
-    const std::vector<NodeId>& roles = view_->groups[g].roles;
-    const auto end = roles.begin() + view_->s;
-    const auto mine = std::find(roles.begin(), end, options_.id);
+    const std::optional<Role> role = view_->RoleOf(group, options_.id, info_.incarnation);
+    const bool coordinates = role.has_value() && role->value() < view_->s;
     CoordinatedShard*& held = by_group_[g];
-    if (held != nullptr && (mine == end || held->shard().value() != mine - roles.begin())) {
+    if (held != nullptr && (!coordinates || held->shard().value() != role->value())) {
       LoseShard(held);
       held = nullptr;
     }
-    if (mine == end || held != nullptr) continue;
-    const ShardId shard(static_cast<std::uint16_t>(mine - roles.begin()));
+    if (!coordinates || held != nullptr) continue;
+    const ShardId shard(role->value());
     shards_.push_back(
         std::make_unique<CoordinatedShard>(&shard_context_, group, shard, role_count_,
                                            static_cast<std::uint16_t>(g * role_count_), g));

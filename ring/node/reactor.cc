@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -186,7 +187,9 @@ void Reactor::Sleep() {
     poll_fds_.push_back({wake_fd_, POLLIN, 0});
     for (const std::unique_ptr<Node>& node : nodes_)
       poll_fds_.push_back({node->event_fd(), POLLIN, 0});
-    poll(poll_fds_.data(), poll_fds_.size(), static_cast<int>(kSleepNsMax / 1'000'000));
+    const timespec limit{static_cast<time_t>(options_.sleep_ns_max / 1'000'000'000),
+                         static_cast<long>(options_.sleep_ns_max % 1'000'000'000)};
+    ppoll(poll_fds_.data(), poll_fds_.size(), &limit, nullptr);
     wakeups_.fetch_add(1, std::memory_order_relaxed);
   }
   WakeUp();

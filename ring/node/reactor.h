@@ -31,6 +31,7 @@ struct ReactorOptions {
   const Clock* clock = nullptr;
   std::uint64_t poll_ns = 50'000;
   bool sleeps = true;
+  std::uint64_t sleep_ns_max = 20'000'000;
 };
 
 class Reactor {
@@ -66,8 +67,8 @@ class Reactor {
   bool PrepareSleep();
   void WakeUp();
   // A sleeping reactor looks around by itself this often: connection retries, commits that were
-  // told without a doorbell.
-  static constexpr std::uint64_t kSleepNsMax = 20'000'000;
+  // told without a doorbell, heartbeats and leases.
+  std::uint64_t sleep_ns_max() const { return options_.sleep_ns_max; }
   std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
 
  private:

@@ -103,6 +103,20 @@ TEST(View, KnowsVacantRolesAndWhoHoldsNone) {
   EXPECT_EQ(view.FindNode("nobody"), nullptr);
 }
 
+TEST(View, L8ARoleIsTheStartsThatHoldsIt) {
+  View view = TestView();
+  view.fail_over = true;
+  const GroupId group(1);
+  const NodeId node(3);  // role 2 of group 1
+  EXPECT_EQ(view.RoleOf(group, node, Incarnation(7)), Role(2)) << "not heard of yet";
+  view.groups[1].incarnations[2] = Incarnation(7);
+  EXPECT_EQ(view.RoleOf(group, node, Incarnation(7)), Role(2));
+  EXPECT_EQ(view.RoleOf(group, node, Incarnation(8)), std::nullopt);
+  EXPECT_EQ(view.RoleOf(group, NodeId(5), Incarnation(7)), std::nullopt) << "a spare";
+  view.fail_over = false;
+  EXPECT_EQ(view.RoleOf(group, node, Incarnation(8)), Role(2)) << "roles stay";
+}
+
 TEST(View, RefusesImpossibleHoldersAndPolicies) {
   ExpectRefused([](View& v) { v.groups[0].incarnations.pop_back(); }, "incarnation_count=4");
   ExpectRefused(

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "rdma/soft/soft_device.h"
@@ -29,6 +30,12 @@ class ClientPortTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(port_, ClientPort::Create(port));
     ASSERT_OK_AND_ASSIGN(const std::string address,
                          device_->Listen(absl::StrCat("local:door/", getpid())));
+    ASSERT_OK_AND_ASSIGN(arena_, memgest::DeltaArena::Create(device_.get()));
+    coordinator::ShardOptions shard;
+    shard.s = 3;
+    shard.d = 2;
+    shard_ = std::make_unique<coordinator::ShardCoordinator>(shard, device_.get(), arena_.get(),
+                                                             port_.get());
     // Connect waits for the other side, which is this thread's as well.
     std::atomic<bool> connected{false};
     std::thread door([&] {
@@ -56,7 +63,8 @@ class ClientPortTest : public ::testing::Test {
       client_.Progress();
     }
   }
-  // Sends a request into this slot, takes it at the door and captures an answer.
+  // Sends a request into this slot, takes it at the door and captures an answer; with a value it is
+  // the node's own.
   std::uint32_t AskAndAnswer(std::uint16_t slot, Outcome outcome, absl::string_view value = "") {
     HostileFrame frame = MakeGet("key");
     frame.header.reply_slot = slot;
@@ -68,7 +76,13 @@ class ClientPortTest : public ::testing::Test {
     }));
     coordinator::Request request;
     port_->Address(incoming, &request);
-    port_->AnswerBare(request.reply, outcome, NodeId(3), value);
+    if (value.empty()) {
+      coordinator::Reply reply;
+      reply.outcome = outcome;
+      port_->Answer(request.reply, reply, *shard_);
+    } else {
+      port_->AnswerBare(request.reply, outcome, NodeId(3), value);
+    }
     return stamp;
   }
   std::uint32_t StampIn(std::uint16_t slot) const { return client_.Reply(slot).word.stamp; }
@@ -76,36 +90,121 @@ class ClientPortTest : public ::testing::Test {
   static constexpr std::uint32_t kNothing = 0xA5A5A5A5;  // HostileClient::kPoison
 
   std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<memgest::DeltaArena> arena_;
   std::unique_ptr<ClientPort> port_;
+  std::unique_ptr<coordinator::ShardCoordinator> shard_;
+  coordinator::OpenFence open_;
   HostileClient client_{"door-client"};
 };
 
-TEST_F(ClientPortTest, V7NothingIsSaidOfWhatWasCapturedBeforeTheRoleWasLost) {
+// Lets pass what the test says.
+class FakeFence final : public coordinator::Fence {
+ public:
+  std::uint64_t Decide(std::uint64_t captured) override {
+    asked = captured;
+    if (on_decide) on_decide();
+    if (passes) passed = captured;
+    return passed;
+  }
+  absl::string_view name() const override { return "fake"; }
+
+  bool passes = true;
+  std::uint64_t asked = 0;
+  std::uint64_t passed = 0;
+  std::function<void()> on_decide;
+};
+
+TEST_F(ClientPortTest, V7WhatDoesNotPassIsHeldUntilTheFencePassesAgain) {
+  FakeFence fence;
   const std::uint32_t before = AskAndAnswer(0, Outcome::kNotFound);
-  port_->Send([] { return true; });
+  port_->Send(fence);
   PumpBoth();
   EXPECT_EQ(StampIn(0), before);
 
-  AskAndAnswer(1, Outcome::kNotFound);
-  AskAndAnswer(2, Outcome::kOk);
-  port_->Send([] { return false; });
+  fence.passes = false;
+  const std::uint32_t first = AskAndAnswer(1, Outcome::kNotFound);
+  port_->Send(fence);
+  const std::uint32_t second = AskAndAnswer(2, Outcome::kNotFound);
+  port_->Send(fence);
   PumpBoth();
   EXPECT_EQ(StampIn(1), kNothing);
   EXPECT_EQ(StampIn(2), kNothing);
 
-  // A role that is held again publishes its own answers, not those of before.
-  const std::uint32_t after = AskAndAnswer(3, Outcome::kNotFound);
-  port_->Send([] { return true; });
+  fence.passed = fence.asked - 1;  // a check that was posted before the second was captured
+  port_->Send(fence);
   PumpBoth();
-  EXPECT_EQ(StampIn(3), after);
-  EXPECT_EQ(StampIn(1), kNothing);
+  EXPECT_EQ(StampIn(1), first);
   EXPECT_EQ(StampIn(2), kNothing);
+
+  fence.passes = true;
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(2), second);
+}
+
+TEST_F(ClientPortTest, V7WhatIsHeldIsNeverSaidOnceTheRoleIsLost) {
+  FakeFence fence;
+  fence.passes = false;
+  AskAndAnswer(0, Outcome::kNotFound);
+  AskAndAnswer(1, Outcome::kOk);
+  port_->Send(fence);
+  port_->DropHeld(shard_.get());
+  fence.passes = true;  // of other roles
+  const std::uint32_t after = AskAndAnswer(2, Outcome::kNotFound);
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), kNothing);
+  EXPECT_EQ(StampIn(1), kNothing);
+  EXPECT_EQ(StampIn(2), after);
+}
+
+// A put that no member need acknowledge (Rep(1)) commits at a zombie, too: nobody hears of it.
+TEST_F(ClientPortTest, L3AnAcknowledgementPassesTheFenceLikeAnyAnswer) {
+  FakeFence fence;
+  fence.passes = false;
+  AskAndAnswer(0, Outcome::kOk);
+  for (int turn = 0; turn < 3; ++turn) port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), kNothing);
+  port_->DropHeld(shard_.get());  // the role went to another node
+  fence.passes = true;
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), kNothing);
+}
+
+// It may not even name a role: where else to ask must be heard from who was cut off, too.
+TEST_F(ClientPortTest, WhatTheNodeSaysForItselfPassesNoFence) {
+  FakeFence fence;
+  fence.passes = false;
+  AskAndAnswer(0, Outcome::kNotFound);
+  const std::uint32_t view = AskAndAnswer(1, Outcome::kOk, "a view");
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), kNothing);
+  EXPECT_EQ(StampIn(1), view);
+}
+
+TEST_F(ClientPortTest, ASlotThatIsUsedAgainGetsTheLaterAnswerAlone) {
+  FakeFence fence;
+  fence.passes = false;
+  AskAndAnswer(0, Outcome::kNotFound);
+  port_->Send(fence);
+  fence.passed = fence.asked;
+  const std::uint32_t later = AskAndAnswer(0, Outcome::kVersionMismatch);
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), kNothing) << "the later answer went out with the earlier one's pass";
+  fence.passes = true;
+  port_->Send(fence);
+  PumpBoth();
+  EXPECT_EQ(StampIn(0), later);
 }
 
 TEST_F(ClientPortTest, AClientIsNotTakenForStuckBeforeItHadTime) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   AskAndAnswer(0, Outcome::kNotFound);
-  port_->Send([] { return true; });  // under way: nobody polls
+  port_->Send(open_);  // under way: nobody polls
   port_->EndStuck(1000 * kSecond);
   EXPECT_EQ(port_->client_count(), 1u);
   port_->EndStuck(1005 * kSecond);
@@ -117,20 +216,18 @@ TEST_F(ClientPortTest, AClientIsNotTakenForStuckBeforeItHadTime) {
 TEST_F(ClientPortTest, V7TheRoleIsCheckedBehindTheCaptureAndBeforeTheReply) {
   const std::uint32_t stamp = AskAndAnswer(0, Outcome::kOk, "captured");
   int checks = 0;
-  port_->Send([&] {
+  FakeFence fence;
+  fence.on_decide = [&] {
     ++checks;
     PumpBoth();
     EXPECT_EQ(client_.BytesBehindHeader(0, 8), "captured") << "asked before the value was captured";
     EXPECT_EQ(StampIn(0), kNothing) << "said before the role was checked";
-    return true;
-  });
+  };
+  port_->Send(fence);
   PumpBoth();
   EXPECT_EQ(checks, 1);
   EXPECT_EQ(StampIn(0), stamp);
-  port_->Send([&] {
-    ++checks;
-    return true;
-  });
+  port_->Send(fence);
   EXPECT_EQ(checks, 1) << "nobody waits for an answer";
 }
 

@@ -154,6 +154,8 @@ TEST(NodeConfig, SaysHowTheClusterAgreesAndWhenANodeIsLost) {
   EXPECT_EQ(config.control.heartbeat_ms, 2u);
   EXPECT_EQ(config.control.detect_ms, 5u);
   EXPECT_EQ(config.control.lease_ms, 50u);
+  // What is promised within 5 ms does not wait for a sleeper.
+  EXPECT_LT(config.control.SleepNsMax(), 1'000'000u);
   EXPECT_EQ(config.control.data_dir, "/var/lib/ring");
   const cluster::View view = config.InitialView();
   EXPECT_EQ(view.voter_count, 3u);

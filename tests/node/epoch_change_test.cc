@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "ring/cluster/routing.h"
 #include "tests/node/epoch_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -111,6 +112,49 @@ TEST_F(EpochChangeNodeTest, ASpareTakesTheShardsOfALostCoordinatorOver) {
     const absl::StatusOr<GetResult> got = client_->Get(key);
     ASSERT_TRUE(got.ok()) << key << ": " << got.status();
     ASSERT_EQ(got->value, value) << key;
+  }
+}
+
+TEST_F(EpochChangeNodeTest, L9WhoMeetsALaterEpochServesNothingBeforeItKnowsIt) {
+  Start(1);
+  const GroupId group(2);
+  const auto serving = [&] {
+    bool is = false;
+    cluster_.Run([&] {
+      is = cluster_.node(cluster_.view().Coordinator(group, ShardId(1)))
+               ->FindShard(group, ShardId(1))
+               ->serving();
+    });
+    return is;
+  };
+  const Epoch epoch = cluster_.view().groups[group.value()].epoch;
+  const auto meet = [&](Epoch met) {
+    cluster_.Run([&] {
+      cluster_.node(cluster_.view().Coordinator(group, ShardId(1)))->MeetEpoch(group, met);
+    });
+  };
+  meet(epoch);
+  EXPECT_TRUE(serving());
+  meet(Epoch(epoch.value() + 1));
+  EXPECT_FALSE(serving());
+  ASSERT_OK(cluster_.Apply(cluster::NewEpoch{group, epoch, 0, "test"}));
+  ASSERT_OK(cluster_.WaitServing());
+  EXPECT_TRUE(serving());
+}
+
+TEST_F(EpochChangeNodeTest, ANewEpochIsProposedUntilItIsThere) {
+  Start(1);
+  cluster_.LoseFirstProposals();
+  std::vector<Epoch> before;
+  for (const cluster::GroupView& group : cluster_.view().groups) before.push_back(group.epoch);
+  cluster_.Kill(NodeId(3));  // and nobody says so: the others lose their log connections to it
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  for (std::size_t g = 0; g < before.size(); ++g) {
+    Epoch now;
+    do {
+      ASSERT_LT(absl::Now(), deadline) << "group " << g;
+      cluster_.Run([&] { now = cluster_.view().groups[g].epoch; });
+    } while (now == before[g]);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -89,6 +90,10 @@ class EpochCluster {
   void Kill(NodeId id) {
     Run([&] { reactor_->DropNode(id); });
   }
+  // From now on the first proposal of each new epoch gets lost.
+  void LoseFirstProposals() {
+    Run([&] { loses_first_ = true; });
+  }
   // REQUIRES: it was killed.
   absl::Status Restart(NodeId id) {
     absl::Status status;
@@ -137,6 +142,7 @@ class EpochCluster {
     options.random = &random_;
     options.host = "here";
     options.propose = [this](const cluster::ClusterCommand& command) {
+      if (Loses(command)) return;
       reactor_->Post([this, command] { ApplyHere(command).IgnoreError(); });
     };
     RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
@@ -144,6 +150,12 @@ class EpochCluster {
     command.info = node->info();
     reactor_->AddNode(std::move(node));
     return ApplyHere(command);
+  }
+
+  bool Loses(const cluster::ClusterCommand& command) {
+    const auto* const epoch = std::get_if<cluster::NewEpoch>(&command);
+    return loses_first_ && epoch != nullptr &&
+           lost_.insert({epoch->group.value(), epoch->expected.value()}).second;
   }
 
   absl::Status ApplyHere(const cluster::ClusterCommand& command) {
@@ -176,6 +188,8 @@ class EpochCluster {
   MonotonicClock clock_;
   SeededRandom random_{1};
   std::optional<cluster::ClusterState> state_;
+  bool loses_first_ = false;
+  std::set<std::pair<std::uint16_t, std::uint32_t>> lost_;  // group, epoch
   std::unique_ptr<Reactor> reactor_;
   std::thread thread_;
 };

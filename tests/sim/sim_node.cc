@@ -36,6 +36,7 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   self->info_ = node->info();
   node::ReactorOptions reactor;
   reactor.clock = self->clock_.get();
+  reactor.sleep_ns_max = config.control.SleepNsMax();
   self->reactor_ = std::make_unique<node::Reactor>(reactor);
   self->reactor_->AddNode(std::move(node));
   self->Run(0);
@@ -85,7 +86,7 @@ void SimNode::Sleep() {
     reactor_->WakeUp();
     return Run(kTurnNs);
   }
-  network_->events().Schedule(network_->now_ns() + node::Reactor::kSleepNsMax, shared_from_this(),
+  network_->events().Schedule(network_->now_ns() + reactor_->sleep_ns_max(), shared_from_this(),
                               ++serial_);
 }
 

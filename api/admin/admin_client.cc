@@ -135,6 +135,22 @@ class GrpcAdminClient final : public AdminClient {
     return events;
   }
 
+  absl::Status DrainNode(absl::string_view node, bool force) override {
+    v1::DrainRequest request;
+    request.set_node(std::string(node));
+    request.set_force(force);
+    v1::DrainResponse response;
+    return Call(&v1::Admin::Stub::Drain, request, &response);
+  }
+
+  absl::Status RemoveNode(absl::string_view node, bool force) override {
+    v1::RemoveNodeRequest request;
+    request.set_node(std::string(node));
+    request.set_force(force);
+    v1::RemoveNodeResponse response;
+    return Call(&v1::Admin::Stub::RemoveNode, request, &response);
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override;
 

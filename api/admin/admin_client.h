@@ -51,6 +51,8 @@ class AdminClient {
   virtual absl::StatusOr<cluster::Health> GetHealth() = 0;
   virtual absl::StatusOr<std::vector<node::NodeEvents>> GetEvents(
       absl::Span<const node::EventCursor> cursors) = 0;
+  virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
+  virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
   // No deadline, no retry. progress returning false stops the scrub: kCancelled.
   virtual absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;

@@ -54,6 +54,15 @@ absl::Status CheckCaller(const ServerContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status CheckNodeChange(const ServerContext& context, absl::string_view node) {
+  if (absl::Status status = CheckCaller(context); !status.ok()) return status;
+  if (node.empty() || node.size() > cluster::kAddressSizeMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "node has size=", node.size(), ", allowed are 1 to ", cluster::kAddressSizeMax));
+  }
+  return absl::OkStatus();
+}
+
 // What every change needs before the port is asked.
 template <class Request>
 absl::StatusOr<node::AdminRequestId> BeginChange(const ServerContext& context,
@@ -163,6 +172,22 @@ class AdminService final : public v1::Admin::Service {
     if (!events.ok()) return ToGrpc(events.status());
     for (const node::NodeEvents& one : *events) *response->add_nodes() = ToProto(one);
     return grpc::Status::OK;
+  }
+
+  grpc::Status Drain(ServerContext* context, const v1::DrainRequest* request,
+                     v1::DrainResponse*) override {
+    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    return ToGrpc(port_.DrainNode(request->node(), request->force()));
+  }
+
+  grpc::Status RemoveNode(ServerContext* context, const v1::RemoveNodeRequest* request,
+                          v1::RemoveNodeResponse*) override {
+    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    return ToGrpc(port_.RemoveNode(request->node(), request->force()));
   }
 
   grpc::Status Scrub(ServerContext* context, const v1::ScrubRequest*,

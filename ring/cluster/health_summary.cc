@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/status.h"
 #include "ring/cluster/health.h"
 
 namespace ring::cluster {
@@ -196,6 +197,31 @@ HealthLevel LevelOf(const Health& health) {
   return level;
 }
 
+// Whether a role of one shard can be given away: what its holder has, others must have too.
+absl::Status CheckDrainOfRole(const View& view, const Summary& summary, const std::string& name,
+                              std::size_t g, std::size_t i, std::size_t role, bool force) {
+  ShardHealth why;
+  if (summary.NotServing(g, i, &why)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "group ", g, " shard ", i, " does not serve: ", why.reason, ": wait until it does"));
+  }
+  for (const MemgestDescriptor& memgest : view.memgests) {
+    if (memgest.state == protocol::MemgestState::kDeleted || force) continue;
+    const std::vector<Role> members =
+        memgest.MemberRoles(ShardId(static_cast<std::uint16_t>(i)), view.s, view.d);
+    const bool member = role == i || std::any_of(members.begin(), members.end(),
+                                                 [role](Role one) { return one.value() == role; });
+    const Part part = summary.Look(memgest, g, i);
+    if (!member || part.now > 0 || part.keys == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "values of memgest ", memgest.name, " may be nowhere but on ", name, ": group ", g,
+        " shard ", i, " has ", part.keys, " keys that survive no loss now: ",
+        memgest.FailuresTolerated() == 0 ? "move them to another memgest" : "wait for health",
+        ", or give them up by force"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::string_view ConditionName(Condition condition) {
@@ -254,6 +280,36 @@ Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> r
   }
   health.level = LevelOf(health);
   return health;
+}
+
+absl::Status CheckDrain(const View& view, absl::Span<const NodeHealth> reports, NodeId id,
+                        bool force) {
+  if (id.value() >= view.nodes.size()) {
+    return absl::NotFoundError(absl::StrCat("node=", id.value(), " is not known"));
+  }
+  const NodeInfo& node = view.nodes[id.value()];
+  if (node.status == NodeStatus::kDraining) return absl::OkStatus();
+  const std::string name = absl::StrCat("node ", id.value(), " (", node.name, ")");
+  if (node.status != NodeStatus::kUp) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " is ", StatusName(node.status),
+                                                      ": only one that is up can be drained"));
+  }
+  if (!view.HoldsRole(id)) return absl::OkStatus();
+  if (view.spare_count() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no spare takes the roles of ", name, ": add a node first"));
+  }
+  const Summary summary(view, reports);
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    const std::vector<NodeId>& roles = view.groups[g].roles;
+    const auto held = std::find(roles.begin(), roles.end(), id);
+    if (held == roles.end()) continue;
+    const auto role = static_cast<std::size_t>(held - roles.begin());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
+      RING_RETURN_IF_ERROR(CheckDrainOfRole(view, summary, name, g, i, role, force));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace ring::cluster

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ring/cluster/view.h"
@@ -110,6 +111,13 @@ absl::string_view LevelName(HealthLevel level);
 
 // reports: one of each node that is not removed, in any order.
 Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> reports);
+
+// Whether a living node's roles can be given away without a loss. Errors: kNotFound,
+// kFailedPrecondition: it is not up, no spare takes its roles, a shard of its groups does not serve
+// yet, it is the last one that has some value; the message says what to do. force: values that
+// nobody else has are given up.
+absl::Status CheckDrain(const View& view, absl::Span<const NodeHealth> reports, NodeId node,
+                        bool force);
 
 }  // namespace ring::cluster
 

@@ -106,6 +106,11 @@ class AdminPort {
   // Of each node that answers, by id: the events behind its cursor; without one, all it keeps.
   virtual absl::StatusOr<std::vector<NodeEvents>> GetEvents(
       absl::Span<const EventCursor> cursors) = 0;
+  // Changes of nodes: a name, or a number. Each is idempotent, and returns when it is agreed upon.
+  // Errors: kNotFound; kFailedPrecondition: not now, and what to do (cluster::CheckDrain).
+  virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
+  // It must hold no role; force: one that does is failed first.
+  virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
   // Compares replicas and parities with the data at a cut, over the whole cluster (S2, S12).
   // progress may be called from the calling thread only; returning false stops the scrub with
   // kCancelled.

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
@@ -60,6 +61,15 @@ std::string EncodeEventCursor(const EventCursor& cursor) {
   return out.Take();
 }
 
+// By name, else by number.
+absl::StatusOr<NodeId> FindNode(const cluster::View& view, absl::string_view text) {
+  if (const cluster::NodeInfo* const node = view.FindNode(text); node != nullptr) return node->id;
+  std::uint32_t number = 0;
+  if (absl::SimpleAtoi(text, &number) && number < view.nodes.size()) return NodeId(number);
+  return absl::NotFoundError(
+      absl::StrCat("no node is named ", text, ": see the nodes of the cluster"));
+}
+
 class ClusterAdmin final : public AdminPort {
  public:
   ClusterAdmin(std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view)
@@ -79,6 +89,8 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<ClusterStats> GetStats() override;
   absl::StatusOr<cluster::Health> GetHealth() override;
   absl::StatusOr<std::vector<NodeEvents>> GetEvents(absl::Span<const EventCursor> cursors) override;
+  absl::Status DrainNode(absl::string_view node, bool force) override;
+  absl::Status RemoveNode(absl::string_view node, bool force) override;
   absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
 
@@ -89,6 +101,9 @@ class ClusterAdmin final : public AdminPort {
     auto result = std::make_shared<Result<T>>();
     Reactor* const reactor = reactors_.front();
     reactor->Post([reactor, result, call = std::move(call)]() mutable {
+      if (reactor->nodes().empty()) {
+        return result->Set(absl::UnavailableError("the node here was killed"));
+      }
       call(*reactor->nodes().front(), result);
     });
     return result->Wait(timeout);
@@ -100,6 +115,14 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<Answers> AskEach(ControlType type, std::vector<std::string> bodies,
                                   std::uint64_t timeout_ns);
   absl::StatusOr<std::string> Change(CatalogueChange change);
+  // What is agreed upon, and what each node that is not removed says.
+  struct Facts {
+    std::shared_ptr<const cluster::View> view;
+    NodeId leader;
+    std::vector<cluster::NodeHealth> reports;
+  };
+  absl::StatusOr<Facts> CollectFacts();
+  absl::Status Propose(const cluster::ClusterCommand& command);
   absl::StatusOr<ScrubState> PollScrub(const std::string& id);
 
   std::vector<Reactor*> reactors_;
@@ -204,31 +227,65 @@ absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
   return stats;
 }
 
-absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
-  struct Here {
-    std::shared_ptr<const cluster::View> view;
-    NodeId leader;
-  };
+absl::StatusOr<ClusterAdmin::Facts> ClusterAdmin::CollectFacts() {
   RING_ASSIGN_OR_RETURN(const Answers answers,
                         AskEach(ControlType::kHealth, {""}, kHealthTimeoutNs));
   // After the nodes answered: what they say is not judged by a view that is older.
   RING_ASSIGN_OR_RETURN(
-      const Here here,
-      Ask<Here>(kPatience, [](Node& node, const std::shared_ptr<Result<Here>>& result) {
-        result->Set(Here{node.view(), node.membership().leader()});
+      Facts facts,
+      Ask<Facts>(kPatience, [](Node& node, const std::shared_ptr<Result<Facts>>& result) {
+        if (node.view() == nullptr) return result->Set(absl::UnavailableError("no view yet"));
+        result->Set(Facts{node.view(), node.membership().leader(), {}});
       }));
-  if (here.view == nullptr) return absl::UnavailableError("no view yet");
-  std::vector<cluster::NodeHealth> reports;
-  for (std::size_t i = 0; i < answers.size() && i < here.view->nodes.size(); ++i) {
-    if (here.view->nodes[i].status == cluster::NodeStatus::kRemoved) continue;
+  for (std::size_t i = 0; i < answers.size() && i < facts.view->nodes.size(); ++i) {
+    if (facts.view->nodes[i].status == cluster::NodeStatus::kRemoved) continue;
     absl::StatusOr<cluster::NodeHealth> report =
         answers[i].ok() ? DecodeHealth(*answers[i]) : answers[i].status();
     cluster::NodeHealth silent;
     silent.node = NodeId(static_cast<std::uint32_t>(i));
     if (!report.ok()) silent.error = std::string(report.status().message());
-    reports.push_back(report.ok() ? *std::move(report) : std::move(silent));
+    facts.reports.push_back(report.ok() ? *std::move(report) : std::move(silent));
   }
-  return cluster::Summarize(*here.view, here.leader, reports);
+  return facts;
+}
+
+absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  return cluster::Summarize(*facts.view, facts.leader, facts.reports);
+}
+
+absl::Status ClusterAdmin::Propose(const cluster::ClusterCommand& command) {
+  RING_ASSIGN_OR_RETURN(
+      const cluster::ClusterResult result,
+      Ask<cluster::ClusterResult>(
+          absl::Nanoseconds(kAskTimeoutNs) + kPatience,
+          [command](Node& node, const std::shared_ptr<Result<cluster::ClusterResult>>& answer) {
+            node.membership().Propose(command,
+                                      [answer](absl::StatusOr<cluster::ClusterResult> outcome) {
+                                        answer->Set(std::move(outcome));
+                                      });
+          }));
+  return result.status;
+}
+
+absl::Status ClusterAdmin::DrainNode(absl::string_view node, bool force) {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*facts.view, node));
+  RING_RETURN_IF_ERROR(cluster::CheckDrain(*facts.view, facts.reports, id, force));
+  return Propose(cluster::DrainNode{id});
+}
+
+absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  const cluster::NodeInfo& info = view->nodes[id.value()];
+  const bool there =
+      info.status == cluster::NodeStatus::kUp || info.status == cluster::NodeStatus::kDraining;
+  if (force && there && info.incarnation.value() != 0) {
+    RING_RETURN_IF_ERROR(
+        Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}));
+  }
+  return Propose(cluster::RemoveNode{id});
 }
 
 absl::StatusOr<std::vector<NodeEvents>> ClusterAdmin::GetEvents(

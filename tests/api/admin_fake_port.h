@@ -17,6 +17,7 @@
 #include "ring/base/sync.h"
 #include "ring/cluster/catalogue.h"
 #include "ring/cluster/default_memgests.h"
+#include "ring/cluster/placement.h"
 #include "ring/node/admin_port.h"
 
 namespace ring::testing {
@@ -125,6 +126,13 @@ class FakeAdminPort : public node::AdminPort {
     return answer;
   }
 
+  absl::Status DrainNode(absl::string_view node, bool force) override {
+    return ChangeNode("drain", node, force, cluster::NodeStatus::kDraining);
+  }
+  absl::Status RemoveNode(absl::string_view node, bool force) override {
+    return ChangeNode("remove", node, force, cluster::NodeStatus::kRemoved);
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override {
     for (std::uint64_t checked = 0; endless_scrub || checked < 10; ++checked) {
@@ -142,6 +150,7 @@ class FakeAdminPort : public node::AdminPort {
   std::string not_empty;
   bool endless_scrub = false;
   std::vector<node::AdminRequestId> requests;
+  std::vector<std::string> node_changes;  // "drain n3 force"
 
  private:
   static absl::Status TakeFailure(std::deque<absl::Status>& failures) {
@@ -160,6 +169,18 @@ class FakeAdminPort : public node::AdminPort {
     cluster::CommandResult result = catalogue_.Apply(command);
     if (result.changed) view_ = catalogue_.NextView(view_);
     return result;
+  }
+
+  absl::Status ChangeNode(absl::string_view what, absl::string_view name, bool force,
+                          cluster::NodeStatus to) {
+    MutexLock lock(mutex_);
+    node_changes.push_back(absl::StrCat(what, " ", name, force ? " force" : ""));
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    const cluster::NodeInfo* const node = view_.FindNode(name);
+    if (node == nullptr) return absl::NotFoundError(absl::StrCat("no node is named ", name));
+    view_.nodes[node->id.value()].status = to;
+    cluster::Vacate(&view_, node->id);
+    return absl::OkStatus();
   }
 
   void Step(MemgestId id, protocol::MemgestState from, protocol::MemgestState to) {

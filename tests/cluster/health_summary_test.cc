@@ -4,10 +4,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cluster/view_builders.h"
+#include "tests/support/status_matchers.h"
 
 namespace ring::cluster {
 namespace {
 
+using ::ring::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -212,6 +215,45 @@ TEST_F(HealthSummary, AnUnreliableMemgestIsProtectedByPromisingNothing) {
   const Health health = Sum();
   EXPECT_EQ(health.memgests[0].condition, Condition::kProtected);
   EXPECT_EQ(health.memgests[0].keys_at_risk, 0u);
+}
+
+TEST_F(HealthSummary, ADrainIsSafeWhenOthersHaveEverything) {
+  EXPECT_OK(CheckDrain(view_, reports_, NodeId(1), false));
+  EXPECT_OK(CheckDrain(view_, reports_, NodeId(5), false));  // the spare
+}
+
+TEST_F(HealthSummary, ADrainOfTheLastHolderIsRefusedWithoutForce) {
+  view_.memgests[0] = Rep("REP1", 1);
+  view_.memgests[0].id = MemgestId(1);
+  EXPECT_THAT(CheckDrain(view_, reports_, NodeId(1), false),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("REP1"), HasSubstr("move them to another memgest"))));
+  EXPECT_OK(CheckDrain(view_, reports_, NodeId(1), true));
+  for (NodeHealth& report : reports_) {
+    for (ShardReport& shard : report.shards) shard.counts[0].keys = 0;
+  }
+  EXPECT_OK(CheckDrain(view_, reports_, NodeId(1), false));
+}
+
+TEST_F(HealthSummary, ADrainWaitsForWhoIsStillIncomplete) {
+  Report(1, 0).sets[0].complete = 0b00001;  // of REP3, only the coordinator has everything
+  EXPECT_THAT(
+      CheckDrain(view_, reports_, view_.groups[1].roles[0], false),
+      StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("REP3"), HasSubstr("wait"))));
+  Report(2, 0).serving = false;
+  Report(2, 0).waiting = "g2/s0 fetches metadata";
+  EXPECT_THAT(CheckDrain(view_, reports_, view_.groups[2].roles[0], true),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("fetches metadata")));
+}
+
+TEST_F(HealthSummary, ADrainNeedsANodeThatIsUpAndASpare) {
+  EXPECT_THAT(CheckDrain(view_, reports_, NodeId(17), false),
+              StatusIs(absl::StatusCode::kNotFound));
+  view_.nodes[5].status = NodeStatus::kDown;
+  EXPECT_THAT(CheckDrain(view_, reports_, NodeId(1), false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no spare")));
+  EXPECT_THAT(CheckDrain(view_, reports_, NodeId(5), false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is down")));
 }
 
 }  // namespace

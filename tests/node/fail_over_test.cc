@@ -14,6 +14,8 @@
 namespace ring::node {
 namespace {
 
+using ::ring::testing::StatusIs;
+
 class FailOverTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -91,6 +93,31 @@ TEST_F(FailOverTest, EventsAndHealthFollowAFailOver) {
   EXPECT_THAT(after.shards, ::testing::IsEmpty());
   EXPECT_NE(after.leader, cluster::kNoNode);
   EXPECT_THAT(after.warnings, ::testing::Contains(::testing::HasSubstr("node 2 (n2) is down")));
+}
+
+// The values of a node that is drained are on the spare, and it can be removed then.
+TEST_F(FailOverTest, ADrainedNodeGivesEverythingAway) {
+  Load("REP3", 60);
+  ASSERT_OK(cluster_.admin().DrainNode("n2", /*force=*/false));
+  ExpectEverything();
+  EXPECT_THAT(cluster_.admin().DrainNode("n1", false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("no spare")));
+  absl::Status removed = cluster_.admin().RemoveNode("2", false);
+  for (const absl::Time end = absl::Now() + absl::Seconds(60); !removed.ok() && absl::Now() < end;)
+    removed = cluster_.admin().RemoveNode("2", false);
+  ASSERT_OK(removed);
+  EXPECT_EQ(cluster_.admin().GetView()->nodes[2].status, cluster::NodeStatus::kRemoved);
+  EXPECT_THAT(cluster_.admin().RemoveNode("n1", false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("drain it")));
+  EXPECT_THAT(cluster_.admin().DrainNode("nobody", false), StatusIs(absl::StatusCode::kNotFound));
+  ExpectEverything();
+}
+
+TEST_F(FailOverTest, ADrainThatWouldLoseValuesIsRefused) {
+  Load("REP1", 60);
+  EXPECT_THAT(cluster_.admin().DrainNode("n2", false),
+              StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("REP1")));
+  ExpectEverything();
 }
 
 TEST_F(FailOverTest, TheLostNodeMayLeadTheConsensus) {

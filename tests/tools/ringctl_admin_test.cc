@@ -210,6 +210,34 @@ TEST_F(RingctlAdminTest, EventsAreShownInTheirOrder) {
               AllOf(HasSubstr("failure of node 3"), HasSubstr("g4/s1")));
 }
 
+TEST_F(RingctlAdminTest, ADrainedNodeCanBeRemoved) {
+  const nlohmann::json drained = RunJson({"node", "drain", "n1"});
+  EXPECT_EQ(drained["node"], 1);
+  EXPECT_EQ(drained["drained"], true);
+  EXPECT_EQ(RunJson({"node", "remove", "n1"})["removed"], true);
+  EXPECT_EQ(Run({"node", "remove", "--force", "n2"}).status, 0);
+  EXPECT_THAT(port_.node_changes,
+              ::testing::ElementsAre("drain n1", "remove n1", "remove n2 force"));
+}
+
+TEST_F(RingctlAdminTest, ADrainThatIsNotDoneInTimeSaysWhatIsLeft) {
+  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata"}};
+  const ProgramResult waiting = Run({"node", "drain", "n1", "--wait", "0.1"});
+  EXPECT_EQ(waiting.status, 1);
+  EXPECT_THAT(waiting.err, HasSubstr("shards that do not serve yet: 1"));
+  EXPECT_EQ(Run({"node", "drain", "n1", "--no-wait"}).status, 0);
+}
+
+TEST_F(RingctlAdminTest, RefusalsOfNodeChangesNameTheNode) {
+  EXPECT_THAT(Run({"node", "drain", "nobody"}).err, HasSubstr("no node is named nobody"));
+  port_.fail_next = {absl::FailedPreconditionError("no spare takes the roles of node 1 (n1)")};
+  const ProgramResult refused = Run({"node", "drain", "n1"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("no spare"));
+  EXPECT_EQ(Run({"node", "drain"}).status, 2);
+  EXPECT_EQ(Run({"node"}).status, 2);
+}
+
 TEST_F(RingctlAdminTest, AScrubThatFindsSomethingExitsWithOne) {
   const nlohmann::json report = RunJson({"scrub"}, 1);
   EXPECT_EQ(report["mismatches"], 1);

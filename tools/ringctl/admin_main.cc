@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   AddCluster(app, &invocation);
   AddHealth(app, &invocation);
   AddEvents(app, &invocation);
+  AddNode(app, &invocation);
   AddStats(app, &invocation);
   AddScrub(app, &invocation);
   return ParseAndRun(app, argc, argv, &invocation);

@@ -20,11 +20,12 @@
 namespace ring::tools {
 namespace {
 
-constexpr std::array<std::pair<const char*, const char*>, 6> kAdminCommands = {{
+constexpr std::array<std::pair<const char*, const char*>, 7> kAdminCommands = {{
     {"memgest", "List, show, create, delete memgests; choose the default one"},
     {"cluster", "Show nodes, roles and groups"},
     {"health", "Show what is protected, at risk, or does not serve"},
     {"events", "Show what happened to nodes and roles, and when"},
+    {"node", "Drain or remove a node"},
     {"stats", "Show what memgests hold and what nodes did"},
     {"scrub", "Compare all replicas and parities with the data"},
 }};

@@ -66,6 +66,7 @@ void AddMemgest(CLI::App& app, Invocation* invocation);
 void AddCluster(CLI::App& app, Invocation* invocation);
 void AddHealth(CLI::App& app, Invocation* invocation);
 void AddEvents(CLI::App& app, Invocation* invocation);
+void AddNode(CLI::App& app, Invocation* invocation);
 void AddStats(CLI::App& app, Invocation* invocation);
 void AddScrub(CLI::App& app, Invocation* invocation);
 

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tools/common/progress.h"
+#include "tools/ringctl/admin_connect.h"
+#include "tools/ringctl/output.h"
+
+namespace ring::tools {
+namespace {
+
+constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+
+struct NodeOptions {
+  std::string node;
+  bool force = false;
+  bool no_wait = false;
+  double wait_s = 600;
+};
+
+const cluster::NodeInfo* FindNode(const cluster::View& view, const std::string& text) {
+  const cluster::NodeInfo* const named = view.FindNode(text);
+  if (named != nullptr) return named;
+  for (const cluster::NodeInfo& node : view.nodes) {
+    if (absl::StrCat(node.id.value()) == text) return &node;
+  }
+  return nullptr;
+}
+
+// What is still to be done behind a drain, in words; empty: nothing. share: of the copies that
+// should be there.
+std::string Left(const cluster::Health& health, double* share) {
+  *share = 1;
+  std::string left;
+  for (const cluster::MemgestHealth& memgest : health.memgests) {
+    if (memgest.condition != cluster::Condition::kRecovering) continue;
+    *share = std::min(*share, memgest.recovered);
+    if (left.empty()) left = absl::StrCat("memgest ", memgest.name, " is being re-protected");
+  }
+  if (!health.shards.empty()) {
+    left = absl::StrCat("shards that do not serve yet: ", health.shards.size());
+  }
+  return left;
+}
+
+// Until the node's roles are others', and these have what they need.
+int WaitDrained(const Options& options, const NodeOptions& node, admin::AdminClient& client) {
+  const absl::Time end = absl::Now() + absl::Seconds(node.wait_s);
+  Progress bar("drain", 100);
+  std::string left = "the view that was agreed upon";
+  for (;;) {
+    const auto view = client.GetClusterView();
+    const auto health = client.GetHealth();
+    const cluster::NodeInfo* const info = view.ok() ? FindNode(*view, node.node) : nullptr;
+    if (!view.ok()) left = std::string(view.status().message());
+    if (!health.ok()) left = std::string(health.status().message());
+    if (info != nullptr && health.ok()) {
+      double share = 0;
+      left = view->HoldsRole(info->id) ? "it still holds roles" : Left(*health, &share);
+      bar.Set(static_cast<std::uint64_t>(share * 100));
+      if (left.empty()) {
+        bar.Finish();
+        if (options.json) {
+          PrintJson({{"node", info->id.value()}, {"drained", true}});
+        } else {
+          std::printf("drained node %u (%s): it can be removed\n", info->id.value(),
+                      ShowBytes(info->name).c_str());
+        }
+        return kExitOk;
+      }
+    }
+    if (absl::Now() >= end) break;
+    absl::SleepFor(kPollPeriod);
+  }
+  bar.Finish();
+  return Fail(options, absl::DeadlineExceededError(
+                           absl::StrCat("node drain: not done yet, it goes on: ", left)));
+}
+
+int RunDrain(const Options& options, const NodeOptions& node) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("node drain", client.status()));
+  const absl::Status status = (*client)->DrainNode(node.node, node.force);
+  if (!status.ok()) return Fail(options, In("node drain", status));
+  if (!node.no_wait) return WaitDrained(options, node, **client);
+  if (options.json) {
+    PrintJson({{"node", node.node}, {"drained", false}});
+  } else {
+    std::printf("node %s gives its roles away\n", ShowBytes(node.node).c_str());
+  }
+  return kExitOk;
+}
+
+int RunRemove(const Options& options, const NodeOptions& node) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("node remove", client.status()));
+  const absl::Status status = (*client)->RemoveNode(node.node, node.force);
+  if (!status.ok()) return Fail(options, In("node remove", status));
+  if (options.json) {
+    PrintJson({{"node", node.node}, {"removed", true}});
+  } else {
+    std::printf("removed node %s\n", ShowBytes(node.node).c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddNode(CLI::App& app, Invocation* invocation) {
+  CLI::App* sub = app.add_subcommand("node", "Drain or remove a node");
+  sub->require_subcommand(1);
+  const auto node = std::make_shared<NodeOptions>();
+  CLI::App* drain = sub->add_subcommand("drain", "Give a living node's roles to spares, and wait");
+  drain->add_option("NODE", node->node, "Name or number")->required();
+  drain->add_flag("--force", node->force, "Also when values are lost by it");
+  drain->add_flag("--no-wait", node->no_wait, "Return when it is agreed upon");
+  drain->add_option("--wait", node->wait_s, "Wait at most so many seconds (default 600)")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS");
+  drain->callback([=] { invocation->run = [=] { return RunDrain(invocation->options, *node); }; });
+  CLI::App* remove = sub->add_subcommand("remove", "Forget a node that holds nothing, or is dead");
+  remove->add_option("NODE", node->node, "Name or number")->required();
+  remove->add_flag("--force", node->force, "Count it as failed first, if it holds roles");
+  remove->callback(
+      [=] { invocation->run = [=] { return RunRemove(invocation->options, *node); }; });
+}
+
+}  // namespace ring::tools

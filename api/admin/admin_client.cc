@@ -48,8 +48,9 @@ class GrpcAdminClient final : public AdminClient {
       // Retries are ours: they carry the request id to other nodes, too.
       arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
       arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-      stubs_.push_back(v1::Admin::NewStub(
-          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments)));
+      channels_.push_back(
+          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+      stubs_.push_back(v1::Admin::NewStub(channels_.back()));
     }
   }
 
@@ -151,6 +152,20 @@ class GrpcAdminClient final : public AdminClient {
     return Call(&v1::Admin::Stub::RemoveNode, request, &response);
   }
 
+  // Sent once: a fault twice is another fault.
+  absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {
+    v1::InjectRequest request;
+    request.set_node(std::string(node));
+    request.set_kind(static_cast<v1::FaultKind>(fault.kind));
+    if (fault.peer != cluster::kNoNode) request.set_peer(fault.peer.value());
+    request.set_duration_ms(fault.duration_ms);
+    v1::InjectResponse response;
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
+    return FromGrpc(
+        v1::FaultInjection::NewStub(channels_.front())->Inject(&context, request, &response));
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override;
 
@@ -202,7 +217,8 @@ class GrpcAdminClient final : public AdminClient {
   AdminClientOptions options_;
   const std::string name_;
   std::atomic<std::uint64_t> next_seq_{1};
-  std::atomic<std::size_t> first_{0};  // the address that answered last
+  std::atomic<std::size_t> first_{0};                     // the address that answered last
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // by address, as the stubs
   std::vector<std::unique_ptr<v1::Admin::Stub>> stubs_;
 };
 

@@ -53,6 +53,7 @@ class AdminClient {
       absl::Span<const node::EventCursor> cursors) = 0;
   virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
+  virtual absl::Status InjectFault(absl::string_view node, const node::Fault& fault) = 0;
   // No deadline, no retry. progress returning false stops the scrub: kCancelled.
   virtual absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;

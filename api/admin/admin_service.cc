@@ -214,9 +214,31 @@ class AdminService final : public v1::Admin::Service {
   std::atomic<bool> scrubbing_{false};
 };
 
+class FaultInjectionService final : public v1::FaultInjection::Service {
+ public:
+  explicit FaultInjectionService(node::AdminPort* port) : port_(*port) {}
+
+  grpc::Status Inject(ServerContext* context, const v1::InjectRequest* request,
+                      v1::InjectResponse*) override {
+    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    node::Fault fault;
+    const bool known = v1::FaultKind_IsValid(request->kind());
+    fault.kind = static_cast<node::FaultKind>(known ? request->kind() : 0);
+    if (request->has_peer()) fault.peer = NodeId(request->peer());
+    fault.duration_ms = request->duration_ms();
+    if (absl::Status status = node::CheckFault(fault); !status.ok()) return ToGrpc(status);
+    return ToGrpc(port_.InjectFault(request->node(), fault));
+  }
+
+ private:
+  node::AdminPort& port_;
+};
+
 class GrpcAdminServer final : public AdminServer {
  public:
-  explicit GrpcAdminServer(node::AdminPort* port) : service_(port) {}
+  explicit GrpcAdminServer(node::AdminPort* port) : service_(port), faults_(port) {}
   ~GrpcAdminServer() override { Shutdown(); }
 
   absl::Status Start(const std::string& address) {
@@ -228,6 +250,7 @@ class GrpcAdminServer final : public AdminServer {
     builder.SetResourceQuota(grpc::ResourceQuota("admin").SetMaxThreads(kAdminThreadCountMax));
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
     builder.RegisterService(&service_);
+    builder.RegisterService(&faults_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return absl::UnavailableError(
@@ -248,6 +271,7 @@ class GrpcAdminServer final : public AdminServer {
 
  private:
   AdminService service_;
+  FaultInjectionService faults_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

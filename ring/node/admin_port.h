@@ -27,6 +27,7 @@
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
 #include "ring/node/event.h"
+#include "ring/node/fault.h"
 
 namespace ring::node {
 
@@ -111,6 +112,9 @@ class AdminPort {
   virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
   // It must hold no role; force: one that does is failed first.
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
+  // Something goes wrong in the node, on purpose. kFailedPrecondition: it is not configured to take
+  // faults. kInvalidArgument names the field.
+  virtual absl::Status InjectFault(absl::string_view node, const Fault& fault) = 0;
   // Compares replicas and parities with the data at a cut, over the whole cluster (S2, S12).
   // progress may be called from the calling thread only; returning false stops the scrub with
   // kCancelled.

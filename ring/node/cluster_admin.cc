@@ -91,6 +91,7 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<std::vector<NodeEvents>> GetEvents(absl::Span<const EventCursor> cursors) override;
   absl::Status DrainNode(absl::string_view node, bool force) override;
   absl::Status RemoveNode(absl::string_view node, bool force) override;
+  absl::Status InjectFault(absl::string_view node, const Fault& fault) override;
   absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
 
@@ -286,6 +287,26 @@ absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
         Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}));
   }
   return Propose(cluster::RemoveNode{id});
+}
+
+absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& fault) {
+  RING_RETURN_IF_ERROR(CheckFault(fault));
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  const bool has_peer = fault.kind == FaultKind::kDrop || fault.kind == FaultKind::kBreak;
+  if (has_peer && (fault.peer.value() >= view->nodes.size() || fault.peer == id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer=", fault.peer.value(), " must be another node of the cluster"));
+  }
+  return Ask<std::string>(
+             kPatience,
+             [id, fault](Node& here, const std::shared_ptr<Result<std::string>>& result) {
+               here.control().Call(id, ControlType::kFault, EncodeFault(fault), kAskTimeoutNs,
+                                   [result](absl::StatusOr<std::string> answer) {
+                                     result->Set(std::move(answer));
+                                   });
+             })
+      .status();
 }
 
 absl::StatusOr<std::vector<NodeEvents>> ClusterAdmin::GetEvents(

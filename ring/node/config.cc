@@ -58,6 +58,7 @@ class Parser {
   void ReadSelf(TableReader& root);
   void ReadTransport(TableReader& in);
   void CheckTransport(const TableReader& in);
+  void ReadFaultInjection(TableReader& in);
   void ReadPolling(TableReader& in);
   void FindSelf(const toml::source_region& where, const std::string& name);
 
@@ -323,6 +324,7 @@ void Parser::ReadSelf(TableReader& root) {
       in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
   config_.client_max =
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
+  ReadFaultInjection(in);
   ReadTransport(in);
   ReadPolling(in);
   ReadDataDir(in);
@@ -403,6 +405,14 @@ void Parser::CheckTransport(const TableReader& in) {
       }
     }
   }
+}
+
+void Parser::ReadFaultInjection(TableReader& in) {
+  const std::string faults = in.String("fault_injection", "off");
+  config_.fault_injection = faults == "on";
+  if (faults == "on" || faults == "off") return;
+  in.Problem("fault_injection", absl::StrCat("fault_injection=\"", faults.substr(0, 64),
+                                             "\" must be \"on\" or \"off\""));
 }
 
 void Parser::ReadPolling(TableReader& in) {

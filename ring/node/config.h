@@ -74,6 +74,7 @@ struct NodeConfig {
   std::uint64_t arena_size_max = 8ull << 30;
   std::uint64_t recovery_rate = 256ull << 20;  // bytes a second, in the background
   std::uint32_t client_max = 1024;
+  bool fault_injection = false;  // an operator may kill, pause and cut off this node
   PollPolicy poll = PollPolicy::kAdaptive;
   std::uint32_t poll_us = 50;
   LogSeverity log_level = LogSeverity::kINFO;

@@ -52,8 +52,9 @@ enum class ControlType : std::uint16_t {
   kHealth = 20,        // empty; answered by cluster::NodeHealth
   kEvents = 21,        // the last number seen; answered by NodeEvents
   kRenew = 22,         // LeaseRenewal, to the leader; the answer, empty, is the grant
+  kFault = 23,         // Fault, to be injected
 };
-inline constexpr std::size_t kControlTypeCount = 23;
+inline constexpr std::size_t kControlTypeCount = 24;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

@@ -200,6 +200,17 @@ void ControlPort::Lose(ControlLink& link, absl::string_view why) {
   }
 }
 
+void ControlPort::DropUntil(NodeId node, std::uint64_t until_ns) {
+  if (node.value() >= links_.size() || node == options_.node) return;
+  dropped_until_ns_.resize(links_.size(), 0);
+  dropped_until_ns_[node.value()] = until_ns;
+}
+
+void ControlPort::Break(NodeId node) {
+  if (node.value() >= links_.size() || links_[node.value()]->qp() == nullptr) return;
+  Lose(*links_[node.value()], "broken on purpose");
+}
+
 void ControlPort::Handle(ControlType type, Handler handler) {
   Handler& place = handlers_[static_cast<std::size_t>(type)];
   RING_CHECK(place == nullptr) << "type=" << static_cast<int>(type);
@@ -232,7 +243,8 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
   header.type = type;
   header.request = next_call_;
   const absl::Status sent =
-      body.size() > kControlBodyMax
+      Dropped(node) ? absl::OkStatus()  // its deadline ends it
+      : body.size() > kControlBodyMax
           ? absl::ResourceExhaustedError(absl::StrCat("control message size=", body.size()))
           : link.Send(header, std::move(body));
   if (!sent.ok()) {
@@ -246,7 +258,7 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
 void ControlPort::Send(NodeId node, ControlType type, std::string body) {
   if (node.value() >= links_.size()) return;
   ControlLink& link = *links_[node.value()];
-  if (!link.up() || body.size() > kControlBodyMax) return;
+  if (!link.up() || body.size() > kControlBodyMax || Dropped(node)) return;
   ControlHeader header;
   header.type = type;
   if (!link.Send(header, std::move(body)).ok()) return;  // too much waits
@@ -272,6 +284,7 @@ void ControlPort::Dispatch(ControlType type, NodeId from, absl::string_view body
 }
 
 void ControlPort::OnMessage(ControlLink& link) {
+  if (Dropped(link.peer())) return;
   const ControlHeader header = link.message().header();
   if ((header.flags & kControlAnswer) != 0) {
     Answer(link, header, link.message().body());

@@ -65,6 +65,10 @@ class ControlPort {
   // REQUIRES: node is not this one.
   absl::Status Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
 
+  // Faults on purpose. Until then, messages to and from the node are lost; its connection ends.
+  void DropUntil(NodeId node, std::uint64_t until_ns);
+  void Break(NodeId node);
+
   // Polls, connects, ends what is overdue. Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);
   void Arm() { cq_->Arm(); }
@@ -98,6 +102,9 @@ class ControlPort {
   void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
   void Connect(ControlLink& link);
   void Lose(ControlLink& link, absl::string_view why);
+  bool Dropped(NodeId node) const {
+    return node.value() < dropped_until_ns_.size() && dropped_until_ns_[node.value()] > now_ns_;
+  }
   bool PollCompletions();
   void OnMessage(ControlLink& link);
   void Answer(ControlLink& link, const ControlHeader& header, const std::string& body);
@@ -114,6 +121,7 @@ class ControlPort {
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
   std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
+  std::vector<std::uint64_t> dropped_until_ns_;      // by node; empty: nobody ever
   std::vector<std::string> addresses_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;

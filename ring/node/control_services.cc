@@ -14,7 +14,13 @@
 namespace ring::node {
 
 ControlServices::ControlServices(Node* node)
-    : node_(node), catalogue_(node), freezer_(node), scrub_(node), recovery_(node), decode_(node) {
+    : node_(node),
+      catalogue_(node),
+      freezer_(node),
+      scrub_(node),
+      recovery_(node),
+      decode_(node),
+      faults_(node) {
   node->control().Handle(ControlType::kStats,
                          [this](NodeId, absl::string_view, ControlReply reply) {
                            reply(EncodeReport(CollectStats(*node_)));
@@ -59,6 +65,7 @@ bool ControlServices::Progress(std::uint64_t now_ns) {
   if (scrub_.busy()) scrub_.Progress(now_ns);
   recovery_.Progress(now_ns);
   if (decode_.busy()) decode_.Progress(now_ns);
+  if (faults_.busy()) faults_.Progress(now_ns);
   return HasWork();
 }
 

@@ -15,6 +15,7 @@
 #include "ring/node/block_freezer.h"
 #include "ring/node/control_catalogue.h"
 #include "ring/node/decode_service.h"
+#include "ring/node/fault_service.h"
 #include "ring/node/recovery_source.h"
 #include "ring/node/scrub_service.h"
 
@@ -28,7 +29,8 @@ class ControlServices {
   bool Progress(std::uint64_t now_ns);
   // Wants Progress each turn; has something to do without waiting for anybody.
   bool busy() const {
-    return catalogue_.busy() || freezer_.busy() || scrub_.busy() || decode_.busy();
+    return catalogue_.busy() || freezer_.busy() || scrub_.busy() || decode_.busy() ||
+           faults_.busy();
   }
   bool HasWork() const { return scrub_.HasWork() || decode_.HasWork(); }
 
@@ -44,6 +46,7 @@ class ControlServices {
   ScrubService scrub_;
   RecoverySource recovery_;
   DecodeService decode_;
+  FaultService faults_;
 };
 
 }  // namespace ring::node

@@ -1,5 +1,6 @@
 #include "ring/node/host.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,7 @@ class HostImpl final : public Host {
   std::string seeds() const override { return seeds_; }
   std::string local_seed() const override { return local_seed_; }
   AdminPort& admin() override { return *admin_; }
+  absl::Status Kill(NodeId node) override;
   void Stop() override;
 
  private:
@@ -103,6 +105,10 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
     options.clock = &clock_;
     options.random = &random;
     options.host = rdma::HostIdentity();
+    options.die = [this, reactor](NodeId dying) {
+      if (options_.hosted.size() == 1) kill(getpid(), SIGKILL);
+      reactor->Post([reactor, dying] { reactor->DropNode(dying); });
+    };
     absl::StatusOr<std::unique_ptr<Node>> node = Node::Open(options);
     if (!node.ok()) {
       status = absl::Status(node.status().code(),
@@ -203,6 +209,18 @@ absl::Status HostImpl::WaitReady(absl::Duration timeout) {
       return absl::DeadlineExceededError(absl::StrCat("not connected: ", missing));
     absl::SleepFor(absl::Milliseconds(2));
   }
+}
+
+absl::Status HostImpl::Kill(NodeId node) {
+  for (const std::unique_ptr<Reactor>& reactor : reactors_) {
+    const bool killed = Ask(*reactor, [&reactor, node] {
+      const std::size_t before = reactor->nodes().size();
+      reactor->DropNode(node);
+      return reactor->nodes().size() < before;
+    });
+    if (killed) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("node=", node.value(), " does not run here"));
 }
 
 void HostImpl::Stop() {

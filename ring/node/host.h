@@ -42,6 +42,9 @@ class Host {
   // "local:NAME" of the first hosted node: for clients in this process.
   virtual std::string local_seed() const = 0;
   virtual AdminPort& admin() = 0;
+  // Ends a hosted node with its memory, as if its process had died: for demonstrations and
+  // measurements of fail-over. kNotFound: it is not hosted here, or was killed before.
+  virtual absl::Status Kill(NodeId node) = 0;
   // Stops serving and joins the threads. Idempotent.
   virtual void Stop() = 0;
 };

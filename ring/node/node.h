@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ struct NodeOptions {
   // To the replicated state machine, whose views come back through ApplyView. Null: membership is
   // static, and every epoch is normal as soon as its members are connected.
   CommandSink propose;
+  // Ends the node, with its memory, soon. Null: nobody can.
+  std::function<void(NodeId)> die;
 };
 
 class ControlServices;
@@ -75,6 +78,11 @@ class Node {
 
   // Id, name, incarnation and the addresses in use.
   const cluster::NodeInfo& info() const { return info_; }
+  const NodeConfig& config() const { return options_.config; }
+  // As if its process died, as far as whoever runs it can do that.
+  void Die() {
+    if (options_.die != nullptr) options_.die(options_.id);
+  }
   // node_roles.cc. The first view makes the node connect to its peers, and take part in the
   // agreement on the next ones; each makes it take and lose roles, and follow the catalogue.
   void ApplyView(std::shared_ptr<const cluster::View> view);

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -133,6 +134,12 @@ class FakeAdminPort : public node::AdminPort {
     return ChangeNode("remove", node, force, cluster::NodeStatus::kRemoved);
   }
 
+  absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {
+    MutexLock lock(mutex_);
+    faults.emplace_back(std::string(node), fault);
+    return TakeFailure(fail_next);
+  }
+
   absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) override {
     for (std::uint64_t checked = 0; endless_scrub || checked < 10; ++checked) {
@@ -150,6 +157,7 @@ class FakeAdminPort : public node::AdminPort {
   std::string not_empty;
   bool endless_scrub = false;
   std::vector<node::AdminRequestId> requests;
+  std::vector<std::pair<std::string, node::Fault>> faults;
   std::vector<std::string> node_changes;  // "drain n3 force"
 
  private:

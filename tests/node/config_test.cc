@@ -91,6 +91,7 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.client_max, defaults.client_max);
   EXPECT_EQ(shown.poll, defaults.poll);
   EXPECT_EQ(shown.poll_us, defaults.poll_us);
+  EXPECT_EQ(shown.fault_injection, defaults.fault_injection);
   EXPECT_EQ(shown.log_level, defaults.log_level);
   EXPECT_EQ(shown.control.VoterCount(6), defaults.control.VoterCount(6));
   EXPECT_EQ(shown.control.heartbeat_ms, defaults.control.heartbeat_ms);

@@ -33,8 +33,9 @@ class NodeCluster {
   }
 
   // fail_over: roles of lost nodes go to the spare.
-  absl::Status Start(bool fail_over = false) {
+  absl::Status Start(bool fail_over = false, bool fault_injection = false) {
     NodeConfig config = EmbeddedConfig();
+    config.fault_injection = fault_injection;
     config.control.fail_over = fail_over;
     // A machine that is busy with other tests is not a failure that moves roles.
     if (fail_over) config.control.detect_ms = 1000;
@@ -101,6 +102,7 @@ class NodeCluster {
       options.clock = &clock_;
       options.random = &random_;
       options.host = "here";
+      options.die = [this](NodeId id) { reactor_->Post([this, id] { reactor_->DropNode(id); }); };
       RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
       reactor_->AddNode(std::move(node));
     }

@@ -30,6 +30,7 @@ void AddKvCommand(CLI::App& app, Context* context);
 void AddMoveCommand(CLI::App& app, Context* context);
 void AddMemoryCommand(CLI::App& app, Context* context);
 void AddLimitsCommand(CLI::App& app, Context* context);
+void AddRecoveryCommand(CLI::App& app, Context* context);
 void AddPeersCommand(CLI::App& app, Context* context);
 
 }  // namespace ring::bench

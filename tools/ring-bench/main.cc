@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   ring::bench::AddMoveCommand(app, &context);
   ring::bench::AddMemoryCommand(app, &context);
   ring::bench::AddLimitsCommand(app, &context);
+  ring::bench::AddRecoveryCommand(app, &context);
   ring::bench::AddPeersCommand(app, &context);
   app.footer(
       "EXIT STATUS\n  0 measured; 1 an error, or an operation failed or gave a wrong value;\n"

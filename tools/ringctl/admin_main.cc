@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   AddHealth(app, &invocation);
   AddEvents(app, &invocation);
   AddNode(app, &invocation);
+  AddFault(app, &invocation);
   AddStats(app, &invocation);
   AddScrub(app, &invocation);
   return ParseAndRun(app, argc, argv, &invocation);

@@ -67,6 +67,7 @@ void AddCluster(CLI::App& app, Invocation* invocation);
 void AddHealth(CLI::App& app, Invocation* invocation);
 void AddEvents(CLI::App& app, Invocation* invocation);
 void AddNode(CLI::App& app, Invocation* invocation);
+void AddFault(CLI::App& app, Invocation* invocation);
 void AddStats(CLI::App& app, Invocation* invocation);
 void AddScrub(CLI::App& app, Invocation* invocation);
 

@@ -79,8 +79,6 @@ struct NodeConfig {
   std::uint32_t poll_us = 50;
   LogSeverity log_level = LogSeverity::kINFO;
 
-  // What the fence policy comes to; the same on all nodes.
-  FencePolicy Fence() const { return FencePolicy::kLease; }
   const NodeEntry& self_entry() const { return nodes[self.value()]; }
   // What all nodes start from; valid, and the same on all of them.
   cluster::View InitialView() const;

@@ -20,19 +20,11 @@
 
 namespace ring::node {
 
-// How a coordinator makes sure of its roles before it answers (L1).
-enum class FencePolicy : std::uint8_t {
-  kAuto = 0,   // lease when any two nodes talk by tcp, else check
-  kLease = 1,  // the leader promised to give them to nobody for a while
-  kCheck = 2,  // a majority of the voters knows of no change, asked for each batch of answers
-};
-
 struct ControlConfig {
   int voters = 0;  // the first of the nodes; 0: 5 from 5 nodes on, else 3 or 1
   std::uint32_t heartbeat_ms = 25;
   std::uint32_t detect_ms = 150;  // so long silent is failed; elections begin after as long
   std::uint32_t lease_ms = 100;   // a holder may serve so long after it asked
-  FencePolicy fence = FencePolicy::kAuto;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   bool fail_over = false;
   std::string data_dir;  // of this process; empty: consensus is kept in memory

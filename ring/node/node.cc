@@ -142,8 +142,7 @@ void Node::OpenMembership() {
 // 0: no node holds a lease.
 std::uint64_t Node::LeaseNs() const {
   const ControlConfig& control = options_.config.control;
-  const bool leases = control.fail_over && options_.config.Fence() == FencePolicy::kLease;
-  return leases ? control.lease_ms * std::uint64_t{1'000'000} : 0;
+  return control.fail_over ? control.lease_ms * std::uint64_t{1'000'000} : 0;
 }
 
 void Node::OpenFence() {

@@ -30,7 +30,6 @@ struct MutantCase {
   const char* id;
   const char* what;  // the switch does
   Expected expected = Expected::kKilled;
-  bool zombies = false;  // its harm needs nodes that stand still until others took over
 };
 
 constexpr MutantCase kCases[] = {
@@ -61,7 +60,6 @@ constexpr MutantCase kCases[] = {
     {"X3", "what was asked on a lost connection is asked again as another client"},
     {"X4", "records are dropped before their client had its answer"},
     {"X5", "a write that was sent is reported as failed when its time is over"},
-    {"L1-lease", "answers go out without a lease", Expected::kKilled, true},
     // The collection stands behind the version in the same log, and commits after it.
     {"G3", "uncommitted versions are collected", Expected::kSurvives},
     // What these break shows only when a coordinator's memory is lost.
@@ -88,7 +86,6 @@ struct Verdict {
     sim::RunOptions options;
     options.seed = seed;
     options.operations = mode.operations;
-    options.zombies = options.node_failures = mutant.zombies;
     const sim::RunResult run = sim::RunSeed(options);
     if (run.violations.empty()) continue;
     std::fprintf(pipe, "%s\n", run.violations[0].kind.c_str());

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "memgest/member_shard.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
@@ -110,12 +111,15 @@ void MemberShard::Reset(Epoch promised) {
       << "promised=" << promised.value() << " before=" << promised_.value();
   reader_ = nullptr;
   sealed_ = nullptr;
-  lines_.DropAll();
-  completions_.DropAll();
-  states_.clear();
+  if (!Mutant("step7")) {
+    lines_.DropAll();
+    completions_.DropAll();
+    states_.clear();
+  }
   last_state_ = nullptr;
   last_client_ = nullptr;
   failure_ = absl::OkStatus();
+  absent_count_ = 0;
   installing_ = false;
   install_crcs_.clear();
   promised_ = promised;

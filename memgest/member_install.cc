@@ -52,6 +52,8 @@ bool MemberShard::HasValue(std::uint32_t number, const MemgestState& state) cons
 void MemberShard::MarkAbsent(std::uint32_t number, MemgestState& state) {
   lines_.line(number).flags |= kAbsent;
   ++state.absent_count;
+  ++state.absent_total;
+  ++absent_count_;
 }
 
 Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId> logs) const {
@@ -216,6 +218,7 @@ absl::Status MemberShard::InstallValue(std::uint32_t number, Version version,
   if (weak) FenceStores();
   line.flags &= static_cast<std::uint8_t>(~kAbsent);
   --state.absent_count;
+  --absent_count_;
   return absl::OkStatus();
 }
 

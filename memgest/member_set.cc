@@ -49,6 +49,11 @@ void MemberSet::SetActive(RoleMask roles) {
   EndProposal();
 }
 
+void MemberSet::EndProposal() {
+  for (Member& member : members_) member.proposed = false;
+  proposed_needed_ = 0;
+}
+
 void MemberSet::Propose(RoleMask roles) {
   int named = 0;
   for (Member& member : members_) {

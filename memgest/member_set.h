@@ -59,7 +59,7 @@ class MemberSet {
   // A Normal was proposed, and its outcome is not known.
   void Propose(RoleMask roles);
   // It was refused.
-  void EndProposal() { proposed_needed_ = 0; }
+  void EndProposal();
 
   // Whether enough members acknowledged the entry of this order.
   bool Satisfied(std::uint64_t order) const {

@@ -79,7 +79,7 @@ void MemberShard::RemoveMemgest(MemgestId id) {
   state->removed = true;
   state->replica = nullptr;
   state->parity = nullptr;
-  state->absent_count = 0;
+  absent_count_ -= std::exchange(state->absent_count, 0);
   for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
     const std::uint32_t first = granule * kLinesPerGranule;
     const Granule& record = lines_.granule(first);
@@ -302,7 +302,10 @@ void MemberShard::WriteLine(const EntryView& entry) {
 }
 
 void MemberShard::CollectLine(std::uint32_t line, MemgestState& state) {
-  if ((lines_.line(line).flags & kAbsent) != 0) --state.absent_count;
+  if ((lines_.line(line).flags & kAbsent) != 0) {
+    --state.absent_count;
+    --absent_count_;
+  }
   lines_.Clear(line);
   lines_.DropLine(line);
 }
@@ -364,6 +367,11 @@ std::uint64_t MemberShard::end_cells(MemgestId id) const {
 std::uint64_t MemberShard::absent_count(MemgestId id) const {
   const auto found = states_.find(id);
   return found == states_.end() ? 0 : found->second->absent_count;
+}
+
+std::uint64_t MemberShard::absent_total(MemgestId id) const {
+  const auto found = states_.find(id);
+  return found == states_.end() ? 0 : found->second->absent_total;
 }
 
 const HeapSpace* MemberShard::replica_heap(MemgestId id) const {

@@ -97,7 +97,7 @@ class MemberShard {
   const SealedRing* sealed() const { return sealed_.get(); }
   // Whether Fold may find something.
   bool HasWork() const {
-    return !held_ && install_id_ == 0 &&
+    return !held_ && !installing_ &&
            (sealed_ != nullptr || (reader_ != nullptr && reader_->HasCommitted()));
   }
 
@@ -109,6 +109,7 @@ class MemberShard {
   // piece is wrong, contradicts what is here, or is not the next one: Reset; kFailedPrecondition (a
   // memgest that is not known here) and kResourceExhausted: the same piece again, later.
   absl::Status Install(absl::string_view piece);
+  bool installing() const { return installing_; }  // one is half taken
   // Folds an entry of a shipped tail (memgest/log_tail.h): what is committed or will be with the
   // next Normal. One that was folded is skipped. Errors: as Fold.
   absl::Status FoldShipped(const EntryView& entry);
@@ -121,6 +122,15 @@ class MemberShard {
   absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
   // Lines that wait for their value; 0 everywhere: data-complete, as far as copies go.
   std::uint64_t absent_count(MemgestId id) const;
+  std::uint64_t absent_count() const { return absent_count_; }  // of all
+  std::uint64_t absent_total(MemgestId id) const;               // that ever were
+  // Calls visit(MemgestId) for each memgest that is foldable here.
+  template <class Visit>
+  void ForEachMemgest(Visit visit) const {
+    for (const auto& [id, state] : states_) {
+      if (!state->removed) visit(id);
+    }
+  }
 
   // Bytes of the ring that wait to be folded.
   std::uint64_t backlog() const {
@@ -160,6 +170,7 @@ class MemberShard {
     std::uint64_t ring_index = 0;  // of the last entry in the present ring; 0: none
     std::uint64_t end_cells = 0;
     std::uint64_t absent_count = 0;
+    std::uint64_t absent_total = 0;
     std::uint64_t install_number = 0;  // of the snapshot that it came by; 0: it began here
     bool removed = false;
     std::unique_ptr<ReplicaStore> replica;  // one of the two, unless removed or metadata alone
@@ -213,6 +224,7 @@ class MemberShard {
   std::unique_ptr<LogReader> reader_;
   std::unique_ptr<SealedRing> sealed_;
   Epoch promised_;
+  std::uint64_t absent_count_ = 0;           // of all memgests
   bool installing_ = false;                  // a snapshot is half taken
   std::uint64_t install_id_ = 0;             // of it, or of the one that was taken last
   std::uint64_t install_number_ = 0;         // snapshots begun here, as sources may choose one id

@@ -128,6 +128,13 @@ class ShardLog {
   // appended before is committed, whatever the size of the sets. REQUIRES: who is named is
   // CaughtUp.
   void Normal();
+  // The writer towards a role that does not count is of no use any more. REQUIRES: no memgest has
+  // the role active or proposed; its queue pair is reset before the device does anything.
+  void RemoveWriter(Role role);
+  // Whether the role's entries come out of what is kept, because its ring was full.
+  bool IsBehind(Role role) const;
+  // Nothing more can be appended before this role acknowledges what it lacks.
+  bool IsHeldUpBy(Role role) const;
   // L7: a further Normal is to be proposed. Call MemberSet::Propose first; then, when everyone it
   // names is CaughtUp, propose.
   void MarkProposal() { caught_up_mark_ = next_order_ - 1; }
@@ -223,6 +230,7 @@ class ShardLog {
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
   const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
   Link* FindLink(Role role);
+  const Link* FindLink(Role role) const;
   void SetBehind(Link& link, bool behind);
   void FallBehind(Role role, std::uint64_t order);
   bool Lacks(const Link& link, std::uint64_t order) const;

@@ -41,10 +41,40 @@ void ShardLog::Retire() {
   }
 }
 
-ShardLog::Link* ShardLog::FindLink(Role role) {
+const ShardLog::Link* ShardLog::FindLink(Role role) const {
   const auto found = std::find_if(links_.begin(), links_.end(),
                                   [role](const Link& link) { return link.role == role; });
   return found == links_.end() ? nullptr : &*found;
+}
+
+ShardLog::Link* ShardLog::FindLink(Role role) {
+  return const_cast<Link*>(std::as_const(*this).FindLink(role));
+}
+
+void ShardLog::RemoveWriter(Role role) {
+  Link* const link = FindLink(role);
+  if (link == nullptr) return;
+  for (Memgest* const memgest : memgests_) {
+    Member* const member = memgest->members().Find(role);
+    if (member == nullptr) continue;
+    RING_CHECK(held_ || (!member->active && !member->proposed)) << "role=" << role.value();
+    member->writer = nullptr;
+  }
+  SetBehind(*link, false);
+  links_.erase(links_.begin() + (link - links_.data()));
+  ForgetNews();
+}
+
+bool ShardLog::IsBehind(Role role) const {
+  const Link* const link = FindLink(role);
+  return link != nullptr && link->behind;
+}
+
+bool ShardLog::IsHeldUpBy(Role role) const {
+  const Link* const link = FindLink(role);
+  if (link == nullptr || held_ || !Full() || release_front_ == next_order_) return false;
+  return at(release_front_).memgest->members().Find(role) != nullptr &&
+         link->writer->acked_order() < release_front_;
 }
 
 // Whether the entry is one that the link's member should have and does not.
@@ -175,9 +205,15 @@ absl::Status ShardLog::Adopt(Memgest& memgest, absl::Span<const std::byte> head,
 }
 
 bool ShardLog::CaughtUp(Role role) const {
-  const auto found = std::find_if(links_.begin(), links_.end(),
-                                  [role](const Link& link) { return link.role == role; });
-  return found != links_.end() && found->writer->acked_order() >= caught_up_mark_;
+  const Link* const link = FindLink(role);
+  if (link == nullptr) return false;
+  // A writer acknowledges what went to it: the last entries may be of logs without this role.
+  std::uint64_t last = caught_up_mark_;
+  while (last >= retention_.first_kept() && last > link->writer->acked_order() &&
+         at(last).memgest->members().Find(role) == nullptr) {
+    --last;
+  }
+  return last < retention_.first_kept() || last <= link->writer->acked_order();
 }
 
 void ShardLog::Normal() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "memgest/size_class.h"
 #include "ring/base/crc32c.h"
 #include "ring/coordinator/shard.h"
 #include "ring/coordinator/takeover.h"
@@ -35,20 +37,49 @@ bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
   return true;
 }
 
-std::uint32_t ShardCoordinator::ValueCrc(std::uint32_t number) {
+// Calls visit(bytes, size) for each run of cells that the line's value lies in.
+template <class Visit>
+void ShardCoordinator::ForEachRun(std::uint32_t number, Visit visit) const {
   const memgest::MetadataLine& line = lines_.line(number);
-  const memgest::HeapSpace& heap = MemgestOf(number).heap();
-  if ((line.flags & memgest::kLarge) == 0) {
-    return Crc32c(heap.At(line.offset_cells), line.value_length);
-  }
-  std::uint32_t crc = 0;
+  const memgest::HeapSpace& heap = memgests_[line.memgest]->heap();
+  const memgest::Range whole = {line.offset_cells, memgest::CellCount(line.value_length)};
+  const absl::Span<const memgest::Range> ranges =
+      (line.flags & memgest::kLarge) != 0 ? lines_.Ranges(number) : absl::MakeConstSpan(&whole, 1);
   std::size_t left = line.value_length;
-  for (const memgest::Range& range : lines_.Ranges(number)) {
+  for (const memgest::Range& range : ranges) {
     const std::size_t size = std::min(left, std::size_t{range.length_cells} * kCacheLine);
-    crc = Crc32c(heap.At(range.offset_cells), size, crc);
+    visit(heap.At(range.offset_cells), size);
     left -= size;
   }
+}
+
+std::uint32_t ShardCoordinator::ValueCrc(std::uint32_t number) const {
+  std::uint32_t crc = 0;
+  ForEachRun(number,
+             [&crc](const std::byte* bytes, std::size_t size) { crc = Crc32c(bytes, size, crc); });
   return crc;
+}
+
+absl::StatusOr<std::string> ShardCoordinator::ReadValue(std::uint32_t number,
+                                                        Version version) const {
+  constexpr unsigned kHere = memgest::kLive | memgest::kCommitted;
+  const bool held = lines_.Has(number) && version != Version() &&
+                    lines_.line(number).version == version.bits() &&
+                    (lines_.line(number).flags & (kHere | memgest::kAbsent)) == kHere;
+  if (!held || memgests_[lines_.line(number).memgest]->coded()) {
+    return absl::NotFoundError(
+        absl::StrCat("no value of line=", number, " version=", version.bits(), " is here"));
+  }
+  std::string value;
+  value.reserve(lines_.line(number).value_length);
+  ForEachRun(number, [&value](const std::byte* bytes, std::size_t size) {
+    value.append(reinterpret_cast<const char*>(bytes), size);
+  });
+  if (Crc32c(value.data(), value.size()) != lines_.line(number).value_crc) {
+    return absl::DataLossError(
+        absl::StrCat("line=", number, " version=", version.bits(), ": the bytes are damaged"));
+  }
+  return value;
 }
 
 void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
@@ -76,6 +107,14 @@ void ShardCoordinator::OnDelay(std::uint32_t line) {
   found->second.wanted = false;
   ReleaseWaiters(&found->second.waiter);
   Unpin(line);
+}
+
+void ShardCoordinator::AbandonValues() {
+  std::vector<std::uint32_t> wanted;
+  for (const auto& [line, value] : absent_) {
+    if (value.wanted) wanted.push_back(line);
+  }
+  for (const std::uint32_t line : wanted) OnDelay(line);
 }
 
 // The line is to be kAbsent no more, or to be freed. REQUIRES: it is kAbsent.

@@ -1,4 +1,11 @@
 // The epoch change at a coordinator that keeps its role: the state stays, the members change.
+#include <algorithm>
+#include <utility>
+
+#include "memgest/coordinator_snapshot.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -37,6 +44,30 @@ void ShardCoordinator::EndProposal() {
     if (memgest != nullptr) memgest->members().EndProposal();
   }
   log_.ForgetNews();
+}
+
+absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
+    Role role, std::unique_ptr<memgest::LogWriter> writer, std::uint64_t snapshot_id) {
+  RING_CHECK(!log_.held()) << "role=" << role.value() << " joins before Normal";
+  std::vector<memgest::Memgest*> logs;
+  std::vector<memgest::SealedLog> held;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr || memgest->members().Find(role) == nullptr) continue;
+    logs.push_back(memgest.get());
+    const std::uint64_t last = memgest->next_index() - 1 - log_.UncommittedCount(*memgest);
+    held.push_back({memgest->descriptor().id, last, last});
+  }
+  Learner learner;
+  RING_ASSIGN_OR_RETURN(learner.writer, log_.AddWriter(role, std::move(writer), held));
+  learner.snapshot = memgest::TakeCoordinatorSnapshot(snapshot_id, lines_, completions_, log_,
+                                                      absl::MakeSpan(logs));
+  return learner;
+}
+
+bool ShardCoordinator::HasLargeWriteUpTo(std::uint64_t last) const {
+  return std::any_of(
+      large_writes_.begin(), large_writes_.end(),
+      [last](const std::unique_ptr<LargeWrite>& write) { return write->token() <= last; });
 }
 
 }  // namespace ring::coordinator

@@ -27,6 +27,7 @@
 #include "memgest/line_table.h"
 #include "memgest/memgest.h"
 #include "memgest/shard_log.h"
+#include "memgest/snapshot.h"
 #include "ring/base/id.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/coordinator/key_table.h"
@@ -125,6 +126,20 @@ class ShardCoordinator {
   // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
   void Propose(absl::Span<const NamedSet> sets);
   void EndProposal();
+  // L7: a fresh ring for a role that has nothing of the shard, open behind a snapshot of all its
+  // logs, in one step. It counts for nobody before Propose. Errors, without effect: as
+  // ShardLog::AddWriter. REQUIRES: a Normal of this epoch was applied; snapshot_id as
+  // memgest::SnapshotWriter.
+  struct Learner {
+    memgest::LogWriter* writer = nullptr;
+    memgest::Snapshot snapshot;
+  };
+  absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
+                                     std::uint64_t snapshot_id);
+  // PARTs that stand before a snapshot have a FINAL behind it while one of the large writes is
+  // under way that had begun by then: up to the last of those.
+  std::uint64_t last_large_write() const { return large_write_tokens_; }
+  bool HasLargeWriteUpTo(std::uint64_t last) const;
 
   // rebuild.cc: new parities that have been sent all that the shard holds, and acknowledged it, as
   // long as no Normal says so.
@@ -180,6 +195,11 @@ class ShardCoordinator {
   // ... it does not come for now: what waited runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);
+  // ... nobody brings values any more: the role is lost.
+  void AbandonValues();
+  // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:
+  // as MemberShard::ReadValue.
+  absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
 
   // V6: a pinned slot is not reused.
   void Pin(std::uint32_t line) { ++lines_.line(line).pins; }
@@ -288,7 +308,9 @@ class ShardCoordinator {
   }
   bool AwaitValue(const Request& request, std::uint32_t line);
   void ForgetAbsent(std::uint32_t line);
-  std::uint32_t ValueCrc(std::uint32_t line);
+  template <class Visit>
+  void ForEachRun(std::uint32_t line, Visit visit) const;
+  std::uint32_t ValueCrc(std::uint32_t line) const;
 
   // deferred.cc
   bool Defer(const Request& request,

@@ -27,7 +27,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
       : control_(control),
         pace_(pace),
         on_value_(std::move(on_value)),
-        replicated_(control, group, shard, on_value_) {}
+        replicated_(control, pace, group, shard, on_value_) {}
 
   // The coordinator that was built with this as its fetcher. Before anything else.
   void Attach(coordinator::ShardCoordinator* shard) {

@@ -53,8 +53,10 @@ enum class ControlType : std::uint16_t {
   kEvents = 21,        // the last number seen; answered by NodeEvents
   kRenew = 22,         // LeaseRenewal, to the leader; the answer, empty, is the grant
   kFault = 23,         // Fault, to be injected
+  kInstall = 24,       // recovery::InstallRequest
+  kProgress = 25,      // recovery::ProgressRequest; answered by recovery::ProgressAnswer
 };
-inline constexpr std::size_t kControlTypeCount = 24;
+inline constexpr std::size_t kControlTypeCount = 26;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

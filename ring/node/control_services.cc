@@ -20,7 +20,8 @@ ControlServices::ControlServices(Node* node)
       scrub_(node),
       recovery_(node),
       decode_(node),
-      faults_(node) {
+      faults_(node),
+      join_(node) {
   node->control().Handle(ControlType::kStats,
                          [this](NodeId, absl::string_view, ControlReply reply) {
                            reply(EncodeReport(CollectStats(*node_)));
@@ -66,6 +67,7 @@ bool ControlServices::Progress(std::uint64_t now_ns) {
   recovery_.Progress(now_ns);
   if (decode_.busy()) decode_.Progress(now_ns);
   if (faults_.busy()) faults_.Progress(now_ns);
+  join_.Progress(now_ns);
   return HasWork();
 }
 

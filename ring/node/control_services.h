@@ -16,6 +16,7 @@
 #include "ring/node/control_catalogue.h"
 #include "ring/node/decode_service.h"
 #include "ring/node/fault_service.h"
+#include "ring/node/join_service.h"
 #include "ring/node/recovery_source.h"
 #include "ring/node/scrub_service.h"
 
@@ -47,6 +48,7 @@ class ControlServices {
   RecoverySource recovery_;
   DecodeService decode_;
   FaultService faults_;
+  JoinService join_;
 };
 
 }  // namespace ring::node

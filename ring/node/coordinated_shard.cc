@@ -19,7 +19,9 @@ CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId
       group_(group),
       shard_(shard),
       index_(index),
-      links_(&context->links, role_count, first_writer_id) {}
+      links_(&context->links, role_count, first_writer_id),
+      joiners_(role_count),
+      joined_behind_(role_count) {}
 
 CoordinatedShard::~CoordinatedShard() {
   change_.reset();
@@ -55,6 +57,14 @@ bool CoordinatedShard::EverybodyIsKnown() const {
   return true;
 }
 
+std::vector<protocol::MemgestDescriptor> CoordinatedShard::LivingMemgests() const {
+  std::vector<protocol::MemgestDescriptor> memgests;
+  for (const protocol::MemgestDescriptor& memgest : view_->memgests) {
+    if (memgest.state != protocol::MemgestState::kDeleted) memgests.push_back(memgest);
+  }
+  return memgests;
+}
+
 recovery::EpochPlan CoordinatedShard::MakePlan() const {
   const cluster::GroupView& group = group_view();
   recovery::EpochPlan plan;
@@ -66,9 +76,7 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   for (std::size_t role = 0; role < group.roles.size(); ++role)
     plan.holders.push_back({group.roles[role], group.incarnations[role]});
   plan.demoted = group.demoted;
-  for (const protocol::MemgestDescriptor& memgest : view_->memgests) {
-    if (memgest.state != protocol::MemgestState::kDeleted) plan.memgests.push_back(memgest);
-  }
+  plan.memgests = LivingMemgests();
   const cluster::ShardView& shard = group.shards[shard_.value()];
   plan.overrun_allowed =
       view_->overrun == cluster::OverrunPolicy::kContinue || shard.overrun_epoch == group.epoch;
@@ -106,6 +114,9 @@ void CoordinatedShard::StartEpoch() {
   takeover_.reset();
   applied_ = {};
   urge_reason_.clear();
+  for (Joiner& joiner : joiners_) joiner = Joiner();
+  further_.clear();
+  incomplete_ = false;
   if (!EverybodyIsKnown()) return;
   epoch_alive_ = std::make_shared<bool>(true);
   recovery::EpochPlan plan = MakePlan();
@@ -115,6 +126,7 @@ void CoordinatedShard::StartEpoch() {
   } else {
     values_.reset();  // adopted in an epoch that was abandoned
     coordinator_.reset();
+    std::fill(joined_behind_.begin(), joined_behind_.end(), 0);
   }
   BeginLinks();
   watch_ = Watch();
@@ -126,8 +138,10 @@ void CoordinatedShard::StartEpoch() {
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (change_ != nullptr) change_->Step(now_ns);
   Urge(now_ns);
-  if (values_ != nullptr && serving()) values_->Progress(now_ns);
-  if (watch_.values && serving()) TellValues();
+  if (!serving()) return;
+  if (values_ != nullptr) values_->Progress(now_ns);
+  ProgressJoins(now_ns);
+  if (watch_.values) TellValues();
 }
 
 bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
@@ -143,6 +157,7 @@ bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
     change_->OnConnectFailed(news.role);
     return true;
   }
+  if (change_->OnLearnerLost(news.role)) return true;
   RING_LOG(WARNING) << "log connection lost group=" << group_.value() << " shard=" << shard_.value()
                     << " member_node=" << group_view().roles[news.role.value()].value();
   urge_reason_ = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", last_error_);
@@ -169,20 +184,38 @@ bool CoordinatedShard::Meet(Epoch epoch) {
 }
 
 void CoordinatedShard::ApplyCatalogue() {
+  if (change_ != nullptr) change_->OnCatalogue(LivingMemgests());
   if (coordinator_ == nullptr) return;
   for (const protocol::MemgestDescriptor& descriptor : view_->memgests) {
     if (descriptor.state == protocol::MemgestState::kDeleted) {
       coordinator_->RemoveMemgest(descriptor.id);
     } else if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
       const recovery::RoleMask counting =
-          serving() ? recovery::ActiveFor(applied_, descriptor, view_->memgests, shard_, view_->s,
-                                          view_->d)
+          serving() ? recovery::ActiveFor(applied_, descriptor, change_->plan().memgests, shard_,
+                                          view_->s, view_->d)
                     : 0;
       coordinator_->AddMemgest(descriptor, counting);
+      memgest::MemberSet& members = coordinator_->FindMemgest(descriptor.id)->members();
+      for (const coordinator::NamedSet& set : NamedBy(further_)) {
+        if (set.memgest == descriptor.id) members.Propose(set.roles);
+      }
     } else {
       coordinator_->SetMemgestState(descriptor.id, descriptor.state);
     }
   }
+}
+
+void CoordinatedShard::Retire() {
+  change_.reset();
+  takeover_.reset();
+  epoch_alive_.reset();
+  for (Joiner& joiner : joiners_) joiner = Joiner();
+  values_.reset();
+  if (coordinator_ != nullptr) {
+    coordinator_->Retire(coordinator::Farewell::kSilence);
+    coordinator_->AbandonValues();
+  }
+  links_.Begin({});
 }
 
 std::string CoordinatedShard::Missing() const {

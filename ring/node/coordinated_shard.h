@@ -5,7 +5,9 @@
 //            what they lack, proposes Normal; owns the ShardCoordinator, which serves once Normal
 //            is applied. Later views add memgests.
 // Shape:     one per (group, shard) whose coordinator role this node holds.
-//            epoch_shard.cc does what an epoch change asks for, epoch_events.cc tells of it.
+//            epoch_shard.cc does what an epoch change asks for, epoch_events.cc tells of it,
+//            join_shard.cc brings members that have nothing up to date, and further Normals of the
+//            epoch about.
 // Ownership: owns log links and coordinator; borrows the node's context.
 // Threads:   one, the node's.
 // Errors:    a member that is lost breaks its writer: a new epoch is proposed, and what needs the
@@ -28,6 +30,7 @@
 #include "ring/node/control_port.h"
 #include "ring/node/event_log.h"
 #include "ring/node/log_links.h"
+#include "ring/node/snapshot_shipment.h"
 #include "ring/node/takeover.h"
 #include "ring/recovery/epoch_change.h"
 
@@ -49,6 +52,7 @@ struct ShardContext {
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
+  std::uint64_t last_snapshot_id = 0;
 };
 
 class CoordinatedShard final : public recovery::EpochActions {
@@ -94,6 +98,11 @@ class CoordinatedShard final : public recovery::EpochActions {
   // "g2/s0 to node 4 (connecting)", for what is missing.
   std::string Missing() const;
 
+  // The role went to another node: nothing is executed or answered any more (V7). Once it is
+  // gone(), nothing of the device refers to it (V6).
+  void Retire();
+  bool gone() const { return coordinator_ == nullptr || coordinator_->gone(); }
+
   bool active = false;  // has something to do this turn (node.cc)
 
  private:
@@ -106,8 +115,22 @@ class CoordinatedShard final : public recovery::EpochActions {
   absl::StatusOr<bool> Reappended(Role role) override;
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
+
+  // join_shard.cc
+  void Disconnect(Role role) override;
   void Join(Role role, const cluster::Holder& holder) override;
   void Entered(recovery::EpochPhase phase) override;  // epoch_events.cc
+  absl::Status StartJoin(Role role, const cluster::Holder& holder);
+  void ProgressJoins(std::uint64_t now_ns);
+  void ProgressJoin(Role role, std::uint64_t now_ns);
+  bool HoldsUp(Role role, std::uint64_t now_ns);
+  void AskHowComplete();
+  void OnProgress(Role role, const absl::StatusOr<std::string>& bytes);
+  void CheckOwnValues();
+  bool HasAllValues(const memgest::Memgest& memgest) const;
+  void ProposeFurther(const std::vector<cluster::MemgestNormal>& sets);
+  void SendProposal();
+  std::vector<coordinator::NamedSet> NamedBy(const std::vector<cluster::MemgestNormal>& sets) const;
 
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
@@ -115,6 +138,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   absl::Status TakeOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
+  std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
   recovery::EpochPlan MakePlan() const;
   void StartEpoch();
   void ApplyCatalogue();
@@ -157,6 +181,22 @@ class CoordinatedShard final : public recovery::EpochActions {
   // Why this epoch must end; it is proposed until it did.
   std::string urge_reason_;
   std::uint64_t urge_ns_ = 0;
+
+  // By role; of this epoch.
+  struct Joiner {
+    std::unique_ptr<SnapshotShipment> shipment;  // null: it does not join just now
+    bool installed = false;
+    std::uint64_t held_up_since_ns = 0;  // 0: nobody waits for it
+  };
+  std::vector<Joiner> joiners_;
+  // By role; of the coordinator's life: large writes up to it may have PARTs that the role's
+  // snapshot did not bring the bytes of.
+  std::vector<std::uint64_t> joined_behind_;
+  int joins_given_up_ = 0;                       // in a row, as they held the log up
+  std::vector<cluster::MemgestNormal> further_;  // a further Normal, proposed here
+  bool further_sent_ = false;
+  bool incomplete_ = false;  // somebody who counts lacks values
+  std::uint64_t asked_ns_ = 0;
 };
 
 }  // namespace ring::node

@@ -78,11 +78,6 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   return options;
 }
 
-// Not in this version: a role without the shard's past stays unnamed.
-void CoordinatedShard::Join(Role role, const cluster::Holder&) {
-  change_->OnJoined(role, absl::UnimplementedError("joining a shard"));
-}
-
 void CoordinatedShard::Connect(Role role, const cluster::Holder& holder, bool joins) {
   const absl::Status status = links_.Connect(role, addresses_[holder.node.value()], joins);
   if (status.ok()) return;
@@ -131,6 +126,10 @@ absl::StatusOr<bool> CoordinatedShard::Reappended(Role role) {
 }
 
 void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) {
+  if (serving()) {
+    ProposeFurther(sets);
+    return;
+  }
   if (!context_->propose) {  // static membership
     applied_.memgests = sets;
     change_->OnNormal(sets);
@@ -140,9 +139,9 @@ void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) 
 }
 
 void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
-  std::vector<coordinator::NamedSet> named;
-  for (const cluster::MemgestNormal& set : sets) named.push_back({set.id, set.active});
-  coordinator_->ApplyNormal(named);
+  coordinator_->ApplyNormal(NamedBy(sets));
+  further_.clear();
+  incomplete_ = true;  // until it was looked at
   TellNamed(sets);
   if (values_ != nullptr) values_->SetSources(change_->plan().epoch, applied_);
   active = true;

@@ -18,12 +18,20 @@ LogLinks::~LogLinks() { Begin({}); }
 
 void LogLinks::Begin(const protocol::LogHello& hello) {
   hello_ = hello;
-  for (Link& link : links_) {
-    link.qp.reset();  // its completions are dropped with it (L6)
-    context_->credits->GiveBack(std::move(link.credit));
-    context_->staging->GiveBack(std::move(link.staging));
-    link = Link();
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    Drop(Role(static_cast<std::uint16_t>(i)));
+    links_[i].attempt = 0;
   }
+}
+
+void LogLinks::Drop(Role role) {
+  Link& link = at(role);
+  link.qp.reset();  // its completions are dropped with it (L6)
+  context_->credits->GiveBack(std::move(link.credit));
+  context_->staging->GiveBack(std::move(link.staging));
+  const std::uint16_t attempt = link.attempt;
+  link = Link();
+  link.attempt = attempt;
 }
 
 absl::Status LogLinks::Connect(Role role, const std::string& address, bool joins) {
@@ -35,6 +43,7 @@ absl::Status LogLinks::Connect(Role role, const std::string& address, bool joins
   const rdma::RemoteBuffer credit = link.credit.region->remote();
   protocol::LogHello hello = hello_;
   if (joins) hello.flags |= protocol::kLogJoins;
+  hello.attempt = ++link.attempt;
   hello.credit = {credit.address, credit.length, credit.rkey, 0};
   RING_ASSIGN_OR_RETURN(link.qp, context_->device->Connect(address,
                                                            {.send_cq = context_->log_cq,

@@ -3,7 +3,8 @@
 // What:      LogLinks connects one queue pair per member role with a LogHello, keeps what the
 //            member answered, and makes the LogWriter of each.
 // Shape:     one place a role; Begin drops all connections of the epoch before. A connection that
-//            was established and is lost is not made again within its epoch.
+//            was established and is lost is not made again within its epoch, but for a member that
+//            joins (Drop): it begins anew.
 // Ownership: owns queue pairs, credit words and staging; writers refer to them, so they go first.
 // Threads:   one, the node's.
 // Errors:    Event tells what came of a Connect.
@@ -46,6 +47,10 @@ class LogLinks {
   void Begin(const protocol::LogHello& hello);
   // Starts to connect. joins: the member has nothing of the shard's last Normal epoch.
   absl::Status Connect(Role role, const std::string& address, bool joins);
+  // Ends the connection. REQUIRES: no writer refers to it any more.
+  void Drop(Role role);
+  // Of the last Connect in this epoch; the member takes no older one any more.
+  std::uint16_t attempt(Role role) const { return links_[role.value()].attempt; }
 
   enum class Outcome : std::uint8_t { kNone = 0, kConnected = 1, kFailed = 2, kLost = 3 };
   struct News {
@@ -76,6 +81,7 @@ class LogLinks {
     BufferPool::Buffer staging;
     protocol::LogAccept accept;
     memgest::LogWriter* writer = nullptr;
+    std::uint16_t attempt = 0;
     bool rung = false;                // since the member was last seen awake
     std::uint64_t rung_position = 0;  // commit position at the last doorbell
   };

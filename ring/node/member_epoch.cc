@@ -85,6 +85,11 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   const bool ring_is_of_l =
       store.reader() != nullptr && store.reader()->epoch() == request.last_normal;
   EndRing(*membership);
+  if (membership->join == Membership::Join::kAwaitsSnapshot) {
+    return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
+                                           " was about to join group=", request.group.value(),
+                                           " shard=", request.shard.value()));
+  }
   // That L became Normal may be news here.
   if (ring_is_of_l && store.promised() == request.last_normal) {
     RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
@@ -114,18 +119,20 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     return absl::FailedPreconditionError(
         absl::StrCat("epoch=", epoch.value(), " promised=", store.promised().value()));
   }
-  if (membership.qp != nullptr && store.promised() == epoch) {
-    // A connection that broke is not made again within its epoch; a coordinator that lost its
-    // memory has none.
+  const bool joins = (hello.flags & protocol::kLogJoins) != 0;
+  if (store.promised() == epoch && membership.qp != nullptr &&
+      (!joins || hello.attempt <= membership.attempt)) {
+    // Only who joins comes again within an epoch, to begin anew; a coordinator that lost its memory
+    // has none. What comes late must not reset what has joined since.
     return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
   }
-  const bool joins = (hello.flags & protocol::kLogJoins) != 0;
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
   if (joins) {
     EndRing(membership);
     retired_.Add(membership.writer, std::exchange(membership.ring, {}));
     store.Reset(epoch);
     RetireSealed(membership);
+    membership.join = Membership::Join::kAwaitsSnapshot;
     membership.failed = false;
     for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
       AddMemgest(membership, descriptor);
@@ -137,39 +144,64 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     return absl::FailedPreconditionError(
         absl::StrCat("not sealed for epoch=", hello.epoch, " promised=", store.promised().value()));
   }
+  if (!joins) membership.join = Membership::Join::kNo;
+  membership.attempt = hello.attempt;
   retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
   return absl::OkStatus();
 }
 
+// Who counts for one memgest has the logs of all: a parity is named later (S6).
 bool MemberPort::IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const {
   const std::size_t role = membership.role.value();
   if (!(normal.holders[role] == cluster::Holder{options_.node, options_.incarnation})) return false;
-  return std::all_of(view_.memgests.begin(), view_.memgests.end(),
-                     [&](const protocol::MemgestDescriptor& memgest) {
-                       const cluster::MemgestNormal* const named = normal.Find(memgest.id);
-                       const std::vector<Role> members =
-                           memgest.MemberRoles(membership.shard, view_.s, view_.d);
-                       const bool member = std::find(members.begin(), members.end(),
-                                                     membership.role) != members.end();
-                       return named == nullptr || !member || (named->active >> role & 1) != 0;
-                     });
+  bool member_of_any = false;
+  for (const protocol::MemgestDescriptor& memgest : view_.memgests) {
+    const std::vector<Role> members = memgest.MemberRoles(membership.shard, view_.s, view_.d);
+    if (std::find(members.begin(), members.end(), membership.role) == members.end()) continue;
+    const cluster::MemgestNormal* const named = normal.Find(memgest.id);
+    if (named == nullptr) continue;
+    if ((named->active >> role & 1) != 0) return true;
+    member_of_any = true;
+  }
+  return !member_of_any;
 }
 
 // The record says that what was re-appended, and what the sealed ring holds, is committed.
 void MemberPort::AdoptNormals() {
-  for (Membership& membership : memberships_) {
-    const cluster::NormalRecord& normal =
-        view_.groups[membership.group.value()].shards[membership.shard.value()].normal;
-    if (normal.epoch == Epoch() || normal.epoch != membership.store->promised()) continue;
-    if (!IsNamed(membership, normal)) continue;
-    const absl::Status adopted = membership.store->Adopt(normal.epoch, {});
-    if (!adopted.ok()) {
-      RING_LOG(ERROR) << "cannot go on group=" << membership.group.value()
-                      << " shard=" << membership.shard.value() << ": " << adopted.ToString();
-      membership.failed = true;
-    }
-    if (membership.store->sealed() == nullptr) RetireSealed(membership);
+  for (Membership& membership : memberships_) AdoptNormal(membership);
+}
+
+// A learner folds what is committed without it.
+void MemberPort::AdoptNormal(Membership& membership) {
+  const cluster::NormalRecord& normal =
+      view_.groups[membership.group.value()].shards[membership.shard.value()].normal;
+  if (normal.epoch == Epoch() || normal.epoch != membership.store->promised()) return;
+  if (membership.join == Membership::Join::kAwaitsSnapshot) return;
+  if (membership.join == Membership::Join::kNo && !IsNamed(membership, normal)) return;
+  const absl::Status adopted = membership.store->Adopt(normal.epoch, {});
+  if (!adopted.ok()) {
+    RING_LOG(ERROR) << "cannot go on group=" << membership.group.value()
+                    << " shard=" << membership.shard.value() << ": " << adopted.ToString();
+    membership.failed = true;
   }
+  if (membership.store->sealed() == nullptr) RetireSealed(membership);
+}
+
+absl::Status MemberPort::Install(const recovery::InstallRequest& request) {
+  Membership* const membership = Find(request.group, request.shard);
+  if (membership == nullptr || membership->qp == nullptr || membership->failed ||
+      membership->store->promised() != request.epoch || membership->attempt != request.attempt ||
+      membership->join == Membership::Join::kNo) {
+    return absl::AbortedError(absl::StrCat(
+        "node ", options_.node.value(), " does not join group=", request.group.value(),
+        " shard=", request.shard.value(), " in epoch=", request.epoch.value(), " by this"));
+  }
+  memgest::MemberShard& store = *membership->store;
+  RING_RETURN_IF_ERROR(store.Install(request.piece));
+  if (store.installing() || membership->join == Membership::Join::kLearner) return absl::OkStatus();
+  membership->join = Membership::Join::kLearner;
+  AdoptNormal(*membership);
+  return absl::OkStatus();
 }
 
 }  // namespace ring::node

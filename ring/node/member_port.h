@@ -29,6 +29,7 @@
 #include "ring/node/buffer_pool.h"
 #include "ring/node/retired_rings.h"
 #include "ring/protocol/hello.h"
+#include "ring/recovery/join_message.h"
 #include "ring/recovery/seal_message.h"
 
 namespace ring::node {
@@ -57,6 +58,10 @@ class MemberPort {
     // Of the last Normal epoch, while store->sealed() reads it.
     BufferPool::Buffer sealed_ring;
     cluster::Holder sealed_writer;
+    std::uint16_t attempt = 0;  // of the log connection, within the epoch
+    // Since when it has nothing of its own: its ring waits for a snapshot, or goes on behind one.
+    enum class Join : std::uint8_t { kNo = 0, kAwaitsSnapshot = 1, kLearner = 2 };
+    Join join = Join::kNo;
     bool failed = false;
     bool credit_due = false;
     std::uint64_t retry_ns = 0;  // not 0: its next entry could not be folded yet
@@ -75,6 +80,10 @@ class MemberPort {
   // nothing to tell and will have nothing; others: ask again.
   absl::StatusOr<recovery::SealAnswer> Seal(const recovery::SealRequest& request);
 
+  // A piece of the snapshot that a ring goes on behind. Errors: kAborted, another log connection
+  // is expected or made by now: this snapshot is of no use; others as MemberShard::Install.
+  absl::Status Install(const recovery::InstallRequest& request);
+
   // Looks at the next ring_count rings and folds committed entries; gives how many. budget:
   // requests wait, so only where there is much to fold, and about so many entries.
   static constexpr int kNoBudget = 0;
@@ -88,6 +97,7 @@ class MemberPort {
 
   std::vector<Membership>& memberships() { return memberships_; }
   Membership* Find(GroupId group, ShardId shard);
+  const cluster::View& view() const { return view_; }
   memgest::ParityStore* FindParity(GroupId group, MemgestId memgest);
   std::uint64_t folded_count() const { return folded_count_; }
   // How often a ring had to wait for memory, or for a memgest that was not known here yet.
@@ -106,6 +116,7 @@ class MemberPort {
   void JoinGroups();
   void LeaveGroups();
   void AdoptNormals();
+  void AdoptNormal(Membership& membership);
   bool IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const;
   int FoldOne(Membership& membership, int budget);
   bool Waits(const Membership& membership) const;

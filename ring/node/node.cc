@@ -197,6 +197,7 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
       if (shard->serving() && shard->coordinator()->TimePassed(now_ns)) shard->active = true;
     }
     connecting_ = connecting_ && !Serving();
+    ForgetLostShards();
     controlled = control_->Progress(now_ns);
     controlled |= membership_->Progress(now_ns);
     if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);

@@ -119,6 +119,8 @@ class Node {
   const coordinator::Fence& fence() const { return *fence_; }
   Membership& membership() { return *membership_; }
   const EventLog& events() const { return events_; }
+  recovery::Pace& pace() { return pace_; }
+  std::size_t lost_shard_count() const { return lost_shards_.size(); }
   // Counted by the reactor.
   void set_wakeups(const std::atomic<std::uint64_t>* wakeups) { wakeups_ = wakeups; }
   std::uint64_t wakeups() const {
@@ -148,6 +150,7 @@ class Node {
   void TakeRoles();
   void DropHeldOfPastEpochs(const cluster::View& before);
   void LoseShard(CoordinatedShard* shard);
+  void ForgetLostShards();
   CoordinatedShard* ShardOfWriter(std::uint16_t writer_id);
 
   NodeOptions options_;

@@ -108,15 +108,21 @@ void Node::TakeRoles() {
   }
 }
 
-// It answers nobody any more (V7). Answers on their way refer to its slots (V6), so it stays in
-// memory.
+// It answers nobody any more (V7). Answers on their way refer to its slots (V6): it stays until
+// they are done.
 void Node::LoseShard(CoordinatedShard* shard) {
   const auto lost = std::find_if(
       shards_.begin(), shards_.end(),
       [shard](const std::unique_ptr<CoordinatedShard>& one) { return one.get() == shard; });
   clients_->ForgetShard(shard->index());
+  (*lost)->Retire();
   lost_shards_.push_back(std::move(*lost));
   shards_.erase(lost);
+}
+
+void Node::ForgetLostShards() {
+  std::erase_if(lost_shards_,
+                [](const std::unique_ptr<CoordinatedShard>& shard) { return shard->gone(); });
 }
 
 CoordinatedShard* Node::FindShard(GroupId group, ShardId shard) {

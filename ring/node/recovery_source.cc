@@ -26,18 +26,8 @@ void RecoverySource::Progress(std::uint64_t now_ns) {
 
 absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::FetchRequest request, recovery::DecodeFetchRequest(body));
-  MemberPort::Membership* const membership = node_->members().Find(request.group, request.shard);
-  if (membership == nullptr || membership->failed) {
-    return absl::NotFoundError(absl::StrCat("node ", node_->id().value(),
-                                            " has nothing of group=", request.group.value(),
-                                            " shard=", request.shard.value()));
-  }
-  if (membership->store->promised() != request.epoch) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("fetch in epoch=", request.epoch.value(),
-                     " promised=", membership->store->promised().value()));
-  }
-  if (request.kind == FetchKind::kValue) return Value(request, *membership);
+  if (request.kind == FetchKind::kValue) return Value(request);
+  RING_ASSIGN_OR_RETURN(MemberPort::Membership* const membership, FindMembership(request));
   std::uint64_t id = request.id;
   if (id == 0) {
     if (prepared_.size() >= kPreparedMax)
@@ -76,10 +66,33 @@ absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
   return encoder.Take();
 }
 
-absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request,
-                                                  MemberPort::Membership& membership) {
-  RING_ASSIGN_OR_RETURN(const std::string value,
-                        membership.store->ReadValue(request.line, request.version));
+absl::StatusOr<MemberPort::Membership*> RecoverySource::FindMembership(
+    const recovery::FetchRequest& request) const {
+  MemberPort::Membership* const membership = node_->members().Find(request.group, request.shard);
+  if (membership == nullptr || membership->failed) {
+    return absl::NotFoundError(absl::StrCat("node ", node_->id().value(),
+                                            " has nothing of group=", request.group.value(),
+                                            " shard=", request.shard.value()));
+  }
+  if (membership->store->promised() == request.epoch) return membership;
+  return absl::FailedPreconditionError(
+      absl::StrCat("fetch in epoch=", request.epoch.value(),
+                   " promised=", membership->store->promised().value()));
+}
+
+absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchRequest& request) const {
+  CoordinatedShard* const shard = request.group.value() < node_->view()->groups.size()
+                                      ? node_->FindShard(request.group, request.shard)
+                                      : nullptr;
+  if (shard != nullptr && shard->serving()) {
+    return shard->coordinator()->ReadValue(request.line, request.version);
+  }
+  RING_ASSIGN_OR_RETURN(const MemberPort::Membership* const membership, FindMembership(request));
+  return membership->store->ReadValue(request.line, request.version);
+}
+
+absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request) const {
+  RING_ASSIGN_OR_RETURN(const std::string value, ReadValue(request));
   const std::size_t size = recovery::kValuePieceSize;
   const std::size_t count = std::max<std::size_t>(1, (value.size() + size - 1) / size);
   if (request.piece >= count) {

@@ -1,7 +1,8 @@
-// ring/node/recovery_source.h — what this node's memberships have for those who take over or join.
+// ring/node/recovery_source.h — what this node's shards have for those who take over or join.
 //
 // What:      Answers fetches (ring/recovery/fetch_message.h): a snapshot of logs as they are folded
-//            now, the raw entries of a sealed ring behind an index, a value of one version.
+//            now, the raw entries of a sealed ring behind an index, a value of one version: as a
+//            member, the value also as the shard's coordinator.
 // Shape:     snapshots and tails are prepared with their first piece and kept until nobody asked
 //            for kKeptNs; at most kPreparedMax of them.
 // Ownership: borrows the node.
@@ -45,8 +46,10 @@ class RecoverySource {
   absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
                                                    MemberPort::Membership& membership,
                                                    std::uint64_t id);
-  absl::StatusOr<std::string> Value(const recovery::FetchRequest& request,
-                                    MemberPort::Membership& membership);
+  absl::StatusOr<MemberPort::Membership*> FindMembership(
+      const recovery::FetchRequest& request) const;
+  absl::StatusOr<std::string> ReadValue(const recovery::FetchRequest& request) const;
+  absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
 
   Node* node_;
   absl::flat_hash_map<std::uint64_t, Prepared> prepared_;

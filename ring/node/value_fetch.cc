@@ -13,9 +13,10 @@ constexpr std::uint64_t kFetchTimeoutNs = 200'000'000;
 constexpr std::uint64_t kRetryNs = 2'000'000;
 }  // namespace
 
-ValueFetch::ValueFetch(ControlPort* control, GroupId group, ShardId shard,
+ValueFetch::ValueFetch(ControlPort* control, recovery::Pace* pace, GroupId group, ShardId shard,
                        std::function<void()> on_value)
     : control_(control),
+      pace_(pace),
       group_(group),
       shard_id_(shard),
       on_value_(std::move(on_value)),
@@ -49,6 +50,7 @@ void ValueFetch::Want(std::uint32_t line, Version version, coordinator::ShardCoo
   fetch = Fetch();
   fetch.version = version;
   fetch.memgest = MemgestId(shard.lines().line(line).memgest);
+  pace_->Take(shard.lines().line(line).value_length);
   Ask(line, fetch);
 }
 
@@ -148,15 +150,18 @@ void ValueFetch::Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& s
       walked_ = true;
       break;
     }
-    const std::uint32_t line = walk_line_++;
+    const std::uint32_t line = walk_line_;
     if (!lines.Has(line)) {
       walk_line_ = (line / memgest::kLinesPerGranule + 1) * memgest::kLinesPerGranule;
       continue;
     }
     const memgest::MetadataLine& metadata = lines.line(line);
     const bool absent = metadata.version != 0 && (metadata.flags & memgest::kAbsent) != 0;
-    if (!absent || fetches_.contains(line)) continue;
-    if (shard.FindMemgest(MemgestId(metadata.memgest))->coded()) continue;
+    const bool wanted = absent && !fetches_.contains(line) &&
+                        !shard.FindMemgest(MemgestId(metadata.memgest))->coded();
+    if (wanted && !pace_->Ready(now_ns)) break;
+    ++walk_line_;
+    if (!wanted) continue;
     Want(line, Version(metadata.version), shard);
   }
 }

@@ -5,7 +5,7 @@
 //            them into its slot, and tells the shard: first what operations wait for, then, in the
 //            background, all the rest.
 // Shape:     one per shard that was taken over; kBackgroundMax fetches under way in the background.
-// Ownership: borrows shard and control port.
+// Ownership: borrows shard, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a source that does not answer is asked again, or another one; a value that each source
 //            says it has not is lost, and told so.
@@ -24,6 +24,7 @@
 #include "ring/coordinator/takeover.h"
 #include "ring/node/control_port.h"
 #include "ring/recovery/fetch_message.h"
+#include "ring/recovery/pace.h"
 
 namespace ring::node {
 
@@ -32,7 +33,8 @@ class ValueFetch final : public coordinator::ValueFetcher {
   static constexpr std::size_t kBackgroundMax = 8;
 
   // on_value: operations of the shard may go on.
-  ValueFetch(ControlPort* control, GroupId group, ShardId shard, std::function<void()> on_value);
+  ValueFetch(ControlPort* control, recovery::Pace* pace, GroupId group, ShardId shard,
+             std::function<void()> on_value);
   ~ValueFetch() override;
 
   // The record of the present epoch: who has all values.
@@ -63,6 +65,7 @@ class ValueFetch final : public coordinator::ValueFetcher {
   std::vector<NodeId> SourcesOf(MemgestId memgest) const;
 
   ControlPort* control_;
+  recovery::Pace* pace_;
   GroupId group_;
   ShardId shard_id_;
   std::function<void()> on_value_;

@@ -56,7 +56,7 @@ struct ClientAccept {
 };
 
 // Travels: never renumber.
-enum LogHelloFlags : std::uint32_t {
+enum LogHelloFlags : std::uint16_t {
   kLogJoins =
       1,  // the member is not of the last Normal: it drops what it has of the shard (step 7)
 };
@@ -70,8 +70,11 @@ struct LogHello {
   std::uint64_t incarnation = 0;
   std::uint16_t group = 0;
   std::uint16_t shard = 0;
-  std::uint32_t flags = 0;  // LogHelloFlags
-  BufferFields credit;      // 8 bytes: the member's folded position
+  std::uint16_t flags = 0;  // LogHelloFlags
+  // Rises with each connection of the epoch to this member: an older one that comes late is
+  // refused.
+  std::uint16_t attempt = 0;
+  BufferFields credit;  // 8 bytes: the member's folded position
 };
 
 struct LogAccept {

@@ -20,9 +20,9 @@ AdoptedLog AdoptOne(const LogMembers& log, absl::Span<const SealedRole> sealed,
   adopted.memgest = log.memgest->id;
   int answers = 0;
   for (const SealedRole& answer : sealed) {
-    // Who was not ACTIVE may hold entries that were never part of the log (step 7).
-    if ((log.active & RoleBit(answer.role)) == 0) continue;
-    ++answers;
+    // Who is neither may hold entries that were never part of the log (step 7).
+    if (((log.active | log.holders) & RoleBit(answer.role)) == 0) continue;
+    answers += (log.active & RoleBit(answer.role)) != 0 ? 1 : 0;
     const LogEnd* const end = FindLog(answer, adopted.memgest);
     const std::uint64_t last = end == nullptr ? 0 : end->last;
     const bool better = !adopted.source.has_value() || last > adopted.last ||

@@ -36,6 +36,8 @@ struct LogEnd {
 struct LogMembers {
   const protocol::MemgestDescriptor* memgest = nullptr;
   RoleMask active = 0;  // ACTIVE(L), with the coordinator's role
+  // Have the log of L, whether they count for it or not.
+  RoleMask holders = 0;
 };
 
 // A role of L whose holder, in the same incarnation, was sealed and answered. A coordinator that

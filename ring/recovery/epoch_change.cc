@@ -118,13 +118,11 @@ bool EpochChange::AdvanceSealing() {
     all &= role.seal == Call::kDone || role.seal == Call::kGone;
   }
   if (!all && !PatienceIsOver()) return false;
+  const RoleMask holders = HoldersOfLast();
   std::vector<LogMembers> members;
   std::vector<SealedRole> sealed;
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-    members.push_back({&memgest, plan_.last.has_value()
-                                     ? ActiveFor(*plan_.last, memgest, plan_.memgests, plan_.shard,
-                                                 plan_.s, plan_.d)
-                                     : 0});
+    members.push_back({&memgest, ActiveInLast(memgest), holders & MembersOf(memgest)});
   }
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     if (roles_[i].seal == Call::kDone) sealed.push_back({RoleAt(i), roles_[i].logs});
@@ -153,10 +151,26 @@ RoleMask EpochChange::MembersOf(const protocol::MemgestDescriptor& memgest) cons
   return MemberMask(memgest, plan_.shard, plan_.s, plan_.d);
 }
 
+RoleMask EpochChange::ActiveInLast(const protocol::MemgestDescriptor& memgest) const {
+  if (!plan_.last.has_value()) return 0;
+  return ActiveFor(*plan_.last, memgest, plan_.memgests, plan_.shard, plan_.s, plan_.d);
+}
+
+// Who is ACTIVE for a memgest came with the metadata of all, and got the entries of all since: a
+// parity that is not rebuilt yet has its log, too.
+RoleMask EpochChange::HoldersOfLast() const {
+  RoleMask active = 0;
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) active |= ActiveInLast(memgest);
+  return active;
+}
+
 void EpochChange::DecideWhoGoesOn() {
+  RoleMask members = 0;
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) members |= MembersOf(memgest);
+  // Roles without any memgest lack nothing.
+  const RoleMask known = (HoldersOfLast() | ~members) & ~plan_.demoted;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
-    const RoleMask bit = RoleBit(RoleAt(i));
     const bool other = RoleAt(i) != own_role();
     if (other && !Vacant(plan_.holders[i])) role.link = Call::kIdle;
     if (!plan_.last.has_value()) {
@@ -164,13 +178,7 @@ void EpochChange::DecideWhoGoesOn() {
       continue;
     }
     role.goes_on = role.seal == Call::kDone && plan_.last->holders[i] == plan_.holders[i] &&
-                   std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
-                               [&](const protocol::MemgestDescriptor& memgest) {
-                                 const RoleMask active =
-                                     ActiveFor(*plan_.last, memgest, plan_.memgests, plan_.shard,
-                                               plan_.s, plan_.d);
-                                 return (MembersOf(memgest) & bit) == 0 || (active & bit) != 0;
-                               });
+                   (known & RoleBit(RoleAt(i))) != 0;
   }
   at(own_role()).goes_on = true;
   at(own_role()).reappended = true;
@@ -189,23 +197,30 @@ bool EpochChange::AdvanceFetching() {
   return true;
 }
 
-void EpochChange::ConnectAll() {
+void EpochChange::ConnectAll(bool joins) {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
-    if (!Due(role.link, role)) continue;
+    if (role.goes_on == joins || !Due(role.link, role)) continue;
     role.link = Call::kAsked;
-    actions_->Connect(RoleAt(i), plan_.holders[i], !role.goes_on);
+    actions_->Connect(RoleAt(i), plan_.holders[i], joins);
   }
 }
 
+// Step 7: it drops what it has, once Normal does without it, and joins like anybody else.
+void EpochChange::DropOut(Role role) {
+  RoleState& state = at(role);
+  state.goes_on = false;
+  state.link = Call::kIdle;
+  actions_->Disconnect(role);
+}
+
 bool EpochChange::AdvanceConnecting() {
-  ConnectAll();
+  ConnectAll(/*joins=*/false);
   bool all = true;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     if (!role.goes_on || RoleAt(i) == own_role() || role.link == Call::kDone) continue;
-    // Step 7: it drops what it has and joins like anybody else.
-    if (PatienceIsOver()) role.goes_on = false;
+    if (PatienceIsOver()) DropOut(RoleAt(i));
     all &= !role.goes_on;
   }
   if (!all) return false;
@@ -213,7 +228,7 @@ bool EpochChange::AdvanceConnecting() {
     RoleState& role = roles_[i];
     if (!role.goes_on || RoleAt(i) == own_role()) continue;
     const absl::Status status = actions_->Reappend(RoleAt(i), role.logs);
-    if (!status.ok()) role.goes_on = false;
+    if (!status.ok()) DropOut(RoleAt(i));
   }
   Enter(Phase::kReappending);
   return true;
@@ -227,7 +242,7 @@ bool EpochChange::AdvanceReappending() {
     if (!role.goes_on || role.reappended) continue;
     const absl::StatusOr<bool> done = actions_->Reappended(RoleAt(i));
     role.reappended = done.ok() && *done;
-    if (!done.ok() || (!role.reappended && PatienceIsOver())) role.goes_on = false;
+    if (!done.ok() || (!role.reappended && PatienceIsOver())) DropOut(RoleAt(i));
     all &= role.reappended || !role.goes_on;
   }
   if (!all) return false;
@@ -235,61 +250,46 @@ bool EpochChange::AdvanceReappending() {
   return true;
 }
 
-std::vector<cluster::MemgestNormal> EpochChange::SetsToName() const {
-  RoleMask on = 0;
+// A parity that was a learner of L has rows yet to be rebuilt (S6).
+bool EpochChange::MayBeNamed(const protocol::MemgestDescriptor& memgest, std::size_t role) const {
+  if (!roles_[role].goes_on || !roles_[role].reappended) return false;
+  const bool coded = memgest.scheme == protocol::Scheme::kStretchedReedSolomon;
+  const bool rebuilt = !plan_.last.has_value() || RoleAt(role) == own_role() ||
+                       (ActiveInLast(memgest) & RoleBit(RoleAt(role))) != 0;
+  return !coded || (rebuilt && !roles_[role].joined);
+}
+
+// Of the epoch's first Normal.
+cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& memgest) const {
+  cluster::MemgestNormal set;
+  set.id = memgest.id;
+  set.lost = IsLost(memgest.id);
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    if (roles_[i].goes_on && roles_[i].reappended) on |= RoleBit(RoleAt(i));
+    if (MayBeNamed(memgest, i)) set.active |= MembersOf(memgest) & RoleBit(RoleAt(i));
   }
-  std::vector<cluster::MemgestNormal> sets;
-  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-    const RoleMask active = MembersOf(memgest) & on;
-    RoleMask complete = active;
-    if (plan_.last.has_value()) {
-      const cluster::MemgestNormal* const before = plan_.last->Find(memgest.id);
-      if (before != nullptr) complete &= before->complete;
-      if (!plan_.living) complete &= ~RoleBit(own_role());
-    }
-    cluster::MemgestNormal set;
-    set.id = memgest.id;
-    set.active = active;
-    set.complete = complete;
-    for (const cluster::MemgestNormal& now : named_) {
-      if (now.id != memgest.id) continue;
-      set.complete = now.complete;
-      set.active_from = now.active_from;
-    }
-    set.lost = IsLost(memgest.id);
-    sets.push_back(std::move(set));
+  set.complete = set.active;
+  if (!plan_.last.has_value()) return set;
+  if (!plan_.living) set.complete &= ~RoleBit(own_role());
+  const cluster::MemgestNormal* const before = plan_.last->Find(memgest.id);
+  if (before == nullptr) return set;
+  set.complete &= before->complete;
+  for (const cluster::ActiveFrom& from : before->active_from) {
+    if ((set.active & RoleBit(from.role)) != 0) set.active_from.push_back(from);
   }
-  return sets;
+  return set;
 }
 
 bool EpochChange::AdvanceProposing() {
   const bool overdue = now_ns_ - proposed_ns_ >= timeouts_.proposal_retry_ns;
   if (proposed_.empty() || overdue) {
     proposed_ns_ = now_ns_;
-    proposed_ = SetsToName();
+    proposed_.clear();
+    for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+      proposed_.push_back(FirstSet(memgest));
+    }
     actions_->Propose(proposed_);
   }
   return false;
-}
-
-// L7: a joiner counts once a further Normal of the epoch names it.
-void EpochChange::AdvanceJoins() {
-  ConnectAll();
-  bool all = true;
-  for (std::size_t i = 0; i < roles_.size(); ++i) {
-    RoleState& role = roles_[i];
-    all &= role.goes_on || role.link == Call::kGone;
-    if (role.goes_on || role.link != Call::kDone) continue;
-    if (role.join == Call::kGone) role.join = Call::kIdle;
-    if (!Due(role.join, role)) continue;
-    role.join = Call::kAsked;
-    actions_->Join(RoleAt(i), plan_.holders[i]);
-  }
-  const bool named = SetsToName() == named_;
-  if (!named) AdvanceProposing();
-  settled_ = all && named;
 }
 
 void EpochChange::OnSealed(Role role, std::vector<LogEnd> logs) {
@@ -347,20 +347,6 @@ void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   settled_ = false;
   if (phase_ == Phase::kProposing) Enter(Phase::kServing);
   actions_->Serve(named_);
-  Advance();
-}
-
-void EpochChange::OnJoined(Role role, const absl::Status& status) {
-  RoleState& state = at(role);
-  if (state.join != Call::kAsked) return;
-  if (status.ok()) {
-    state.join = Call::kDone;
-    state.goes_on = true;
-    state.reappended = true;
-  } else {
-    state.join = Call::kRetry;
-    state.retry_ns = now_ns_ + timeouts_.patience_ns;  // a snapshot is not sent in a loop
-  }
   Advance();
 }
 

@@ -7,7 +7,7 @@
 // Shape:     one per (group, shard) that this node coordinates and epoch; a newer epoch supersedes
 //            it: destroy this one, begin again from the last Normal (E7).
 //            kSealing -> kFetching -> kConnecting -> kReappending -> kProposing -> kServing; or
-//            kStopped: what survived is too little (E8).
+//            kStopped: what survived is too little (E8). epoch_joins.cc has what comes after.
 // Units:     nanoseconds of the caller's clock.
 // Ownership: borrows the actions.
 // Threads:   one, the node's. Actions may answer from within the call.
@@ -82,8 +82,11 @@ class EpochActions {
   // nothing. Answer with OnFetched.
   virtual void Fetch(const std::vector<AdoptedLog>& logs) = 0;
   // Opens a log connection of the new epoch; answer with OnConnected or OnConnectFailed. joins: the
-  // role does not go on from L (step 7).
+  // role does not go on from L, and drops its state (step 7); asked only when Normal is applied,
+  // since a change that is abandoned may need that state yet (E7).
   virtual void Connect(Role role, const cluster::Holder& holder, bool joins) = 0;
+  // The role's connection is of no use: what it was sent counts for nothing. Nothing is told of it.
+  virtual void Disconnect(Role role) = 0;
   // Begins the epoch: logs go on behind the adopted ends, held until Serve.
   virtual void Begin(const std::vector<AdoptedLog>& logs) = 0;
   // Appends to a connected role what it lacks behind `logs`. kOutOfRange: it is in no ring any
@@ -91,12 +94,14 @@ class EpochActions {
   virtual absl::Status Reappend(Role role, const std::vector<LogEnd>& logs) = 0;
   // Whether the role acknowledged all that was re-appended to it; kUnavailable: it is lost.
   virtual absl::StatusOr<bool> Reappended(Role role) = 0;
-  // Proposes Normal; the outcome comes with OnNormal. Proposed again when nothing is heard.
+  // Proposes Normal; the outcome comes with OnNormal. Asked again, with equal sets while serving,
+  // when nothing is heard. While serving: from here on entries need both sets (L7), and who is
+  // named must have caught up before the proposal goes out.
   virtual void Propose(const std::vector<cluster::MemgestNormal>& sets) = 0;
   // Normal is applied: commit, answer, take requests.
   virtual void Serve(const std::vector<cluster::MemgestNormal>& sets) = 0;
-  // Brings a role that has nothing up to date: its ring opens, a snapshot is sent. Answer with
-  // OnJoined.
+  // Brings a connected role that has nothing up to date: its ring opens behind a snapshot, which is
+  // sent. Answer with OnJoined.
   virtual void Join(Role role, const cluster::Holder& holder) = 0;
   // The change goes into this phase, for who watches it.
   virtual void Entered(EpochPhase) {}
@@ -128,8 +133,23 @@ class EpochChange {
   void OnCatalogue(absl::Span<const protocol::MemgestDescriptor> memgests);
   // The applied state names `sets` for this epoch.
   void OnNormal(const std::vector<cluster::MemgestNormal>& sets);
+  // OK: the role has all metadata and every entry since, and may be named for replicated memgests
+  // (coded ones: OnParityCounts). Else it begins again, after a while.
   void OnJoined(Role role, const absl::Status& status);
+  // S6: a joined parity may be named for this memgest, for entries in extents from this one on.
+  // Lower, or 0: it has more rows of it by now.
+  void OnParityCounts(Role role, MemgestId memgest, std::uint64_t from_extent);
+  // All values or blocks of the memgest are at the role's holder.
+  void OnComplete(Role role, MemgestId memgest);
+  // The connection of a role that has not joined is lost: it begins again. False: it counts, and
+  // without it the epoch is over.
+  bool OnLearnerLost(Role role);
+  // The catalogue changed: a memgest that is younger than the epoch is to be named, too.
+  void OnCatalogue(const std::vector<protocol::MemgestDescriptor>& memgests);
 
+  // ACTIVE for the memgest by the last Normal of this epoch, without all of its values. REQUIRES:
+  // serving.
+  RoleMask Incomplete(const protocol::MemgestDescriptor& memgest) const;
   Phase phase() const { return phase_; }
   const EpochPlan& plan() const { return plan_; }
   const std::vector<AdoptedLog>& adopted() const { return adopted_; }
@@ -146,8 +166,9 @@ class EpochChange {
     Call seal = Call::kGone;
     Call link = Call::kGone;
     Call join = Call::kGone;
-    bool goes_on = false;  // ACTIVE(L), sealed, and of the same role now; or joined since
+    bool goes_on = false;  // of ACTIVE(L), sealed, and of the same role now; or joined since
     bool reappended = false;
+    bool joined = false;
     std::vector<LogEnd> logs;
     std::uint64_t retry_ns = 0;
   };
@@ -169,12 +190,20 @@ class EpochChange {
   bool AdvanceReappending();
   bool AdvanceProposing();
   void AdvanceJoins();
-  void ConnectAll();
+  void ConnectAll(bool joins);
+  void DropOut(Role role);
+  void BeginAgain(Role role);
+  cluster::MemgestNormal& LearnedOf(MemgestId memgest);
   void DecideWhoGoesOn();
   bool LostTooMuch() const;
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
-  std::vector<cluster::MemgestNormal> SetsToName() const;
+  RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;
+  RoleMask HoldersOfLast() const;
+  bool MayBeNamed(const protocol::MemgestDescriptor& memgest, std::size_t role) const;
+  cluster::MemgestNormal FirstSet(const protocol::MemgestDescriptor& memgest) const;
+  cluster::MemgestNormal PresentSet(const protocol::MemgestDescriptor& memgest) const;
+  cluster::MemgestNormal SetToName(const protocol::MemgestDescriptor& memgest) const;
 
   EpochPlan plan_;
   EpochActions* actions_;
@@ -186,9 +215,10 @@ class EpochChange {
   std::uint64_t fetch_retry_ns_ = 0;
   Call fetch_ = Call::kIdle;
   bool advancing_ = false;
-  bool settled_ = false;  // serving, everybody who is there is named
+  bool settled_ = false;  // serving, nothing is under way
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;
+  std::vector<cluster::MemgestNormal> learned_;   // beyond what the last Normal names
   std::vector<cluster::MemgestNormal> named_;     // by the last Normal of this epoch
   std::vector<cluster::MemgestNormal> proposed_;  // what is on its way
 };

@@ -303,5 +303,54 @@ TEST_F(ShardLogEpochTest, L7ALearnerGetsEveryEntryAndDoesNotCount) {
   EXPECT_EQ(RingOf(3), expected);
 }
 
+// The last entries may be of logs that a role is no member of: it has nothing to acknowledge.
+TEST_F(ShardLogEpochTest, L7WhoLacksNothingHasCaughtUp) {
+  protocol::MemgestDescriptor descriptor;
+  descriptor.id = MemgestId(3);
+  descriptor.r = 2;  // role 3 alone
+  Memgest other(&device_, descriptor, ShardId(0), 3, 2, &lines_);
+  log_.Attach(&other, kAllRoles);
+  Append(kA);
+  Turn({3, 4});
+  EntryPayload nothing;
+  log_.Append(other, Fields(++count_), absl::MakeConstSpan(&nothing, 1));
+  log_.MarkProposal();
+  EXPECT_TRUE(log_.CaughtUp(Role(4)));
+  EXPECT_FALSE(log_.CaughtUp(Role(3)));
+  Append(kA);
+  log_.MarkProposal();
+  EXPECT_FALSE(log_.CaughtUp(Role(4)));
+  Turn({3, 4});
+  EXPECT_TRUE(log_.CaughtUp(Role(3)));
+  EXPECT_TRUE(log_.CaughtUp(Role(4)));
+  log_.Detach(&other);
+}
+
+// A join that is given up, and begins again behind another snapshot.
+TEST_F(ShardLogEpochTest, L7ALearnerThatIsRemovedHoldsNobodyUp) {
+  BeginEpoch();
+  ASSERT_OK(Rejoin(4, {}));
+  Name(RoleMask{1} << 4);
+  log_.Normal();
+  ASSERT_OK(Rejoin(3, {}));
+  while (log_.HasRoom(*memgests_[1], 1024, false)) {
+    Append(kA);
+    Turn({4});
+  }
+  EXPECT_TRUE(log_.IsHeldUpBy(Role(3)));
+  EXPECT_FALSE(log_.IsHeldUpBy(Role(4)));
+  EXPECT_TRUE(log_.IsBehind(Role(3)));
+  log_.RemoveWriter(Role(3));
+  EXPECT_FALSE(log_.IsHeldUpBy(Role(3)));
+  Turn({4});
+  Append(kA);
+  Turn({4});
+  EXPECT_EQ(committed_.size(), count_);
+  ASSERT_OK(Rejoin(3, {{kA, 0, count_}}));
+  Append(kA);
+  Turn({3, 4});
+  EXPECT_EQ(RingOf(3), "A" + std::to_string(count_));
+}
+
 }  // namespace
 }  // namespace ring::memgest

@@ -112,13 +112,26 @@ class EpochCluster {
   }
 
   // Every shard that has a coordinator serves, in the present epoch of its group.
-  absl::Status WaitServing(absl::Duration patience = absl::Seconds(20)) {
+  absl::Status WaitServing() {
+    return WaitUntilNothing([this] { return NotServing(); });
+  }
+  // ... and every holder of a role is named for the replicated memgests it is a member of, with all
+  // of their values.
+  absl::Status WaitProtected() {
+    return WaitUntilNothing([this] {
+      const std::string missing = NotServing();
+      return missing.empty() ? NotProtected() : missing;
+    });
+  }
+  // Waits until `missing`, which runs on the nodes' thread, has nothing to say.
+  absl::Status WaitUntilNothing(const std::function<std::string()>& missing,
+                                absl::Duration patience = absl::Seconds(60)) {
     const absl::Time deadline = absl::Now() + patience;
     for (;;) {
-      std::string missing;
-      Run([&] { missing = NotServing(); });
-      if (missing.empty()) return absl::OkStatus();
-      if (absl::Now() > deadline) return absl::DeadlineExceededError(missing);
+      std::string what;
+      Run([&] { what = missing(); });
+      if (what.empty()) return absl::OkStatus();
+      if (absl::Now() > deadline) return absl::DeadlineExceededError(what);
       std::this_thread::yield();
     }
   }
@@ -178,6 +191,31 @@ class EpochCluster {
         if (held == nullptr || !held->serving() || !view.IsNormal(group, shard)) {
           return absl::StrCat("g", g, "/s", i, " of node ", owner.value(), " ",
                               held == nullptr ? "is not held" : held->Missing());
+        }
+      }
+    }
+    return "";
+  }
+
+  std::string NotProtected() {
+    const cluster::View& view = *state_->view();
+    for (std::size_t g = 0; g < view.groups.size(); ++g) {
+      for (std::size_t i = 0; i < view.groups[g].shards.size(); ++i) {
+        const cluster::NormalRecord& normal = view.groups[g].shards[i].normal;
+        if (view.groups[g].roles[i] == cluster::kNoNode) continue;
+        for (const protocol::MemgestDescriptor& memgest : view.memgests) {
+          if (memgest.scheme != protocol::Scheme::kReplicated) continue;
+          std::uint32_t wanted = 1u << i;
+          const ShardId shard(static_cast<std::uint16_t>(i));
+          for (const Role role : memgest.MemberRoles(shard, view.s, view.d)) {
+            if (view.groups[g].roles[role.value()] != cluster::kNoNode)
+              wanted |= 1u << role.value();
+          }
+          const cluster::MemgestNormal* const set = normal.Find(memgest.id);
+          if (set != nullptr && set->complete == wanted) continue;
+          return absl::StrCat("g", g, "/s", i, " ", memgest.name, " wants ", wanted,
+                              ", has active=", set == nullptr ? 0 : set->active,
+                              " complete=", set == nullptr ? 0 : set->complete);
         }
       }
     }

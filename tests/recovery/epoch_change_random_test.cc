@@ -59,6 +59,7 @@ class RandomCluster final : public EpochActions {
   void Connect(Role role, const cluster::Holder& holder, bool) override {
     asks_.push_back({2, role, holder});
   }
+  void Disconnect(Role role) override { has_log_.erase(role.value()); }
   void Begin(const std::vector<AdoptedLog>&) override {
     pending_.clear();
     has_log_.clear();

@@ -12,8 +12,10 @@
 namespace ring::recovery {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 using Phase = EpochChange::Phase;
 
@@ -26,6 +28,7 @@ class RecordedActions final : public EpochActions {
     connected.push_back(role.value());
     if (empty) joining.insert(role.value());
   }
+  void Disconnect(Role role) override { disconnected.push_back(role.value()); }
   void Begin(const std::vector<AdoptedLog>&) override { ++begins; }
   absl::Status Reappend(Role role, const std::vector<LogEnd>&) override {
     if (out_of_range.contains(role.value())) return absl::OutOfRangeError("gone");
@@ -39,7 +42,7 @@ class RecordedActions final : public EpochActions {
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override { served.push_back(sets); }
   void Join(Role role, const cluster::Holder&) override { joins.push_back(role.value()); }
 
-  std::vector<int> sealed, connected, reappended, joins;
+  std::vector<int> sealed, connected, disconnected, reappended, joins;
   std::set<int> out_of_range, unacked, joining;
   int fetches = 0, begins = 0;
   std::vector<std::vector<cluster::MemgestNormal>> proposals, served;
@@ -189,18 +192,113 @@ TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
   EXPECT_THAT(actions.reappended, ElementsAre(1, 2, 4));
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b10001, 0b10001)));
+  EXPECT_THAT(actions.connected, Not(Contains(3))) << "it may have what an abandoned change needs";
   change->OnNormal(actions.proposals.back());
-  EXPECT_THAT(actions.joins, ElementsAre(3));
   EXPECT_THAT(actions.joining, ElementsAre(3));
+  change->OnConnected(Role(3));
+  EXPECT_THAT(actions.joins, ElementsAre(3));
   change->OnJoined(Role(3), absl::UnavailableError("went away"));
+  EXPECT_THAT(actions.disconnected, ElementsAre(3)) << "its ring belongs to no snapshot any more";
+  EXPECT_EQ(actions.proposals.size(), 1u);
   Pass(1'000'000'000);
+  change->OnConnected(Role(3));
   EXPECT_THAT(actions.joins, ElementsAre(3, 3));
+  EXPECT_TRUE(change->OnLearnerLost(Role(3)));
+  Pass(1'000'000'000);
+  change->OnConnected(Role(3));
   change->OnJoined(Role(3), absl::OkStatus());
   ASSERT_EQ(actions.proposals.size(), 2u);
-  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b10001)));
+  // The values are still to come, and parities are named by who rebuilds them (S6).
+  EXPECT_THAT(actions.proposals.back(),
+              ElementsAre(Set(kRep3, 0b11001, 0b10001), Set(kSrs32, 0b10001, 0b10001)));
   EXPECT_EQ(actions.served.size(), 1u);
   change->OnNormal(actions.proposals.back());
   EXPECT_EQ(actions.served.size(), 2u);
+  EXPECT_FALSE(change->OnLearnerLost(Role(3))) << "it counts";
+  EXPECT_EQ(change->Incomplete(Rep(kRep3, 3)), 0b01000u);
+  change->OnComplete(Role(3), kRep3);
+  ASSERT_EQ(actions.proposals.size(), 3u);
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b11001)));
+}
+
+TEST_F(EpochChangeTest, L7WhatWasProposedStaysProposedUntilItsOutcomeIsKnown) {
+  EpochPlan plan = TakeOver();
+  plan.living = true;
+  plan.own_logs = Ends(9, 9);
+  plan.holders = plan.last->holders;
+  plan.holders[3] = At(5);
+  plan.holders[4] = At(6);
+  plan.reachable = 0b00111;
+  plan.memgests = {Rep(kRep3, 3)};
+  plan.overrun_allowed = true;
+  Start(std::move(plan));
+  SealAll(9);
+  ConnectAll();
+  change->OnNormal(actions.proposals.back());
+  change->OnConnected(Role(3));
+  change->OnConnected(Role(4));
+  change->OnJoined(Role(3), absl::OkStatus());
+  change->OnJoined(Role(4), absl::OkStatus());
+  Pass(1'000'000'000);
+  EXPECT_EQ(actions.proposals.back().front().active, 0b01001u);
+  change->OnNormal(actions.proposals.back());
+  EXPECT_EQ(actions.proposals.back().front().active, 0b11001u);
+}
+
+TEST_F(EpochChangeTest, S6AParityThatIsNotRebuiltGoesOnAndIsNamedWhenItCounts) {
+  EpochPlan plan = TakeOver();
+  plan.living = true;
+  plan.own_logs = Ends(9, 9);
+  plan.holders = plan.last->holders;
+  plan.last->memgests = {Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b10001, 0b10001)};
+  plan.reachable = 0b11110;
+  Start(std::move(plan));
+  SealAll(9);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_THAT(actions.proposals.back(),
+              ElementsAre(Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b10001, 0b10001)))
+      << "what it acknowledged for Rep(3) is nowhere else, perhaps";
+  change->OnNormal(actions.proposals.back());
+  change->OnParityCounts(Role(3), kSrs32, 17);
+  ASSERT_EQ(actions.proposals.size(), 2u);
+  cluster::MemgestNormal from = Set(kSrs32, 0b11001, 0b10001);
+  from.active_from = {{Role(3), 17}};
+  EXPECT_EQ(actions.proposals.back().back(), from);
+  change->OnNormal(actions.proposals.back());
+  change->OnParityCounts(Role(3), kSrs32, 0);
+  change->OnComplete(Role(3), kSrs32);
+  change->OnNormal(actions.proposals.back());
+  EXPECT_EQ(actions.proposals.back().back(), Set(kSrs32, 0b11001, 0b11001));
+}
+
+TEST_F(EpochChangeTest, E5WhoIsDemotedIsSealedAndBeginsAnew) {
+  EpochPlan plan = TakeOver();
+  plan.demoted = 0b01000;
+  Start(std::move(plan));
+  EXPECT_THAT(actions.sealed, ElementsAre(1, 2, 3, 4)) << "what it has may be needed";
+  SealAll(9);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back().front().active, 0b10001u);
+  change->OnNormal(actions.proposals.back());
+  EXPECT_THAT(actions.joining, ElementsAre(3));
+}
+
+TEST_F(EpochChangeTest, V2AMemgestThatIsCreatedDuringTheChangeIsNamed) {
+  EpochPlan plan = TakeOver();
+  std::vector<protocol::MemgestDescriptor> memgests = plan.memgests;
+  Start(std::move(plan));
+  memgests.push_back(Rep(MemgestId(9), 2));
+  change->OnCatalogue(memgests);
+  SealAll(7);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  ASSERT_EQ(actions.proposals.back().size(), 3u);
+  EXPECT_EQ(actions.proposals.back().back().id, MemgestId(9));
+  EXPECT_EQ(actions.proposals.back().back().active, 0b01001u);
 }
 
 TEST_F(EpochChangeTest, Step5WhoLacksWhatIsInNoRingBecomesALearner) {
@@ -211,7 +309,10 @@ TEST_F(EpochChangeTest, Step5WhoLacksWhatIsInNoRingBecomesALearner) {
   ConnectAll();
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_EQ(actions.proposals.back().front().active, 0b01001u);
+  EXPECT_THAT(actions.disconnected, ElementsAre(4));
   change->OnNormal(actions.proposals.back());
+  EXPECT_THAT(actions.joining, ElementsAre(4));
+  change->OnConnected(Role(4));
   EXPECT_THAT(actions.joins, ElementsAre(4));
 }
 

@@ -103,7 +103,16 @@ absl::Status MemberShard::Install(absl::string_view piece) {
   }
   install_crcs_.push_back(reader.crc());
   installing_ = !reader.last();
+  if (!installing_) CoverWhatIsYounger();
   return absl::OkStatus();
+}
+
+// S6: a parity gets all that there is of a memgest which the snapshot does not know yet.
+void MemberShard::CoverWhatIsYounger() {
+  for (const auto& [id, state] : states_) {
+    if (state->parity == nullptr || state->install_number == install_number_) continue;
+    if (state->parity->awaits(shard_)) state->parity->BeginRebuild(shard_, 0);
+  }
 }
 
 absl::Status MemberShard::InstallItem(const SnapshotItem& item) {

@@ -214,6 +214,7 @@ class MemberShard {
   void MarkAbsent(std::uint32_t line, MemgestState& state);
   absl::Status InstallItem(const SnapshotItem& item);
   absl::Status InstallLine(const SnapshotItem& item);
+  void CoverWhatIsYounger();
   void FoldRecord(const EntryHeader& header);
 
   rdma::Device* device_;

@@ -88,6 +88,11 @@ std::uint64_t ParityStore::FromExtent(const srs::Layout& layout, std::uint64_t e
   return (end_cells + extent_cells - 1) / extent_cells;
 }
 
+void ParityStore::Await(ShardId shard) {
+  RING_CHECK(!Holds(shard)) << "shard=" << shard.value() << ": its owner drops the store first";
+  shards_[shard.value()].from_cells = kNever;
+}
+
 void ParityStore::BeginRebuild(ShardId shard, std::uint64_t end_cells) {
   RING_CHECK(!Holds(shard)) << "shard=" << shard.value() << ": its owner drops the store first";
   ShardState& state = shards_[shard.value()];

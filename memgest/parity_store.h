@@ -47,6 +47,10 @@ class ParityStore {
   // come (S6).
   absl::Status Apply(ShardId shard, std::uint32_t offset_cells, const std::byte* delta,
                      std::uint32_t length, std::uint64_t index);
+  // S6: the shard's metadata is still to come, and says where this parity begins to count: until
+  // then nothing of the shard is covered. REQUIRES: !Holds(shard).
+  void Await(ShardId shard);
+  bool awaits(ShardId shard) const { return shards_[shard.value()].from_cells == kNever; }
   // S6: this parity is new; the shard had used its heap below end_cells when its entries began to
   // come. Nothing of it is based yet. REQUIRES: !Holds(shard).
   void BeginRebuild(ShardId shard, std::uint64_t end_cells);
@@ -89,6 +93,7 @@ class ParityStore {
   const HeapSpace& heap() const { return heap_; }
 
  private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   struct ShardState {
     std::vector<std::uint64_t> last_touch;  // by block of its heap
     // Covered are the cells below based_cells and those from from_cells on.

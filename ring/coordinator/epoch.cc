@@ -59,6 +59,11 @@ absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
   }
   Learner learner;
   RING_ASSIGN_OR_RETURN(learner.writer, log_.AddWriter(role, std::move(writer), held));
+  for (memgest::Memgest* const memgest : logs) {
+    if (!memgest->coded()) continue;
+    learner.parities.emplace_back(memgest->descriptor().id, memgest->rebuild().Begin(role));
+    rebuilding_ |= memgest->rebuild().active();
+  }
   learner.snapshot = memgest::TakeCoordinatorSnapshot(snapshot_id, lines_, completions_, log_,
                                                       absl::MakeSpan(logs));
   return learner;

@@ -133,6 +133,8 @@ class ShardCoordinator {
   struct Learner {
     memgest::LogWriter* writer = nullptr;
     memgest::Snapshot snapshot;
+    // Of each memgest that it is a parity of: from which extent on it counts (S6); 0: it has all.
+    std::vector<std::pair<MemgestId, std::uint64_t>> parities;
   };
   absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
                                      std::uint64_t snapshot_id);

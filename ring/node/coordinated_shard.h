@@ -185,6 +185,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   // By role; of this epoch.
   struct Joiner {
     std::unique_ptr<SnapshotShipment> shipment;  // null: it does not join just now
+    // From which extent on it counts for the memgests that it is a parity of (S6).
+    std::vector<std::pair<MemgestId, std::uint64_t>> parities;
     bool installed = false;
     std::uint64_t held_up_since_ns = 0;  // 0: nobody waits for it
   };

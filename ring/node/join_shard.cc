@@ -47,6 +47,7 @@ absl::Status CoordinatedShard::StartJoin(Role role, const cluster::Holder& holde
       group_, shard_, change_->plan().epoch, links_.attempt(role), {}};
   Joiner& joiner = joiners_[role.value()];
   joiner = Joiner();
+  joiner.parities = std::move(learner.parities);
   joiner.shipment = std::make_unique<SnapshotShipment>(
       context_->control, holder.node, place, std::move(learner.snapshot),
       [this, role](const absl::Status& status) {
@@ -66,6 +67,8 @@ void CoordinatedShard::ProgressJoins(std::uint64_t now_ns) {
     if (joiners_[i].shipment != nullptr) ProgressJoin(Role(static_cast<std::uint16_t>(i)), now_ns);
   }
   if (!further_.empty() && !further_sent_) SendProposal();
+  for (const coordinator::ShardCoordinator::Rebuilt& done : coordinator_->rebuilt())
+    change_->OnComplete(done.role, done.memgest);
   if (!incomplete_ || now_ns - asked_ns_ < kProgressPeriodNs) return;
   asked_ns_ = now_ns;
   CheckOwnValues();
@@ -86,7 +89,12 @@ void CoordinatedShard::ProgressJoin(Role role, std::uint64_t now_ns) {
   }
   if (coordinator_->log().IsBehind(role) || links_.writer(role)->broken()) return;
   joins_given_up_ = 0;
+  const std::vector<std::pair<MemgestId, std::uint64_t>> parities = std::move(joiner.parities);
   joiner = Joiner();
+  for (const auto& [memgest, extent] : parities) {
+    change_->OnParityCounts(role, memgest, extent);
+    if (extent == 0) change_->OnComplete(role, memgest);
+  }
   change_->OnJoined(role, absl::OkStatus());
 }
 
@@ -109,8 +117,14 @@ std::vector<coordinator::NamedSet> CoordinatedShard::NamedBy(
   cluster::NormalRecord record;
   record.memgests = sets;
   for (const protocol::MemgestDescriptor& memgest : change_->plan().memgests) {
-    named.push_back({memgest.id, recovery::ActiveFor(record, memgest, change_->plan().memgests,
-                                                     shard_, view_->s, view_->d)});
+    coordinator::NamedSet set;
+    set.memgest = memgest.id;
+    set.roles =
+        recovery::ActiveFor(record, memgest, change_->plan().memgests, shard_, view_->s, view_->d);
+    const cluster::MemgestNormal* const one = record.Find(memgest.id);
+    for (std::size_t i = 0; one != nullptr && i < one->active_from.size(); ++i)
+      set.incomplete.push_back({one->active_from[i].role, one->active_from[i].extent});
+    named.push_back(std::move(set));
   }
   return named;
 }

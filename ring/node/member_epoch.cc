@@ -134,8 +134,8 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     RetireSealed(membership);
     membership.join = Membership::Join::kAwaitsSnapshot;
     membership.failed = false;
-    for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
-      AddMemgest(membership, descriptor);
+    DropParitiesThatHold(membership);
+    AddMemgestsOfJoiner(membership);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
     EndRing(membership);
     retired_.Add(membership.writer, std::exchange(membership.ring, {}));
@@ -148,6 +148,59 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
   membership.attempt = hello.attempt;
   retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
   return absl::OkStatus();
+}
+
+// S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
+// taken out, so all of it goes, and the others join again as well.
+void MemberPort::DropParitiesThatHold(const Membership& joining) {
+  const auto of_group = [&joining](const auto& parity) {
+    return parity.first >> 32 == joining.group.value();
+  };
+  const bool held = std::any_of(parities_.begin(), parities_.end(), [&](const auto& parity) {
+    return of_group(parity) && parity.second->Holds(joining.shard);
+  });
+  if (!held) return;
+  for (Membership& other : memberships_) {
+    const bool joins = other.group == joining.group && &other != &joining;
+    if (!joins || other.store->promised() == Epoch()) continue;
+    RING_LOG(WARNING) << "joins again with its group=" << other.group.value()
+                      << " shard=" << other.shard.value() << ", as shard=" << joining.shard.value()
+                      << " does";
+    EndRing(other);
+    retired_.Add(other.writer, std::exchange(other.ring, {}));
+    other.store->Reset(other.store->promised());
+    RetireSealed(other);
+    other.join = Membership::Join::kAwaitsSnapshot;
+    other.failed = false;
+  }
+  absl::erase_if(parities_, of_group);
+  for (Membership& other : memberships_) {
+    if (other.group != joining.group || &other == &joining) continue;
+    AddMemgestsOfJoiner(other);
+  }
+}
+
+// Its parities cover nothing of the shard before a snapshot says from where on (S6).
+void MemberPort::AddMemgestsOfJoiner(Membership& membership) {
+  for (const protocol::MemgestDescriptor& descriptor : view_.memgests) {
+    AddMemgest(membership, descriptor);
+    memgest::ParityStore* const parity = FindParity(membership.group, descriptor.id);
+    if (parity != nullptr) parity->Await(membership.shard);
+  }
+}
+
+// Of a parity that is made anew, shards that others have had redundancy for so far.
+void MemberPort::AwaitShards(GroupId group, MemgestId memgest, Role role,
+                             memgest::ParityStore* parity) const {
+  for (int i = 0; i < view_.s; ++i) {
+    const ShardId shard(static_cast<std::uint16_t>(i));
+    const cluster::NormalRecord& normal = view_.groups[group.value()].shards[shard.value()].normal;
+    const cluster::MemgestNormal* const set = normal.Find(memgest);
+    if (set == nullptr) continue;  // never normal, or younger than the record: it begins empty
+    const bool mine =
+        normal.holders[role.value()] == cluster::Holder{options_.node, options_.incarnation};
+    if (!mine || (set->active >> role.value() & 1) == 0) parity->Await(shard);
+  }
 }
 
 // Who counts for one memgest has the logs of all: a parity is named later (S6).

@@ -84,6 +84,7 @@ void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescr
   if (store == nullptr) {
     store = std::make_unique<memgest::ParityStore>(options_.device, descriptor, view_.s,
                                                    static_cast<int>(found - members.begin()));
+    AwaitShards(membership.group, descriptor.id, membership.role, store.get());
   }
   membership.store->AddParity(descriptor, store.get());
 }

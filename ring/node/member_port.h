@@ -111,6 +111,9 @@ class MemberPort {
   absl::Status CheckHello(const protocol::LogHello& hello) const;
   // member_epoch.cc
   absl::Status EnterEpoch(Membership& membership, const protocol::LogHello& hello);
+  void DropParitiesThatHold(const Membership& joining);
+  void AddMemgestsOfJoiner(Membership& membership);
+  void AwaitShards(GroupId group, MemgestId memgest, Role role, memgest::ParityStore* parity) const;
   void EndRing(Membership& membership);
   void RetireSealed(Membership& membership);
   void JoinGroups();

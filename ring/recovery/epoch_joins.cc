@@ -37,6 +37,9 @@ cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor&
       if (from.extent > 0) set.active_from.push_back(from);
     }
   }
+  std::erase_if(set.active_from, [&set](const cluster::ActiveFrom& from) {
+    return (set.complete & RoleBit(from.role)) != 0;
+  });
   std::sort(set.active_from.begin(), set.active_from.end(),
             [](const auto& a, const auto& b) { return a.role < b.role; });
   return set;

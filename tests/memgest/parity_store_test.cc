@@ -167,6 +167,17 @@ TEST(ParityStore, S6CoversWhatWasBasedAndWhatIsBehindE0) {
   EXPECT_THAT(store.ReadRow(0, 0).last_touch, ElementsAre(9, 0));
 }
 
+TEST(ParityStore, S6CoversNothingOfAShardWhoseMetadataIsStillToCome) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);
+  store.Await(ShardId(0));
+  EXPECT_TRUE(store.awaits(ShardId(0)));
+  EXPECT_FALSE(store.Covers(ShardId(0)) || store.CoversRow(0, 0) || store.CoversRow(1000, 0));
+  EXPECT_TRUE(store.CoversRow(0, 2)) << "shards 1 and 2";
+  store.BeginRebuild(ShardId(0), 0);
+  EXPECT_TRUE(store.Covers(ShardId(0)) && store.CoversRow(0, 0));
+}
+
 TEST(ParityStore, S6RefusesABaseThatIsNoneOfTheRebuild) {
   TwinDevice device;
   ParityStore store(&device, Descriptor(2, 1), 3, 0);

@@ -2,9 +2,10 @@
 
 namespace ring::sim {
 
-Workload::Workload(Random* random) : random_(random) {
+Workload::Workload(Random* random, std::uint64_t key_count) : random_(random) {
   constexpr std::uint64_t kKeyCounts[] = {1, 2, 4, 8, 16};
-  key_count_ = kKeyCounts[random_->Below(5)];
+  const std::uint64_t drawn = kKeyCounts[random_->Below(5)];
+  key_count_ = key_count != 0 ? key_count : drawn;
   hot_percent_ = random_->Below(60);
   constexpr std::uint64_t kThinks[] = {0, 2'000, 20'000, 200'000, 2'000'000};
   think_max_ns_ = kThinks[random_->Below(5)];

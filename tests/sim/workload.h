@@ -22,7 +22,8 @@ namespace ring::sim {
 
 class Workload {
  public:
-  explicit Workload(Random* random);
+  // key_count 0: drawn.
+  explicit Workload(Random* random, std::uint64_t key_count = 0);
 
   // A further operation; of the view the memgests are taken.
   Operation Next(const cluster::View& view);

@@ -1,0 +1,67 @@
+// tests/chaos/faults.h — what is done to the nodes, and when they are well again.
+//
+// What:      FaultInjector: one fault at a time, drawn from the classes that are asked for. Each
+//            ends with all nodes running and connected; before the next one the cluster has to be
+//            protected again, since it survives so many losses only from there.
+// Shape:     kill      kill -9 of any node; it starts again later, empty
+//            restart   kill -9, and it starts again at once (L8)
+//            forget    as kill; a voter's decisions are gone, too: it is another server
+//            pause     SIGSTOP shorter than the detection
+//            zombie    SIGSTOP longer than the detection: it is replaced, and wakes up
+//            partition a node and the rest cannot reach each other, or one way only
+//            double    two nodes at once: only where every memgest with f >= 1 has f >= 2
+// Ownership: borrows the nodes and the watch.
+// Threads:   one, that of the nodes.
+// Errors:    kDeadlineExceeded: the cluster was not protected again in time; kUnavailable: a
+//            program could not be started.
+// Source:    protocol rules section 11: F1, F2, F4, F5, F6.
+#ifndef RING_TESTS_CHAOS_FAULTS_H_
+#define RING_TESTS_CHAOS_FAULTS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "ring/base/random.h"
+#include "tests/chaos/chaos_options.h"
+#include "tests/chaos/node_processes.h"
+#include "tests/chaos/view_watch.h"
+
+namespace ring::chaos {
+
+class FaultInjector {
+ public:
+  FaultInjector(const ChaosOptions& options, NodeProcesses* nodes, const ViewWatch* watch);
+
+  // Whether there is such a class.
+  static bool Knows(absl::string_view fault);
+  // Injects until the time is over or enough was injected; everything runs when it returns ok.
+  absl::Status Run(absl::Time until);
+  // Everything runs and is connected again, whatever happened.
+  absl::Status Heal();
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  absl::Status Inject(absl::string_view fault);
+  absl::Status Kill(std::vector<std::size_t> victims, absl::Duration down, bool forget);
+  void Pause(std::size_t victim, absl::Duration time);
+  absl::Status Partition(std::size_t victim, absl::Duration time);
+  absl::Status Route(absl::string_view verb, std::size_t from, std::size_t to);
+  std::size_t Victim();
+  void Say(absl::string_view fault, absl::string_view what);
+  absl::Duration Between(absl::Duration low, absl::Duration high);
+
+  const ChaosOptions& options_;
+  NodeProcesses* nodes_;
+  const ViewWatch* watch_;
+  SeededRandom random_;
+  absl::Duration detect_;
+  std::vector<std::pair<std::size_t, std::size_t>> cut_;
+  std::map<std::string, int> counts_;
+};
+
+}  // namespace ring::chaos
+
+#endif  // RING_TESTS_CHAOS_FAULTS_H_

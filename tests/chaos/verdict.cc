@@ -1,0 +1,102 @@
+#include "tests/chaos/verdict.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "tests/sim/checkers/memgest_checker.h"
+#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/search_checker.h"
+#include "tests/sim/checkers/version_checker.h"
+
+namespace ring::chaos {
+namespace {
+
+// In the order in which they are looked at when their times are equal.
+enum class EventKind { kInvoke, kReturn, kLoss };
+
+struct Event {
+  std::uint64_t at_ns = 0;
+  EventKind kind = EventKind::kInvoke;
+  std::size_t index = 0;  // of the operation; of the loss
+};
+
+// A loss is told at the end of its interval, and before that behind every answer about its keys, as
+// each of them may be the last one before it.
+std::vector<Event> EventsOf(const sim::History& history, const std::vector<OwnerLoss>& losses,
+                            const cluster::Routing& routing) {
+  std::vector<Event> events;
+  const auto& operations = history.operations();
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    events.push_back({operations[i].invoke_ns, EventKind::kInvoke, i});
+    if (operations[i].return_ns != 0)
+      events.push_back({operations[i].return_ns, EventKind::kReturn, i});
+  }
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    events.push_back({losses[i].until_ns, EventKind::kLoss, i});
+    for (const sim::Operation& op : operations) {
+      const bool within = op.return_ns >= losses[i].from_ns && op.return_ns < losses[i].until_ns;
+      if (within && routing.OfKey(sim::KeyName(op.key)) == losses[i].place)
+        events.push_back({op.return_ns, EventKind::kLoss, i});
+    }
+  }
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return std::pair(a.at_ns, a.kind) < std::pair(b.at_ns, b.kind);
+  });
+  return events;
+}
+
+void Replay(const sim::History& history, const std::vector<OwnerLoss>& losses,
+            const cluster::Routing& routing, sim::VersionChecker* checker) {
+  for (const Event& event : EventsOf(history, losses, routing)) {
+    switch (event.kind) {
+      case EventKind::kInvoke:
+        checker->OnInvoke(event.index);
+        break;
+      case EventKind::kReturn:
+        checker->OnReturn(event.index, history.operations()[event.index].tolerates >= 1);
+        break;
+      case EventKind::kLoss:
+        checker->LoseUnreliable(
+            [&](int key) { return routing.OfKey(sim::KeyName(key)) == losses[event.index].place; },
+            losses[event.index].epoch);
+        break;
+    }
+  }
+  checker->Finish();
+}
+
+}  // namespace
+
+Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
+                     const cluster::Routing& routing) {
+  Verdict verdict;
+  const auto add = [&verdict](std::vector<sim::Violation> found) {
+    for (sim::Violation& one : found) verdict.violations.push_back(std::move(one));
+  };
+  sim::VersionChecker versions(&history);
+  Replay(history, losses, routing, &versions);
+  add(versions.violations());
+  add(sim::CheckLiveness(history, [](int) { return false; }));
+  const auto may_have_lost = [&versions](int key) { return versions.MayHaveLost(key); };
+  add(sim::CheckResurrection(history, may_have_lost));
+  sim::KeptVersions kept;
+  add(sim::CheckMemgests(history, may_have_lost, &kept));
+  std::set<int> lossy;
+  for (const sim::Operation& op : history.operations()) {
+    ++verdict.operations;
+    const bool answered = op.result == sim::OpResult::kOk || op.result == sim::OpResult::kNotFound;
+    verdict.answered += answered ? 1 : 0;
+    verdict.failed += op.result == sim::OpResult::kFailed ? 1 : 0;
+    verdict.unknown += op.result == sim::OpResult::kUnknown ? 1 : 0;
+    if (may_have_lost(op.key)) lossy.insert(op.key);
+  }
+  verdict.keys_with_losses = lossy.size();
+  sim::SearchReport search = sim::SearchLinearization(history, may_have_lost);
+  verdict.search_keys = search.keys_checked;
+  verdict.search_given_up = search.keys_given_up;
+  add(std::move(search.violations));
+  return verdict;
+}
+
+}  // namespace ring::chaos

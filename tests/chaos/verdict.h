@@ -1,0 +1,47 @@
+// tests/chaos/verdict.h — what a history of real processes says, by the simulation's checkers.
+//
+// What:      CheckHistory replays a history in the order of its times through the version checker,
+//            with what Rep(1) may have lost between (G6), and gives it to the search checker,
+//            without the keys that G6 concerns.
+// Shape:     times are those of the clients' machine: an operation lies between its two. At equal
+//            times what begins comes first, which forbids less.
+// Threads:   pure.
+// Errors:    Violations.
+// Source:    protocol rules I1 to I4, G6, X1.
+#ifndef RING_TESTS_CHAOS_VERDICT_H_
+#define RING_TESTS_CHAOS_VERDICT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ring/cluster/routing.h"
+#include "tests/sim/history.h"
+
+namespace ring::chaos {
+
+// A shard's coordinator is another one from this epoch of its group on.
+struct OwnerLoss {
+  cluster::Place place;
+  Epoch epoch;
+  // By the clients' clock: at some time in here what Rep(1) had went with the former one.
+  std::uint64_t from_ns = 0;
+  std::uint64_t until_ns = 0;
+};
+
+struct Verdict {
+  std::vector<sim::Violation> violations;
+  std::uint64_t operations = 0;
+  std::uint64_t answered = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t unknown = 0;
+  std::uint64_t search_keys = 0;
+  std::uint64_t search_given_up = 0;
+  std::uint64_t keys_with_losses = 0;  // of Rep(1), by G6: not searched
+};
+
+Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
+                     const cluster::Routing& routing);
+
+}  // namespace ring::chaos
+
+#endif  // RING_TESTS_CHAOS_VERDICT_H_

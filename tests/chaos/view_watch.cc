@@ -1,0 +1,119 @@
+#include "tests/chaos/view_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "ring/base/check.h"
+#include "ring/cluster/health_summary.h"
+#include "tools/common/ticks.h"
+
+namespace ring::chaos {
+namespace {
+
+constexpr absl::Duration kPause = absl::Milliseconds(20);
+constexpr absl::Duration kPatience = absl::Milliseconds(300);
+
+std::unique_ptr<admin::AdminClient> NewClient(std::vector<std::string> addresses,
+                                              absl::Duration attempt, absl::Duration deadline) {
+  admin::AdminClientOptions options;
+  options.addresses = std::move(addresses);
+  options.attempt_deadline = attempt;
+  options.deadline = deadline;
+  absl::StatusOr<std::unique_ptr<admin::AdminClient>> client = admin::AdminClient::Create(options);
+  RING_CHECK(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+}  // namespace
+
+ViewWatch::ViewWatch(const std::vector<std::string>& admin_addresses) {
+  for (const std::string& address : admin_addresses) {
+    admins_.push_back(NewClient({address}, kPatience, kPatience));
+  }
+  any_ = NewClient(admin_addresses, absl::Seconds(1), absl::Seconds(5));
+  thread_ = std::thread([this] { Run(); });
+}
+
+ViewWatch::~ViewWatch() {
+  stop_ = true;
+  thread_.join();
+}
+
+void ViewWatch::Run() {
+  for (std::size_t next = 0; !stop_; next = (next + 1) % admins_.size()) {
+    absl::StatusOr<cluster::View> view = admins_[next]->GetClusterView();
+    if (view.ok()) Take(*std::move(view));
+    absl::SleepFor(kPause);
+  }
+}
+
+void ViewWatch::Take(cluster::View view) {
+  const std::uint64_t now_ns = tools::MonotonicNs();
+  MutexLock lock(mutex_);
+  if (view_ != nullptr && view.epoch <= view_->epoch) return;
+  for (std::size_t g = 0; view_ != nullptr && g < view.groups.size(); ++g) {
+    const cluster::GroupView& before = view_->groups[g];
+    const cluster::GroupView& after = view.groups[g];
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
+      if (before.roles[i] == after.roles[i] && before.incarnations[i] == after.incarnations[i])
+        continue;
+      losses_.push_back(
+          {{GroupId(static_cast<std::uint16_t>(g)), ShardId(static_cast<std::uint16_t>(i))},
+           after.epoch,
+           now_ns - std::min(now_ns, kLateMaxNs),
+           now_ns});
+    }
+  }
+  view_ = std::make_shared<const cluster::View>(std::move(view));
+}
+
+std::shared_ptr<const cluster::View> ViewWatch::view() const {
+  MutexLock lock(mutex_);
+  return view_;
+}
+
+std::vector<OwnerLoss> ViewWatch::losses() const {
+  MutexLock lock(mutex_);
+  return losses_;
+}
+
+std::string ViewWatch::Unprotected() const {
+  if (view() == nullptr) return "no node gave a view yet";
+  const absl::StatusOr<cluster::Health> health = any_->GetHealth();
+  if (!health.ok()) return std::string(health.status().message());
+  std::vector<std::string> missing = health->warnings;
+  for (const cluster::MemgestHealth& memgest : health->memgests) {
+    if (memgest.condition == cluster::Condition::kProtected) continue;
+    missing.push_back(absl::StrCat(
+        memgest.name, " is ", std::string(cluster::ConditionName(memgest.condition)), ", survives ",
+        memgest.now, " of ", memgest.promised, ", keys lost: ", memgest.keys_lost));
+  }
+  for (const cluster::ShardHealth& shard : health->shards) {
+    missing.push_back(absl::StrCat("group=", shard.group.value(), " shard=", shard.shard.value(),
+                                   " does not serve: ", shard.reason));
+  }
+  return absl::StrJoin(missing, "; ");
+}
+
+NodeId ViewWatch::Leader() const {
+  const absl::StatusOr<cluster::Health> health = any_->GetHealth();
+  return health.ok() ? health->leader : cluster::kNoNode;
+}
+
+absl::Status ViewWatch::WaitProtected(absl::Duration timeout) const {
+  const absl::Time deadline = absl::Now() + timeout;
+  for (;;) {
+    const std::string missing = Unprotected();
+    if (missing.empty()) return absl::OkStatus();
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("not protected after ", absl::FormatDuration(timeout), ": ", missing));
+    }
+    absl::SleepFor(kPause);
+  }
+}
+
+}  // namespace ring::chaos

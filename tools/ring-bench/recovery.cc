@@ -28,8 +28,9 @@ constexpr NodeId kVictim{2};
 constexpr NodeId kSpare{5};
 constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 constexpr absl::Duration kAttempt = absl::Seconds(1);
-constexpr absl::Duration kPatience = absl::Seconds(60);
-constexpr absl::Duration kProtectedPatience = absl::Seconds(10);
+// What is not served by then counts as never.
+constexpr absl::Duration kPatience = absl::Seconds(10);
+constexpr absl::Duration kProtectedPatience = absl::Seconds(5);
 
 struct RecoveryOptions {
   std::vector<std::string> memgests = {"REP3", "REP4", "SRS21", "SRS32"};
@@ -77,7 +78,9 @@ class RecoveryBench {
   std::int64_t killed_ns_ = 0;
   std::vector<std::string> order_;  // of the phases, as they came first
   std::map<std::string, Histogram> phases_;
+  std::map<std::string, int> never_;  // not served in time
   std::uint64_t checked_ = 0;
+  std::uint64_t unread_ = 0;
 };
 
 void RecoveryBench::Record(const std::string& phase, std::int64_t from_ns, std::int64_t to_ns) {
@@ -185,11 +188,14 @@ absl::Status RecoveryBench::RunProbes() {
     if (absl::Now() > end) break;
     client_->WaitForProgress(absl::Milliseconds(1));
   }
-  std::string missing;
-  for (const Probe& probe : probes_) {
-    if (!probe.done) absl::StrAppend(&missing, missing.empty() ? "" : "; ", probe.what);
+  for (Probe& probe : probes_) {
+    if (probe.done) continue;
+    probe.done = true;  // whatever comes of the last attempt
+    ++never_[probe.what];
+    if (!phases_.contains(probe.what)) order_.push_back(probe.what);
+    phases_[probe.what];
   }
-  return absl::DeadlineExceededError(absl::StrCat("never served again: ", missing));
+  return client_->Wait(2 * kAttempt);
 }
 
 bool Has(const ShardFailOver& shard, EventKind kind) {
@@ -253,14 +259,17 @@ void RecoveryBench::RecordEvents(const FailOver& fail_over) {
 absl::Status RecoveryBench::CheckAll() {
   GetOptions get;
   get.deadline = kPatience;
+  const absl::Time end = absl::Now() + kPatience;  // of all of them
   for (std::uint16_t space = 1; space <= options_.memgests.size(); ++space) {
     for (std::uint64_t i = 0; i < options_.key_count; ++i) {
       const KeyName key(space, i);
       absl::StatusOr<GetResult> got = client_->Get(key.view(), get);
-      const absl::Time end = absl::Now() + kPatience;
       while (absl::IsUnavailable(got.status()) && absl::Now() < end)
         got = client_->Get(key.view(), get);
-      RING_RETURN_IF_ERROR(got.status());
+      if (!got.ok()) {
+        ++unread_;
+        continue;
+      }
       if (!CheckValue(i, options_.value_size, got->value)) {
         return absl::DataLossError(absl::StrCat("memgest ", options_.memgests[space - 1],
                                                 " key number ", i, " has a wrong value"));
@@ -293,18 +302,20 @@ void RecoveryBench::Report() {
     Row row;
     row["phase"] = phase;
     row["samples"] = histogram.count();
-    row["p50_ns"] = histogram.Percentile(50);
-    row["p99_ns"] = histogram.Percentile(99);
-    row["max_ns"] = histogram.max();
+    row["never"] = never_.contains(phase) ? never_.at(phase) : 0;
     rows.push_back(row);
+    if (histogram.count() == 0) continue;
+    rows.back()["p50_ns"] = histogram.Percentile(50);
+    rows.back()["p99_ns"] = histogram.Percentile(99);
+    rows.back()["max_ns"] = histogram.max();
   }
   context_->report.AddSection(
       absl::StrCat("recovery of a lost node, embedded cluster, repetitions=", options_.repetitions,
                    " keys=", options_.key_count, " a memgest, value_size=", options_.value_size,
                    " detect_ms=", options_.detect_ms),
       rows);
-  context_->report.AddNote(
-      absl::StrCat("values read back and compared after the recovery: ", checked_, ", all right"));
+  context_->report.AddNote(absl::StrCat("values read back and compared after the recovery: ",
+                                        checked_, ", all right; not readable in time: ", unread_));
 }
 
 absl::Status RecoveryBench::Run() {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -150,6 +151,25 @@ class DecodeFixture : public ::testing::Test {
     }
   }
 
+  // The parity has folded all that was put: a put is answered before that.
+  void WaitFolded(int parity, const std::string& memgest) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    for (bool all = false; !all; std::this_thread::yield()) {
+      ASSERT_LT(absl::Now(), deadline);
+      cluster_.Run([&] {
+        const cluster::View& view = cluster_.view();
+        const NodeId node =
+            view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + parity)];
+        all = true;
+        for (std::uint16_t i = 0; i < view.s; ++i) {
+          const memgest::MemberShard& store =
+              *cluster_.node(node)->members().Find(kGroup, ShardId(i))->store;
+          all &= store.applied(view.FindMemgest(memgest)->id) + 1 >=
+                 MemgestAt(i, memgest).next_index();
+        }
+      });
+    }
+  }
   // The parity's ring of the shard waits, as it does for want of memory, until the next view.
   void HoldFolds(int parity, std::uint16_t shard, bool hold) {
     cluster_.Run([&] {
@@ -160,10 +180,10 @@ class DecodeFixture : public ::testing::Test {
           hold ? ~std::uint64_t{0} : 0;
     });
   }
-  // Some block is.
-  void WaitDecoding() {
+  // Some block is, or nobody waits for one any more.
+  void WaitDecoding(const std::atomic<bool>& over) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool any = false; !any; std::this_thread::yield()) {
+    for (bool any = false; !any && !over.load(); std::this_thread::yield()) {
       ASSERT_LT(absl::Now(), deadline);
       cluster_.Run([&] {
         for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {

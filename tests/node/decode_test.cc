@@ -2,6 +2,7 @@
 // process (rules S2, S4, S5, S7, S12, E7, I4).
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,8 +176,12 @@ TEST_F(DecodeTest, S2_ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
   HoldFolds(/*parity=*/0, /*shard=*/0, true);
   HoldFolds(/*parity=*/1, /*shard=*/0, true);
   ASSERT_NO_FATAL_FAILURE(PutAgain(0, "SRS32", 40));
-  std::thread reader([this] { ExpectEverything(); });
-  WaitDecoding();
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    ExpectEverything();
+    over.store(true);
+  });
+  WaitDecoding(over);
   HoldFolds(0, 0, false);
   HoldFolds(1, 0, false);
   reader.join();
@@ -189,8 +194,12 @@ TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
   ASSERT_NO_FATAL_FAILURE(Lose({1, 2}));
   HoldFolds(/*parity=*/1, /*shard=*/0, true);
   ASSERT_NO_FATAL_FAILURE(PutAgain(0, "SRS32", 40));
-  std::thread reader([this] { ExpectEverything(); });
-  WaitDecoding();
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    ExpectEverything();
+    over.store(true);
+  });
+  WaitDecoding(over);
   HoldFolds(1, 0, false);
   reader.join();
 }
@@ -199,7 +208,7 @@ TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
 TEST_F(DecodeTest, S12_AWrongDecodeIsDetectedAndAnotherParityIsAsked) {
   Start(1, SmallBlocks);
   Load("SRS32", 20);
-  ASSERT_NO_FATAL_FAILURE(Lose({}));
+  ASSERT_NO_FATAL_FAILURE(WaitFolded(/*parity=*/0, "SRS32"));
   cluster_.Run([&] {
     for (std::uint32_t row = 0; row < Parity(0, "SRS32").layout().row_count(); ++row) {
       const std::byte* const bytes = Parity(0, "SRS32").ReadRow(0, row).bytes;
@@ -214,6 +223,7 @@ TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAre
   Start(1, SmallBlocks);
   for (int i = 0; i < 10; ++i) Put(KeyOf(1, "k", i), "SRS31", 1000);
   const std::string bad = KeyOf(1, "k", 4);
+  ASSERT_NO_FATAL_FAILURE(WaitFolded(/*parity=*/0, "SRS31"));
   cluster_.Run([&] {
     coordinator::ShardCoordinator& shard = *Shard(1)->coordinator();
     const std::uint32_t* const head =

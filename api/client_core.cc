@@ -184,6 +184,7 @@ absl::Status ClientCore::AttachLarge(Operation* op, std::size_t size) {
 }
 
 Connection* ClientCore::Route(int slot) const {
+  if (routing_ == nullptr) return nullptr;  // only the view is asked for before there is one
   const cluster::Place place = routing_->OfSlot(slot);
   return coordinators_[static_cast<std::size_t>(place.group.value() * view_.s +
                                                 place.shard.value())];

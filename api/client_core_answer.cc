@@ -136,6 +136,8 @@ void ClientCore::OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& rep
 
 // The node certainly did not execute the request: it is sent again a little later.
 void ClientCore::Refuse(Operation* op, OpOutcome outcome) {
+  // Anybody can be asked for the view, and somebody else is.
+  if (op->sink == Sink::kView) return Finish(op, outcome);
   op->last_refusal = outcome;
   Requeue(op, now_ns_ + op->backoff_ns);
   op->backoff_ns = std::min(std::max(op->backoff_ns * 2, kBackoffMinNs), kBackoffMaxNs);

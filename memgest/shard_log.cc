@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
@@ -201,7 +202,7 @@ void ShardLog::EndTurn(bool busy) {
   }
   unshared_ = false;
   for (const Link& link : links_) {
-    link.writer->AdvanceCommit(commit_front_);
+    link.writer->AdvanceCommit(Mutant("E9") ? next_order_ : commit_front_);
     if (!link.writer->commit_unshared()) continue;
     link.writer->ShareCommit(busy);
     const bool unshared = link.writer->commit_unshared();

@@ -127,6 +127,7 @@ void CoordinatedShard::StartEpoch() {
     values_.reset();  // adopted in an epoch that was abandoned
     coordinator_.reset();
     std::fill(joined_behind_.begin(), joined_behind_.end(), 0);
+    active = false;  // nobody is there to act
   }
   BeginLinks();
   watch_ = Watch();

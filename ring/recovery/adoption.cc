@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::recovery {
 namespace {
@@ -21,12 +22,14 @@ AdoptedLog AdoptOne(const LogMembers& log, absl::Span<const SealedRole> sealed,
   int answers = 0;
   for (const SealedRole& answer : sealed) {
     // Who is neither may hold entries that were never part of the log (step 7).
-    if (((log.active | log.holders) & RoleBit(answer.role)) == 0) continue;
-    answers += (log.active & RoleBit(answer.role)) != 0 ? 1 : 0;
+    const bool counts = (log.active & RoleBit(answer.role)) != 0 || Mutant("step2-learner");
+    if (!counts && (log.holders & RoleBit(answer.role)) == 0) continue;
+    answers += counts ? 1 : 0;
     const LogEnd* const end = FindLog(answer, adopted.memgest);
     const std::uint64_t last = end == nullptr ? 0 : end->last;
-    const bool better = !adopted.source.has_value() || last > adopted.last ||
-                        (last == adopted.last && preferred == answer.role);
+    const bool longer = Mutant("step4") ? last < adopted.last : last > adopted.last;
+    const bool better =
+        !adopted.source.has_value() || longer || (last == adopted.last && preferred == answer.role);
     if (!better) continue;
     adopted.source = answer.role;
     adopted.last = last;
@@ -42,7 +45,7 @@ int AnswersNeeded(const protocol::MemgestDescriptor& memgest, RoleMask active) {
   if (memgest.FailuresTolerated() == 0) return 0;
   const bool quorum = memgest.scheme == protocol::Scheme::kReplicated &&
                       memgest.commit == protocol::CommitRule::kQuorum;
-  if (!quorum) return 1;
+  if (!quorum || Mutant("step3")) return 1;
   // Each acknowledged entry is on q of them: it is on one of any set that leaves out q - 1.
   const int copies = memgest.AcksNeeded() + 1;
   return std::max(1, std::popcount(active) - copies + 1);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/cluster/view.h"
 
 namespace ring::recovery {
@@ -241,7 +242,7 @@ bool EpochChange::AdvanceReappending() {
     RoleState& role = roles_[i];
     if (!role.goes_on || role.reappended) continue;
     const absl::StatusOr<bool> done = actions_->Reappended(RoleAt(i));
-    role.reappended = done.ok() && *done;
+    role.reappended = done.ok() && (*done || Mutant("step5"));
     if (!done.ok() || (!role.reappended && PatienceIsOver())) DropOut(RoleAt(i));
     all &= role.reappended || !role.goes_on;
   }

@@ -14,10 +14,10 @@ using rdma::sim::FaultClass;
 
 }  // namespace
 
-FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options)
+FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options, bool overrun)
     : cluster_(cluster),
       random_(random),
-      long_pauses_(options.zombies),
+      clocks_jump_(!options.zombies),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
   // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
@@ -32,7 +32,11 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& opti
   maybe(&FaultPlan::ExhaustMemory, 20 * kMs);
   maybe(&FaultPlan::PartitionClient, 40 * kMs);
   maybe(&FaultPlan::Scrub, 3 * kMs);
-  if (options.node_failures) nodes_ = std::make_unique<NodeFaults>(cluster, random);
+  // What is damaged is answered as lost from then on, so that less can be checked.
+  if (random->Below(10) == 0) Add(&FaultPlan::DamageValue, 50 * kMs);
+  if (options.node_failures)
+    nodes_ = std::make_unique<NodeFaults>(cluster, random,
+                                          NodeFaults::Options{overrun, options.zombies});
 }
 
 void FaultPlan::Add(Action action, std::uint64_t mean_ns) {
@@ -98,11 +102,7 @@ SimClient* FaultPlan::AnyClient() {
 void FaultPlan::PauseNode() {
   SimNode* const node = AnyNode();
   if (node == nullptr) return;
-  // Most are short; some are as long as it takes a client to give up on its connection (X1), and
-  // the cluster on the node.
-  const bool is_long = long_pauses_ && random_->Below(20) == 0;
-  const std::uint64_t length = is_long ? 2'500 * kMs : (10 * kUs) << random_->Below(12);
-  const std::uint64_t pause_ns = random_->Below(length);
+  const std::uint64_t pause_ns = random_->Below((10 * kUs) << random_->Below(12));
   if (pause_ns > 10 * kMs)
     cluster_->Note(
         absl::StrCat("node ", node->info().id.value(), " stands still for us=", pause_ns / kUs));
@@ -174,7 +174,7 @@ void FaultPlan::DriftClock() {
   cluster_->network().faults().Count(FaultClass::kF9Clock);
   node->clock().set_drift_ppm(static_cast<std::int64_t>(random_->Below(2001)) - 1000);
   // Leases rest on clocks that do not jump (L1): where they matter, none does.
-  if (!long_pauses_ && random_->Below(4) == 0) node->clock().Jump(random_->Below(50 * kMs));
+  if (clocks_jump_ && random_->Below(4) == 0) node->clock().Jump(random_->Below(50 * kMs));
 }
 
 void FaultPlan::ExhaustMemory() {
@@ -209,9 +209,14 @@ void FaultPlan::PollScrub() {
   scrubber_.PollScrub();
   if (!scrubber_.scrub_done() && scrubber_.scrub_status().ok()) return;
   for (const std::string& detail : scrubber_.scrub_report().details)
-    cluster_->Complain({"scrub-under-load", detail});
+    if (!cluster_->MayLose()) cluster_->Complain({"scrub-under-load", detail});
   scrubbing_ = false;
   scrubber_.StopScrub();
+}
+
+void FaultPlan::DamageValue() {
+  cluster_->DamageValue(static_cast<int>(
+      random_->Below(static_cast<std::uint64_t>(cluster_->workload().key_count()))));
 }
 
 bool FaultPlan::quiet() {

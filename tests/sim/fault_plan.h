@@ -25,7 +25,8 @@ namespace ring::sim {
 
 class FaultPlan {
  public:
-  FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options);
+  // overrun: in the end more nodes are lost than memgests survive.
+  FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options, bool overrun);
 
   // Called again and again; does what is due.
   void Act();
@@ -55,6 +56,7 @@ class FaultPlan {
   void PartitionClient();
   void Scrub();
   void PollScrub();
+  void DamageValue();
   SimNode* AnyNode();
   SimClient* AnyClient();
 
@@ -62,7 +64,7 @@ class FaultPlan {
   Random* random_;
   std::vector<Due> due_;
   std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
-  bool long_pauses_;
+  bool clocks_jump_;
   SimAdmin scrubber_;
   bool scrubbing_ = false;
   std::uint64_t next_poll_ns_ = 0;

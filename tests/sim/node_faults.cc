@@ -1,9 +1,11 @@
 #include "tests/sim/node_faults.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
+#include "ring/cluster/routing.h"
 #include "tests/sim/survival.h"
 
 namespace ring::sim {
@@ -46,16 +48,21 @@ class NodeFaults::Blow final : public rdma::sim::EventTarget {
   NodeId node_;
 };
 
-NodeFaults::NodeFaults(SimCluster* cluster, Random* random)
+NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const Options& options)
     : cluster_(cluster),
       random_(random),
       down_(cluster->nodes().size()),
+      silent_until_ns_(cluster->nodes().size()),
       blows_left_(static_cast<int>(1 + random->Below(6))),
       parts_(random->Below(2) == 0),
       alive_(std::make_shared<NodeFaults*>(this)) {
   blow_ns_ = now_ns() + LogUniform(100 * kUs, 300 * kMs);
   part_ns_ = now_ns() + random->Below(200 * kMs);
+  if (random->Below(6) == 0) drain_ns_ = now_ns() + LogUniform(kMs, 500 * kMs);
+  if (options.zombies) silence_ns_ = now_ns() + LogUniform(kMs, 300 * kMs);
+  if (options.overrun) overrun_ns_ = now_ns() + LogUniform(kMs, 500 * kMs);
   seen_epoch_ = cluster->view().epoch;
+  cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
 }
 
 NodeFaults::~NodeFaults() { *alive_ = nullptr; }
@@ -75,6 +82,9 @@ void NodeFaults::Act() {
     blow_ns_ = std::min(blow_ns_, now_ns() + LogUniform(kUs, 20 * kMs));
   seen_epoch_ = epoch;
   if (blows_left_ > 0 && now_ns() >= blow_ns_) PlanBlow();
+  if (overrun_ns_ != 0 && now_ns() >= overrun_ns_) Overrun();
+  if (drain_ns_ != 0 && now_ns() >= drain_ns_) Drain();
+  if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(400 * kMs);
     if (random_->Below(6) == 0) {
@@ -87,7 +97,10 @@ void NodeFaults::Act() {
 
 void NodeFaults::End() {
   *alive_ = nullptr;
+  cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
+  waits_for_answer_ = false;
+  overrun_ns_ = drain_ns_ = silence_ns_ = 0;
   parts_ = false;
   Heal();
   for (Down& down : down_) down.restart_ns = std::min(down.restart_ns, now_ns());
@@ -101,6 +114,7 @@ bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
   std::size_t left = 0;
   for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
     if (!node->up() || nodes.contains(node->info().id)) continue;
+    if (now_ns() < silent_until_ns_[node->info().id.value()]) continue;
     const consensus::Replica* const replica = node->node().membership().replica();
     if (replica != nullptr && now.IsVoter(replica->raft().id())) ++left;
   }
@@ -111,7 +125,8 @@ bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
 bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
   if (!QuorumWithout(nodes)) return false;
   const auto there = [&](const cluster::Holder& holder) {
-    return cluster_->Alive(holder) && !nodes.contains(holder.node);
+    return cluster_->Alive(holder) && !nodes.contains(holder.node) &&
+           now_ns() >= silent_until_ns_[holder.node.value()];
   };
   node::Node* const informed = BestInformed(*cluster_);
   cluster::ClusterState state = informed->membership().state();
@@ -143,6 +158,8 @@ void NodeFaults::PlanBlow() {
     return;
   }
   --blows_left_;
+  waits_for_answer_ = random_->Below(2) == 0;
+  if (waits_for_answer_) return;
   const auto soon = [&] { return now_ns() + random_->Below(100 * kUs); };
   cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
   if (random_->Below(3) != 0) return;
@@ -151,16 +168,85 @@ void NodeFaults::PlanBlow() {
                                         std::make_shared<Blow>(alive_, second), 0);
 }
 
+void NodeFaults::OnAnswer(const Operation& op) {
+  if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
+  const cluster::View& view = cluster_->view();
+  const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(op.key));
+  const NodeId owner = view.Coordinator(place.group, place.shard);
+  if (owner == cluster::kNoNode) return;
+  waits_for_answer_ = false;
+  cluster_->network().events().Schedule(now_ns(), std::make_shared<Blow>(alive_, owner), 0);
+}
+
 void NodeFaults::Strike(NodeId node) {
   if (!cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
   const bool another = std::any_of(down_.begin(), down_.end(),
                                    [](const Down& down) { return down.restart_ns != 0; });
   if (another) cluster_->network().faults().Count(FaultClass::kF2DoubleCrash);
+  Crash(node);
+}
+
+void NodeFaults::Crash(NodeId node) {
   cluster_->CrashNode(node);
   const bool soon = random_->Below(4) == 0;
   const std::uint64_t away_ns =
       soon ? LogUniform(10 * kUs, 60 * kMs) : 200 * kMs + random_->Below(2'000 * kMs);
   down_[node.value()] = {now_ns() + away_ns, cluster_->view().epoch};
+}
+
+// F3: nodes with roles go, more of them than memgests bear.
+void NodeFaults::Overrun() {
+  std::set<NodeId> lost;
+  for (int tries = 0; tries < 20 && lost.size() < 3; ++tries) {
+    const NodeId node = Victim();
+    if (!cluster_->nodes()[node.value()]->up()) continue;
+    lost.insert(node);
+    if (!QuorumWithout(lost)) lost.erase(node);
+  }
+  const auto there = [&](const cluster::Holder& holder) {
+    return cluster_->Alive(holder) && !lost.contains(holder.node);
+  };
+  if (SurvivesWith(cluster_->view(), there)) return;  // tried again
+  overrun_ns_ = 0;
+  blows_left_ = 0;
+  cluster_->network().faults().Count(FaultClass::kF3BeyondF);
+  cluster_->Overrun();
+  for (const NodeId node : lost) Crash(node);
+}
+
+// It is there, and nobody hears of it: a loss that is none (section 0 of the protocol rules).
+void NodeFaults::Silence() {
+  silence_ns_ = now_ns() + random_->Below(500 * kMs);
+  const NodeId id = Victim();
+  SimNode& node = *cluster_->nodes()[id.value()];
+  if (!node.up() || !MayLose({id})) return;
+  const std::uint64_t length_ns = LogUniform(50 * kMs, 2'500 * kMs);
+  // Afterwards it hears what became of it.
+  silent_until_ns_[id.value()] = now_ns() + length_ns + 300 * kMs;
+  cluster_->Note(absl::StrCat("node ", id.value(), " is silent for us=", length_ns / kUs));
+  if (heal_ns_ != 0 || random_->Below(2) == 0) return node.Pause(now_ns() + length_ns);
+  const std::uint64_t ways = random_->Below(3);
+  for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
+    if (other.get() == &node) continue;
+    if (ways != 0) cluster_->network().SetBlocked(node.host(), other->host(), true);
+    if (ways != 1) cluster_->network().SetBlocked(other->host(), node.host(), true);
+  }
+  heal_ns_ = now_ns() + length_ns;
+}
+
+// What it coordinates goes to others, who bring its values from members: as if it were lost.
+void NodeFaults::Drain() {
+  drain_ns_ = 0;
+  const NodeId node = Victim();
+  node::Node* const informed = BestInformed(*cluster_);
+  if (informed == nullptr || !cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
+  cluster_->network().faults().Count(FaultClass::kF12Change);
+  // A coordinator that gave its role away is no source of its own logs: it counts as lost.
+  silent_until_ns_[node.value()] = std::numeric_limits<std::uint64_t>::max();
+  cluster_->Note(absl::StrCat("node ", node.value(), " is drained"));
+  informed->membership().Propose(cluster::DrainNode{node},
+                                 [](const absl::StatusOr<cluster::ClusterResult>&) {});
+  cluster_->nodes()[informed->id().value()]->Touch();
 }
 
 void NodeFaults::RestartDue() {

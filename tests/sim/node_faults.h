@@ -1,11 +1,13 @@
 // tests/sim/node_faults.h — nodes that crash, start again, and cannot reach each other.
 //
 // What:      NodeFaults crashes nodes at any event (F1), two at or about one time (F2), often just
-//            behind a change of the view, when others are in the midst of taking over (E2, E7); it
+//            behind a change of the view, when others are in the midst of taking over (E2, E7), or
+//            when a write was answered that not all members have yet (E1); it
 //            starts them again with nothing, before they were missed (F4) or after; parts them
-//            from each other for a while (F6), also so that no quorum is left (F13).
+//            from each other for a while (F6), also so that no quorum is left (F13); drains one;
+//            silences one for so long that others take over (F5, F6).
 // Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
-//            the voters decide.
+//            the voters decide. With `overrun` once more than that, at last (F3).
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
@@ -25,7 +27,11 @@ namespace ring::sim {
 
 class NodeFaults {
  public:
-  NodeFaults(SimCluster* cluster, Random* random);
+  struct Options {
+    bool overrun = false;
+    bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
+  };
+  NodeFaults(SimCluster* cluster, Random* random, const Options& options);
   ~NodeFaults();
 
   // Called again and again; does what is due.
@@ -48,6 +54,11 @@ class NodeFaults {
   NodeId Victim();
   void PlanBlow();
   void Strike(NodeId node);
+  void Crash(NodeId node);
+  void OnAnswer(const Operation& op);
+  void Overrun();
+  void Drain();
+  void Silence();
   void RestartDue();
   void Part();
   void PartQuorum();
@@ -56,10 +67,16 @@ class NodeFaults {
   SimCluster* cluster_;
   Random* random_;
   std::vector<Down> down_;  // by node; restart_ns 0: it is up
+  // By node: it stands still or is cut off up to then, and is taken for lost, maybe.
+  std::vector<std::uint64_t> silent_until_ns_;
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;
   std::uint64_t heal_ns_ = 0;  // 0: nobody is parted
   std::uint32_t seen_epoch_ = 0;
+  std::uint64_t overrun_ns_ = 0;   // 0: never, or done
+  std::uint64_t drain_ns_ = 0;     // the same
+  std::uint64_t silence_ns_ = 0;   // the same
+  bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;
   bool parts_;
   // Blows that are under way find nobody when this is over.

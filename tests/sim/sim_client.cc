@@ -189,8 +189,8 @@ void SimClient::Finish(std::size_t at, const api::Operation& answer) {
                                                        " has size=", answer.result.value_size)});
     }
   }
-  if (answer.result.outcome == OpOutcome::kDataLost ||
-      answer.result.outcome == OpOutcome::kBadRequest ||
+  const bool lost = answer.result.outcome == OpOutcome::kDataLost;
+  if ((lost && !recorder_->MayLose()) || answer.result.outcome == OpOutcome::kBadRequest ||
       answer.result.outcome == OpOutcome::kRequestReused ||
       answer.result.outcome == OpOutcome::kStaleRequest) {
     recorder_->Complain(

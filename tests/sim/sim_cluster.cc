@@ -169,6 +169,42 @@ void SimCluster::CrashNode(NodeId id) {
   nodes_[id.value()]->Crash();
 }
 
+void SimCluster::Overrun() {
+  overran_ = true;
+  const cluster::View& view = this->view();
+  const cluster::Routing routing(view.s, view.d);
+  versions_.LoseEverything([&](int key) {
+    const GroupId group = routing.OfKey(KeyName(key)).group;
+    return Epoch(view.groups[group.value()].epoch.value() + 1);
+  });
+}
+
+bool SimCluster::DamageValue(int key) {
+  const cluster::View& view = this->view();
+  const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(key));
+  const NodeId owner = view.Coordinator(place.group, place.shard);
+  if (owner == cluster::kNoNode || !nodes_[owner.value()]->up()) return false;
+  node::CoordinatedShard* const held =
+      nodes_[owner.value()]->node().FindShard(place.group, place.shard);
+  if (held == nullptr || !held->serving()) return false;
+  memgest::LineTable& lines = held->coordinator()->lines();
+  const memgest::MetadataLine* newest = nullptr;
+  for (std::uint32_t i = 0; i < lines.granule_count() * memgest::kLinesPerGranule; ++i) {
+    if (!lines.Has(i) || !lines.KeyEquals(i, KeyName(key))) continue;
+    const memgest::MetadataLine& line = lines.line(i);
+    if (newest == nullptr || line.version > newest->version) newest = &line;
+  }
+  constexpr unsigned kNotHere = memgest::kAbsent | memgest::kLarge;
+  if (newest == nullptr || newest->value_length == 0 || (newest->flags & kNotHere) != 0)
+    return false;
+  damaged_ = true;
+  network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip);
+  std::byte* const value =
+      held->coordinator()->FindMemgest(MemgestId(newest->memgest))->heap().At(newest->offset_cells);
+  value[random_.Below(newest->value_length)] ^= std::byte{1} << random_.Below(8);
+  return true;
+}
+
 absl::Status SimCluster::RestartNode(NodeId id) {
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node, OpenNode(id));
   Note(absl::StrCat("node ", id.value(), " starts again"));
@@ -209,6 +245,7 @@ void SimCluster::Return(std::size_t at, const Operation& op) {
     history_[at].tolerates = memgest->FailuresTolerated();
   }
   versions_.OnReturn(at, memgest != nullptr && memgest->FailuresTolerated() >= 1);
+  if (on_answer_) on_answer_(op);
 }
 
 void SimCluster::Complain(Violation violation) {

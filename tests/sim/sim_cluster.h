@@ -83,10 +83,20 @@ class SimCluster final : public Recorder {
   // concluded from an answer.
   void WatchRoles();
 
+  // Is told of every answer; empty: nobody.
+  void set_on_answer(std::function<void(const Operation&)> call) { on_answer_ = std::move(call); }
+
   std::size_t Invoke(Operation op) override;
   void Return(std::size_t at, const Operation& op) override;
   const Operation& Recorded(std::size_t at) const override { return history_.operations()[at]; }
   void Complain(Violation violation) override;
+  bool MayLose() const override { return overran_ || damaged_; }
+  bool overran() const { return overran_; }
+  // A bit of the key's newest value turns, where its coordinator has it (F10). False: there is no
+  // value.
+  bool DamageValue(int key);
+  // More is lost now than memgests survive (F3).
+  void Overrun();
 
  private:
   void LookAtReplicas();
@@ -109,6 +119,9 @@ class SimCluster final : public Recorder {
   std::vector<cluster::Holder> coordinators_;  // in view_, by group and shard
   std::vector<std::string> seeds_;
   std::vector<std::string> story_;
+  std::function<void(const Operation&)> on_answer_;
+  bool overran_ = false;
+  bool damaged_ = false;
 };
 
 }  // namespace ring::sim

@@ -74,9 +74,11 @@ void SimNode::OnEvent(std::uint64_t tag) {
 void SimNode::Turn() {
   ++turns_;
   idle_turns_ = reactor_->Turn() ? 0 : idle_turns_ + 1;
+  if (idle_turns_ == 0) poll_ns_ = kPollNsMin;
   if (idle_turns_ < kIdleTurnsMax) return Run(kTurnNs + network_->random().Below(kTurnNs));
   state_ = State::kPolling;
-  network_->events().Schedule(network_->now_ns() + kPollNs, shared_from_this(), ++serial_);
+  network_->events().Schedule(network_->now_ns() + poll_ns_, shared_from_this(), ++serial_);
+  poll_ns_ = std::min(2 * poll_ns_, kPollNsMax);
 }
 
 void SimNode::Sleep() {

@@ -55,7 +55,9 @@ class SimNode final : public rdma::sim::SimHost,
   enum class State { kRunning, kPolling, kSleeping };
   // In such a row nothing was found by what looks at only some of its rings each turn.
   static constexpr int kIdleTurnsMax = 16;
-  static constexpr std::uint64_t kPollNs = 50'000;
+  // Who has something to do, and cannot, polls: less and less often, as nothing but time passes.
+  static constexpr std::uint64_t kPollNsMin = 50'000;
+  static constexpr std::uint64_t kPollNsMax = 1'000'000;
 
   explicit SimNode(rdma::sim::SimNetwork* network) : network_(network) {}
   void Run(std::uint64_t delay_ns);
@@ -73,6 +75,7 @@ class SimNode final : public rdma::sim::SimHost,
   std::uint64_t paused_until_ns_ = 0;
   bool woken_ = false;
   int idle_turns_ = 0;
+  std::uint64_t poll_ns_ = kPollNsMin;
   std::uint64_t turns_ = 0;
 };
 

@@ -20,7 +20,7 @@ namespace ring::sim {
 struct RunOptions {
   std::uint64_t seed = 1;
   std::uint64_t operations = 1500;    // of all clients together
-  bool node_failures = false;         // nodes crash and are parted from each other
+  bool node_failures = true;          // nodes crash and are parted from each other, in most seeds
   bool zombies = false;               // nodes stand still for so long that others take over
   std::FILE* trace_file = nullptr;    // every event, as a line
   std::FILE* history_file = nullptr;  // appended to, as JSON lines
@@ -43,6 +43,7 @@ struct RunResult {
   std::uint64_t rows_scrubbed = 0;
   std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
   rdma::sim::FaultCounts faults;
+  bool may_lose = false;  // more was lost or damaged than memgests survive
   std::vector<Violation> violations;
   std::vector<std::string> story;  // what befell the nodes
 };

@@ -55,7 +55,7 @@ TEST(SimRun, NodesAreLostAndNothingThatWasAcknowledged) {
     answered += result.answered;
   }
   EXPECT_GT(answered, 3000u);
-  for (const int number : {1, 2, 4, 6, 13})
+  for (const int number : {1, 2, 3, 4, 6, 13})
     EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
 }
 

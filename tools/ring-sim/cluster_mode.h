@@ -15,7 +15,7 @@ struct ClusterMode {
   std::uint64_t first = 1;
   std::uint64_t last = 1;
   std::uint64_t operations = 1500;
-  bool node_failures = false;
+  bool node_failures = true;
   bool zombies = false;
   bool verbose = false;
   std::string json;     // file, or empty

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
   std::string traced;
   app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
-  app.add_flag("--node-failures", mode.node_failures, "crashes and partitions of nodes, too");
+  app.add_flag("!--no-node-failures", mode.node_failures, "nodes neither crash nor are parted");
   app.add_flag("--zombies", mode.zombies, "nodes that stand still until others took over, too");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;

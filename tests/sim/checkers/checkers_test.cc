@@ -241,6 +241,29 @@ TEST_F(CheckerTest, G6_LostVersionsDoNotComeBackOneByOne) {
   EXPECT_THAT(Versions(25, {2}), Contains("linearizability"));
 }
 
+TEST_F(CheckerTest, F3_WhatWasToldBeforeEverythingWasLostIsOwedNoMore) {
+  Put(1, 1, 1, 10);
+  Get(1, 1, 11, 20);
+  GetNothing(31, 40);
+  Operation& later = Put(2, 1, 41, 50);
+  later.version = Version(kEpochLater, 1);
+  Get(1, 1, 61, 70);  // and yet back again
+  VersionChecker checker(&history_);
+  for (const std::size_t i : {0u, 1u}) {
+    checker.OnInvoke(i);
+    checker.OnReturn(i, true);
+  }
+  checker.LoseEverything([](int) { return kEpochLater; });
+  for (const std::size_t i : {2u, 3u}) {
+    checker.OnInvoke(i);
+    checker.OnReturn(i, true);
+  }
+  EXPECT_THAT(checker.violations(), IsEmpty());
+  checker.OnInvoke(4);
+  checker.OnReturn(4, true);
+  EXPECT_THAT(Kinds(checker.violations()), Contains("linearizability"));
+}
+
 // f of the answers' memgests; ids are 1 + f.
 void In(Operation& op, int tolerates) {
   op.tolerates = tolerates;

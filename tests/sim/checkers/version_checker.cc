@@ -37,6 +37,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   if (begun.losses != key.losses) {  // G6: only what was reliable then is still owed
     begun.floor.any = begun.floor.reliable;
     begun.floor.any_deleted = begun.floor.reliable_deleted;
+    if (everything_) begun.floor = {};
   }
   if (op.result == OpResult::kNotFound) {
     if (begun.floor.any.bits() != 0 && !begun.floor.any_deleted &&
@@ -62,7 +63,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   }
   const bool deleted = op.kind == OpKind::kDelete;
   if (op.mismatch) return;  // tells of no value: a tombstone, maybe
-  if (!reliable && op.version.epoch() < key.lost_before) return;
+  if ((!reliable || everything_) && op.version.epoch() < key.lost_before) return;
   if (op.version > key.floor.any) {
     key.floor.any = op.version;
     key.floor.any_deleted = deleted;
@@ -96,7 +97,22 @@ void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerne
   }
 }
 
+void VersionChecker::LoseEverything(const std::function<Epoch(int key)>& epoch_of) {
+  everything_ = true;
+  for (auto& [name, key] : keys_) {
+    ++key.losses;
+    key.lost_before = epoch_of(name);
+    key.floor = {};
+  }
+}
+
+// Its version went, and its record with it (X7): a retry made another one.
+bool VersionChecker::Vanished(const Operation& put) const {
+  return everything_ || (MayHaveLost(put.key) && put.tolerates == 0);
+}
+
 bool VersionChecker::MayHaveLost(int key) const {
+  if (everything_) return true;
   const auto found = keys_.find(key);
   return found != keys_.end() && found->second.losses > 0 && found->second.unreliable;
 }
@@ -174,17 +190,15 @@ void VersionChecker::CheckExecutedOnce(const std::map<int, Story>& stories) {
     std::vector<std::uint64_t> others;
     for (const std::uint64_t version : put.seen) {
       const bool own = put.op->version.bits() == version;
-      // X7: a version that vanished took its record with it, and a retry made another one.
-      const bool vanished = MayHaveLost(put.op->key) && put.op->tolerates == 0 &&
-                            Version(version).epoch() < keys_.at(put.op->key).lost_before;
+      const bool vanished =
+          Vanished(*put.op) && Version(version).epoch() < keys_.at(put.op->key).lost_before;
       if (!own && !vanished && !story.moves.contains(version)) others.push_back(version);
     }
     const std::uint64_t unexplained = put.op->version.bits() == 0 ? 1 : 0;
     if (others.size() > story.open_moves + unexplained)
       Complain("exactly-once", *put.op, "X1: read with versions that nobody made");
     for (const std::uint64_t version : put.seen) {
-      const bool vanished = MayHaveLost(put.op->key) && put.op->tolerates == 0;
-      if (version < put.op->version.bits() && !vanished)
+      if (version < put.op->version.bits() && !Vanished(*put.op))
         Complain("exactly-once", *put.op, "X1: read with a version before its own");
     }
   }

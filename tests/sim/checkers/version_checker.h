@@ -35,6 +35,9 @@ class VersionChecker {
   // of epochs before `epoch`, that of the next coordinator. They vanish at once; what is left is
   // the newest version of a reliable memgest. Answers that are still on their way tell of the past.
   void LoseUnreliable(const std::function<bool(int key)>& concerned, Epoch epoch);
+  // F3: more was lost than memgests survive. Whatever was told before is owed no more; what is told
+  // of epochs from epoch_of(key) on is.
+  void LoseEverything(const std::function<Epoch(int key)>& epoch_of);
   void Finish();
   // Keys that may have lost something so: which answers were right, their order does not tell.
   bool MayHaveLost(int key) const;
@@ -70,6 +73,7 @@ class VersionChecker {
   void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
   bool MovedAwayFrom(int key, Version reliable) const;
+  bool Vanished(const Operation& put) const;
   std::map<int, Story> Collect();
   void CheckReads(const Story& story);
   void CheckExecutedOnce(const std::map<int, Story>& stories);
@@ -77,6 +81,7 @@ class VersionChecker {
   void CheckConditions(const Story& story);
   const Operation* NewestBelow(const Story& story, std::uint64_t version) const;
 
+  bool everything_ = false;  // was lost once
   const History* history_;
   std::map<int, KeyState> keys_;
   std::vector<Begun> begun_;

@@ -38,7 +38,6 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
     StartEpoch();
     return;
   }
-  change_->OnCatalogue(view_->memgests);
   if (normal().epoch == group_view().epoch && !(normal() == applied_)) {
     applied_ = normal();
     change_->OnNormal(applied_.memgests);

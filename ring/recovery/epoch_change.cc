@@ -329,18 +329,6 @@ void EpochChange::OnConnectFailed(Role role) {
   Advance();
 }
 
-void EpochChange::OnCatalogue(absl::Span<const protocol::MemgestDescriptor> memgests) {
-  if (phase_ == Phase::kServing || phase_ == Phase::kStopped) return;
-  for (const protocol::MemgestDescriptor& memgest : memgests) {
-    const bool known = memgest.state == protocol::MemgestState::kDeleted ||
-                       std::any_of(plan_.memgests.begin(), plan_.memgests.end(),
-                                   [&memgest](const protocol::MemgestDescriptor& one) {
-                                     return one.id == memgest.id;
-                                   });
-    if (!known) plan_.memgests.push_back(memgest);
-  }
-}
-
 void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   if (phase_ != Phase::kProposing && phase_ != Phase::kServing) return;
   named_ = sets;

@@ -128,9 +128,6 @@ class EpochChange {
   void OnFetched(const absl::Status& status);
   void OnConnected(Role role);
   void OnConnectFailed(Role role);
-  // The catalogue grew: a memgest that was made while the epoch changes is empty, and is to be
-  // named with the others (V2). One that is made later follows from the record (ActiveFor).
-  void OnCatalogue(absl::Span<const protocol::MemgestDescriptor> memgests);
   // The applied state names `sets` for this epoch.
   void OnNormal(const std::vector<cluster::MemgestNormal>& sets);
   // OK: the role has all metadata and every entry since, and may be named for replicated memgests
@@ -144,7 +141,10 @@ class EpochChange {
   // The connection of a role that has not joined is lost: it begins again. False: it counts, and
   // without it the epoch is over.
   bool OnLearnerLost(Role role);
-  // The catalogue changed: a memgest that is younger than the epoch is to be named, too.
+  // The catalogue changed. memgests: all but DELETED ones. One that was made while the epoch
+  // changes
+  // is empty, and is named with the others (V2); one that is made later follows from the record
+  // (ActiveFor).
   void OnCatalogue(const std::vector<protocol::MemgestDescriptor>& memgests);
 
   // ACTIVE for the memgest by the last Normal of this epoch, without all of its values. REQUIRES:

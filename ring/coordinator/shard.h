@@ -202,6 +202,8 @@ class ShardCoordinator {
   // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:
   // as MemberShard::ReadValue.
   absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
+  // S12: the bytes that are where the line's value lies are those.
+  bool ValueFits(std::uint32_t line) const { return ValueCrc(line) == lines_.line(line).value_crc; }
 
   // V6: a pinned slot is not reused.
   void Pin(std::uint32_t line) { ++lines_.line(line).pins; }

@@ -52,15 +52,33 @@ std::vector<std::uint32_t> BlockFetch::LinesOf(MemgestId id, std::uint32_t block
   memgest->allocator().ForEachLine(block, [&](std::uint32_t line) {
     if (Absent(line)) lines.push_back(line);
   });
+  const std::uint32_t large = LargeLine(id, block);
+  if (large != memgest::kNoLine) lines.push_back(large);
+  return lines;
+}
+
+std::uint32_t BlockFetch::LargeLine(MemgestId id, std::uint32_t block) const {
   const auto large = large_.find({id, block});
-  if (large == large_.end() || !Absent(large->second)) return lines;
+  if (large == large_.end() || !Absent(large->second)) return memgest::kNoLine;
   // The line may be another version's by now.
   bool in_block = false;
   if (shard_->lines().line(large->second).memgest == id.value()) {
     ForEachBlock(large->second, [&](std::uint32_t one) { in_block |= one == block; });
   }
-  if (in_block) lines.push_back(large->second);
-  return lines;
+  return in_block ? large->second : memgest::kNoLine;
+}
+
+std::vector<std::uint32_t> BlockFetch::BlocksOfValue(MemgestId id, std::uint32_t block) {
+  std::vector<std::uint32_t> blocks;
+  const std::uint32_t line = LargeLine(id, block);
+  if (line != memgest::kNoLine)
+    ForEachBlock(line, [&](std::uint32_t one) { blocks.push_back(one); });
+  return blocks;
+}
+
+bool BlockFetch::ValueFits(MemgestId id, std::uint32_t block) {
+  const std::uint32_t line = LargeLine(id, block);
+  return line == memgest::kNoLine || shard_->ValueFits(line);
 }
 
 bool BlockFetch::CanBring(std::uint32_t line) const {
@@ -103,7 +121,10 @@ void BlockFetch::OnPresent(MemgestId id, std::uint32_t block) {
     ForEachBlock(line, [&](std::uint32_t one) {
       here = here && allocator.state(one) == memgest::BlockState::kPresent;
     });
-    if (here) shard_->OnValue(line, Version(shard_->lines().line(line).version), true);
+    if (!here) continue;
+    // Once for all blocks of a large one, which is absent still if it does not fit.
+    for (const std::uint32_t one : BlocksOfValue(id, block)) large_.erase({id, one});
+    shard_->OnValue(line, Version(shard_->lines().line(line).version), true);
   }
   large_.erase({id, block});
   on_value_();

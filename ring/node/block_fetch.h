@@ -42,6 +42,8 @@ class BlockFetch final : public recovery::BlockActions {
  private:
   memgest::Memgest* Find(MemgestId memgest) override { return shard_->FindMemgest(memgest); }
   void Ask(std::uint64_t call, NodeId parity, const recovery::DecodeRequest& request) override;
+  std::vector<std::uint32_t> BlocksOfValue(MemgestId memgest, std::uint32_t block) override;
+  bool ValueFits(MemgestId memgest, std::uint32_t block) override;
   void OnPresent(MemgestId memgest, std::uint32_t block) override;
   void OnGone(MemgestId memgest, std::uint32_t block) override;
   void OnDelayed(MemgestId memgest, std::uint32_t block) override;
@@ -49,6 +51,9 @@ class BlockFetch final : public recovery::BlockActions {
   bool Absent(std::uint32_t line) const;
   template <class Visit>
   void ForEachBlock(std::uint32_t line, Visit visit) const;
+  // The line of the version of several blocks whose value is absent and has bytes in the block;
+  // memgest::kNoLine.
+  std::uint32_t LargeLine(MemgestId memgest, std::uint32_t block) const;
   // Lines whose value is absent and has bytes in the block.
   std::vector<std::uint32_t> LinesOf(MemgestId memgest, std::uint32_t block) const;
 

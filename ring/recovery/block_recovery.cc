@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/log.h"
@@ -27,10 +28,12 @@ void BlockRecovery::Add(MemgestId id, std::uint64_t index) {
 void BlockRecovery::EndEpoch() {
   epoch_ = Epoch();
   for (auto& [key, block] : blocks_) {
-    memgest::Memgest* const memgest = block.asked ? actions_->Find(key.first) : nullptr;
+    memgest::Memgest* const memgest =
+        block.asked || block.here ? actions_->Find(key.first) : nullptr;
     if (memgest != nullptr) memgest->allocator().SetLost(key.second);
   }
   blocks_.clear();
+  here_.clear();
   asked_count_ = 0;
 }
 
@@ -80,6 +83,7 @@ std::uint64_t BlockRecovery::blocks_left() const {
 void BlockRecovery::Step(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (epoch_ == Epoch()) return;
+  LookAtOneThatWaits();
   const std::vector<Key> wanted(wanted_.begin(), wanted_.end());  // actions may change it
   for (const Key& key : wanted) {
     if (asked_count_ >= kUrgentMax) return;
@@ -130,8 +134,14 @@ void BlockRecovery::Begin(const Key& key, Block& block) {
   request.block = key.second;
   request.index = log.index;
   request.urgent = wanted_.contains(key);
-  calls_[++last_call_] = {key, epoch_};
-  actions_->Ask(last_call_, log.sources[block.source % log.sources.size()], request);
+  const NodeId parity = SourceFor(block, log);
+  calls_[++last_call_] = {key, epoch_, parity};
+  actions_->Ask(last_call_, parity, request);
+}
+
+NodeId BlockRecovery::SourceFor(const Block& block, const Log& log) const {
+  const bool one = block.only.has_value() && absl::c_linear_search(log.sources, *block.only);
+  return one ? *block.only : log.sources[block.source % log.sources.size()];
 }
 
 void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) {
@@ -145,6 +155,14 @@ void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) 
                     << why.ToString();
     if (wanted_.erase(key) > 0) actions_->OnGone(key.first, key.second);
     return;
+  }
+  if (block.only.has_value() && absl::IsFailedPrecondition(why) &&
+      block.failures >= kFailuresUntilDelayed) {
+    // It is being rebuilt, and that may wait for this very block.
+    const std::vector<Key> value = ValueOf(key);
+    const NodeId without = *block.only;
+    for (const Key& one : value) blocks_[one].wrong.push_back(without);
+    return AskAnother(value);
   }
   if (!wanted_.contains(key) || block.told || block.failures < kFailuresUntilDelayed) return;
   block.told = true;
@@ -167,18 +185,19 @@ void BlockRecovery::OnBlock(std::uint64_t number, const absl::StatusOr<std::stri
   const absl::StatusOr<DecodeAnswer> answer =
       body.ok() ? DecodeDecodeAnswer(*body) : absl::StatusOr<DecodeAnswer>(body.status());
   const absl::Status status =
-      answer.ok() ? Install(call.key, block, *answer) : absl::Status(answer.status());
+      answer.ok() ? Install(call.key, *answer) : absl::Status(answer.status());
   if (status.ok()) {
-    blocks_.erase(call.key);
-    wanted_.erase(call.key);
-    actions_->OnPresent(call.key.first, call.key.second);
-    return;
+    block.here = true;
+    block.from = call.parity;
+    block.last_touch = answer->last_touch;
+    here_.insert(call.key);
+    return Settle(call.key);
   }
   if (decoding) memgest->allocator().SetLost(call.key.second);
   Fail(call.key, block, status);
 }
 
-absl::Status BlockRecovery::Install(const Key& key, Block& block, const DecodeAnswer& answer) {
+absl::Status BlockRecovery::Install(const Key& key, const DecodeAnswer& answer) {
   memgest::Memgest& memgest = *actions_->Find(key.first);
   memgest::SlotAllocator& allocator = memgest.allocator();
   const std::size_t size = allocator.block_size();
@@ -195,29 +214,112 @@ absl::Status BlockRecovery::Install(const Key& key, Block& block, const DecodeAn
   } else {
     std::memcpy(place, answer.bytes.data(), size);
   }
-  const std::size_t wrong = Mutant("S12") ? 0 : WrongValues(memgest, key.second);
-  if (wrong > 0) {
-    const std::string what =
-        absl::StrCat("decoded block does not fit its checksums group=", group_.value(),
-                     " shard=", shard_.value(), " memgest=", key.first.value(),
-                     " block=", key.second, " values=", wrong);
-    if (++block.wrong < log.sources.size()) return absl::AbortedError(what);
-    RING_LOG(ERROR) << what << ", from every parity";
-  }
-  if (allocator.state(key.second) == BlockState::kDecoding)
-    allocator.SetPresent(key.second, answer.last_touch);
   return absl::OkStatus();
 }
 
-// A value of several blocks is checked when the last of them is here.
-std::size_t BlockRecovery::WrongValues(const memgest::Memgest& memgest, std::uint32_t block) const {
-  std::size_t wrong = 0;
+// The blocks whose checksums are looked at together: those of its value that are not Present, or
+// just this one.
+std::vector<BlockRecovery::Key> BlockRecovery::ValueOf(const Key& key) {
+  const memgest::SlotAllocator& allocator = actions_->Find(key.first)->allocator();
+  std::vector<Key> value;
+  for (const std::uint32_t number : actions_->BlocksOfValue(key.first, key.second)) {
+    if (allocator.state(number) != BlockState::kPresent) value.emplace_back(key.first, number);
+  }
+  if (value.empty()) value.push_back(key);
+  return value;
+}
+
+// The block came: is its value here, and right? If another of its blocks is gone, this one waits
+// for the next epoch, so that the value is whole or nothing.
+void BlockRecovery::Settle(const Key& key) {
+  const std::vector<Key> value = ValueOf(key);
+  // Backwards: mostly the last comes last.
+  for (auto one = value.rbegin(); one != value.rend(); ++one) {
+    const auto block = blocks_.find(*one);
+    if (block == blocks_.end() || !block->second.here) return;
+  }
+  const bool fits = SlotsFit(*actions_->Find(key.first), key.second) &&
+                    actions_->ValueFits(key.first, key.second);
+  if (fits || Mutant("S12")) return Release(value);
+  Refute(value);
+}
+
+// What is here does not fit. Which of a value's blocks is wrong cannot be told: a parity is when
+// all of them are its.
+void BlockRecovery::Refute(const std::vector<Key>& value) {
+  const NodeId from = blocks_[value.front()].from;
+  const bool one_source =
+      absl::c_all_of(value, [&](const Key& key) { return blocks_[key].from == from; });
+  if (one_source) {
+    for (const Key& key : value) blocks_[key].wrong.push_back(from);
+  }
+  AskAnother(value);
+}
+
+// All blocks of the value, of a parity that was not refuted.
+void BlockRecovery::AskAnother(const std::vector<Key>& value) {
+  const Key& first = value.front();
+  const std::vector<NodeId>& wrong = blocks_[first].wrong;
+  const std::vector<NodeId>& sources = logs_[first.first].sources;
+  const auto next = absl::c_find_if(
+      sources, [&](NodeId source) { return !absl::c_linear_search(wrong, source); });
+  if (next == sources.end()) {
+    RING_LOG(ERROR) << "decoded values do not fit their checksums, from every parity group="
+                    << group_.value() << " shard=" << shard_.value()
+                    << " memgest=" << first.first.value() << " block=" << first.second
+                    << " blocks=" << value.size();
+    return Release(value);
+  }
+  memgest::SlotAllocator& allocator = actions_->Find(first.first)->allocator();
+  for (const Key& key : value) {
+    Block& block = blocks_[key];
+    block.only = *next;
+    block.failures = 0;
+    block.retry_ns = now_ns_;
+    if (!block.here || block.from == *next) continue;
+    block.here = false;
+    here_.erase(key);
+    allocator.SetLost(key.second);
+  }
+}
+
+// The bytes that are in place count from now on.
+void BlockRecovery::Release(const std::vector<Key>& value) {
+  for (const Key& key : value) {
+    memgest::SlotAllocator& allocator = actions_->Find(key.first)->allocator();
+    if (allocator.state(key.second) == BlockState::kLost) allocator.SetDecoding(key.second);
+    if (allocator.state(key.second) == BlockState::kDecoding)
+      allocator.SetPresent(key.second, blocks_[key].last_touch);
+    if (blocks_[key].asked) --asked_count_;
+    blocks_.erase(key);
+    here_.erase(key);
+    wanted_.erase(key);
+  }
+  for (const Key& key : value) actions_->OnPresent(key.first, key.second);
+}
+
+// Its value may have been deleted since: nobody asks for the other blocks of it as one then.
+void BlockRecovery::LookAtOneThatWaits() {
+  if (here_.empty() || now_ns_ < look_ns_) return;
+  look_ns_ = now_ns_ + kLookNs;
+  auto next = here_.upper_bound(look_);
+  if (next == here_.end()) next = here_.begin();
+  look_ = *next;
+  if (actions_->Find(look_.first) == nullptr) {
+    here_.erase(next);
+    return;
+  }
+  Settle(look_);
+}
+
+bool BlockRecovery::SlotsFit(const memgest::Memgest& memgest, std::uint32_t block) const {
+  bool fit = true;
   memgest.allocator().ForEachLine(block, [&](std::uint32_t number) {
     const memgest::MetadataLine& line = lines_->line(number);
-    if (line.version == 0) return;
-    wrong += Crc32c(memgest.heap().At(line.offset_cells), line.value_length) != line.value_crc;
+    if (!fit || line.version == 0) return;
+    fit = Crc32c(memgest.heap().At(line.offset_cells), line.value_length) == line.value_crc;
   });
-  return wrong;
+  return fit;
 }
 
 }  // namespace ring::recovery

@@ -4,7 +4,8 @@
 // What:      BlockRecovery says which block is asked for next and of whom: first what operations
 //            wait for, then all the rest within the node's pace. It installs what comes, if the
 //            block is still Decoding in the same epoch (S5) and every version in it has its
-//            checksum (S12), and makes the block Present.
+//            checksum (S12), and makes the block Present. Blocks of one version that has several
+//            stay Decoding until all are here, and become Present together.
 // Shape:     one per shard that was taken over, through its epochs. Blocks of all coded memgests;
 //            extents that were never used are never Lost, and need nothing.
 // Units:     nanoseconds of the caller's clock.
@@ -12,15 +13,17 @@
 // Threads:   one, the node's.
 // Errors:    an answer that is an error is asked for again, of another parity, ever later. One that
 //            is kDataLoss says that nobody can ever help: the block stays Lost in this epoch. Wrong
-//            bytes of one parity are asked for of the others; if all give such, they are installed,
-//            and only the versions that they do not fit are lost.
-// Cost:      one copy of a block, and its checksums.
+//            bytes of one parity are asked for of the others, all blocks of a version of one
+//            parity; if each gives such, they are installed, and only the versions that they do
+//            not fit are lost.
+// Cost:      one copy of a block, and its checksums; for a block of several, a look at the others.
 // Source:    Ring section 5.5 (on-demand recovery); protocol rules S4, S5, S7, S12, I4.
 #ifndef RING_RECOVERY_BLOCK_RECOVERY_H_
 #define RING_RECOVERY_BLOCK_RECOVERY_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,6 +48,11 @@ class BlockActions {
   // Asks a parity node. Answer with OnBlock, once, not from within; not at all if it is certain
   // that the answer never comes.
   virtual void Ask(std::uint64_t call, NodeId parity, const DecodeRequest& request) = 0;
+  // All blocks of the version of several whose value is absent and has bytes in this one; empty:
+  // there is none.
+  virtual std::vector<std::uint32_t> BlocksOfValue(MemgestId memgest, std::uint32_t block) = 0;
+  // Its bytes, in place by now, have its checksum; true if there is none.
+  virtual bool ValueFits(MemgestId memgest, std::uint32_t block) = 0;
   // The block is Present.
   virtual void OnPresent(MemgestId memgest, std::uint32_t block) = 0;
   // Nobody has what it could be decoded from, or will have.
@@ -59,6 +67,8 @@ class BlockRecovery {
   static constexpr std::size_t kUrgentMax = 16;
   static constexpr std::uint32_t kLooksPerStep = 64;  // at blocks whose time may have come
   static constexpr int kFailuresUntilDelayed = 12;
+  // Between two looks whether a block that is here waits for others in vain: its value was deleted.
+  static constexpr std::uint64_t kLookNs = 1'000'000;
 
   BlockRecovery(BlockActions* actions, Pace* pace, const memgest::LineTable* lines, GroupId group,
                 ShardId shard)
@@ -95,25 +105,37 @@ class BlockRecovery {
   struct Block {
     bool asked = false;
     bool gone = false;
-    bool told = false;       // OnDelayed
-    int failures = 0;        // since the epoch began
-    std::size_t wrong = 0;   // answers whose bytes were not the versions'
-    std::size_t source = 0;  // next to ask
+    bool here = false;           // the bytes are, those of the value's other blocks are not
+    bool told = false;           // OnDelayed
+    int failures = 0;            // since the epoch began, or other bytes were asked for
+    std::size_t source = 0;      // next to ask, of any
+    std::optional<NodeId> only;  // ... or this one: what others gave did not fit
+    std::vector<NodeId> wrong;   // parities whose bytes, of all the value's blocks, did not
+    NodeId from;                 // whose bytes are in place
+    std::uint64_t last_touch = 0;
     std::uint64_t retry_ns = 0;
   };
   struct Call {
     Key key;
     Epoch epoch;
+    NodeId parity;
   };
 
   void Begin(const Key& key, Block& block);
   bool Due(const Block& block) const {
-    return !block.asked && !block.gone && now_ns_ >= block.retry_ns;
+    return !block.asked && !block.gone && !block.here && now_ns_ >= block.retry_ns;
   }
   bool BeginNext();
   void Fail(const Key& key, Block& block, const absl::Status& why);
-  absl::Status Install(const Key& key, Block& block, const DecodeAnswer& answer);
-  std::size_t WrongValues(const memgest::Memgest& memgest, std::uint32_t block) const;
+  absl::Status Install(const Key& key, const DecodeAnswer& answer);
+  NodeId SourceFor(const Block& block, const Log& log) const;
+  std::vector<Key> ValueOf(const Key& key);
+  void Settle(const Key& key);
+  void Refute(const std::vector<Key>& value);
+  void AskAnother(const std::vector<Key>& value);
+  void Release(const std::vector<Key>& value);
+  void LookAtOneThatWaits();
+  bool SlotsFit(const memgest::Memgest& memgest, std::uint32_t block) const;
 
   BlockActions* actions_;
   Pace* pace_;
@@ -126,6 +148,9 @@ class BlockRecovery {
   std::map<MemgestId, Log> logs_;
   std::map<Key, Block> blocks_;
   std::set<Key> wanted_;  // of them, those that operations wait for
+  std::set<Key> here_;    // ... and those that wait for others of their value
+  Key look_;
+  std::uint64_t look_ns_ = 0;
   absl::flat_hash_map<std::uint64_t, Call> calls_;
   std::uint64_t last_call_ = 0;
   std::size_t asked_count_ = 0;

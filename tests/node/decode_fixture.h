@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -121,6 +122,23 @@ class DecodeFixture : public ::testing::Test {
     const cluster::View& view = cluster_.view();
     const NodeId node = view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + j)];
     return *cluster_.node(node)->members().FindParity(kGroup, view.FindMemgest(name)->id);
+  }
+  // All rows of a parity that has blocks of 16 KiB; how many.
+  int Rot(int j, const std::string& name) {
+    std::uint32_t extents = 0;  // no more than a coordinator has blocks
+    for (std::uint16_t i = 0; i < cluster_.view().s; ++i)
+      extents = std::max(extents, MemgestAt(i, name).allocator().block_count());
+    memgest::ParityStore& parity = Parity(j, name);
+    int rows = 0;
+    for (std::uint32_t extent = 0; extent < extents; ++extent) {
+      for (std::uint32_t row = 0; row < parity.layout().row_count(); ++row) {
+        auto* const bytes = const_cast<std::byte*>(parity.ReadRow(extent, row).bytes);
+        if (bytes == nullptr) continue;
+        ++rows;
+        for (int at = 0; at < 16 * 1024; at += 64) bytes[at] ^= std::byte{1};
+      }
+    }
+    return rows;
   }
   // The blocks of the key's highest version.
   std::vector<std::uint32_t> BlocksOf(const std::string& key) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
 #include "ring/recovery/block_recovery.h"
@@ -99,12 +100,15 @@ class BlockHarness final : public BlockActions {
     while (!asked.empty()) Answer(RightBytes(asked.front().request.block));
   }
   bool HasBytes(std::uint32_t block) {
-    return allocator().state(block) == memgest::BlockState::kPresent &&
-           std::memcmp(memgest_->heap().At(block * kBlock / 64), BytesOf(block).data(), kBlock) ==
-               0;
+    return allocator().state(block) == memgest::BlockState::kPresent && Fits(block);
+  }
+  bool Fits(std::uint32_t block) {
+    return std::memcmp(memgest_->heap().At(block * kBlock / 64), BytesOf(block).data(), kBlock) ==
+           0;
   }
   memgest::SlotAllocator& allocator() { return memgest_->allocator(); }
   memgest::Memgest& memgest() { return *memgest_; }
+  void ClearVersion(std::uint32_t block) { lines_.line(lines_of_[block]).version = 0; }
   void Free(std::uint32_t block) {
     lines_.Clear(lines_of_[block]);
     allocator().Free(lines_of_[block], memgest::ClassOf(kLength), block * kBlock / 64, {});
@@ -114,6 +118,13 @@ class BlockHarness final : public BlockActions {
   memgest::Memgest* Find(MemgestId) override { return memgest_.get(); }
   void Ask(std::uint64_t call, NodeId parity, const DecodeRequest& request) override {
     asked.push_back({call, parity, request});
+  }
+  std::vector<std::uint32_t> BlocksOfValue(MemgestId, std::uint32_t block) override {
+    return absl::c_linear_search(value, block) ? value : std::vector<std::uint32_t>();
+  }
+  bool ValueFits(MemgestId, std::uint32_t block) override {
+    return !absl::c_linear_search(value, block) ||
+           absl::c_all_of(value, [this](std::uint32_t one) { return Fits(one); });
   }
   void OnPresent(MemgestId, std::uint32_t block) override { present.push_back(block); }
   void OnGone(MemgestId, std::uint32_t block) override { gone.push_back(block); }
@@ -131,6 +142,7 @@ class BlockHarness final : public BlockActions {
   std::vector<std::uint32_t> present;
   std::vector<std::uint32_t> gone;
   std::vector<std::uint32_t> delayed;
+  std::vector<std::uint32_t> value;  // blocks of one version, to which only all of them tell
 };
 
 // S5: the answer to a call of an epoch that is over comes when the block came from elsewhere, its

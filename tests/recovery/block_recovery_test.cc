@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "gtest/gtest.h"
 #include "ring/base/crc32c.h"
 #include "tests/recovery/block_harness.h"
@@ -138,6 +139,128 @@ TEST(BlockRecoveryTest, S12_WhatEveryParityGivesWrongIsInstalledAndOnlyItsVersio
   harness.Answer(harness.WrongBytes(0));
   EXPECT_EQ(harness.allocator().state(0), BlockState::kPresent);
   EXPECT_EQ(harness.present, std::vector<std::uint32_t>{0});
+}
+
+// A value of four blocks, which have no checksum each.
+class LargeValueTest : public ::testing::Test {
+ protected:
+  LargeValueTest() {
+    harness_.value = {0, 1, 2, 3};
+    for (const std::uint32_t block : harness_.value) harness_.ClearVersion(block);
+    harness_.Serve(Epoch(2), {3, 4});
+    for (const std::uint32_t block : harness_.value) harness_.recovery.Want(kMemgest, block);
+  }
+  void Step() { harness_.recovery.Step(now_ns_ += 200'000'000); }
+  // Answers all that is asked, until nothing is: the rotten parities do wrongly, the dead ones not.
+  void Answer(const std::vector<std::uint32_t>& rotten, const std::vector<std::uint32_t>& dead) {
+    for (int i = 0; i < 40; ++i) {
+      Step();
+      while (!harness_.asked.empty()) {
+        const std::uint32_t parity = harness_.asked[0].parity.value();
+        const std::uint32_t block = harness_.asked[0].request.block;
+        if (absl::c_linear_search(dead, parity)) {
+          harness_.Answer(absl::UnavailableError("not now"));
+        } else if (absl::c_linear_search(rotten, parity)) {
+          harness_.Answer(BlockHarness::WrongBytes(block));
+        } else {
+          harness_.Answer(BlockHarness::RightBytes(block));
+        }
+      }
+    }
+  }
+  BlockState state(std::uint32_t block) { return harness_.allocator().state(block); }
+  bool Right() {
+    return absl::c_all_of(harness_.value,
+                          [&](std::uint32_t one) { return harness_.HasBytes(one); });
+  }
+
+  BlockHarness harness_{5};
+  std::uint64_t now_ns_ = 0;
+};
+
+TEST_F(LargeValueTest, S12_ItsBlocksBecomePresentTogether) {
+  Step();
+  ASSERT_GE(harness_.asked.size(), 4u);
+  for (int i = 0; i < 3; ++i)
+    harness_.Answer(BlockHarness::RightBytes(harness_.asked[0].request.block));
+  EXPECT_TRUE(harness_.present.empty());
+  EXPECT_EQ(state(0), BlockState::kDecoding);
+  Answer({}, {});
+  EXPECT_TRUE(Right());
+  EXPECT_TRUE(harness_.HasBytes(4)) << "a neighbour";
+}
+
+TEST_F(LargeValueTest, S12_WhatOneParityHasWrongIsAskedForOfTheOther) {
+  Answer({3}, {});
+  EXPECT_TRUE(Right());
+}
+
+// Blocks of both parities are in place when the checksum is looked at: it says nothing of either.
+TEST_F(LargeValueTest, S12_AMixOfTwoParitiesRefutesNone) {
+  for (const std::uint32_t rotten : {3u, 4u}) {
+    Step();
+    ASSERT_GE(harness_.asked.size(), 4u);
+    harness_.Answer(absl::UnavailableError("not now"));  // the first one is asked for of the other
+    Answer({rotten}, {});
+    EXPECT_TRUE(Right()) << rotten;
+    harness_.recovery.EndEpoch();
+    for (const std::uint32_t block : harness_.value) {
+      harness_.allocator().SetLost(block);
+      harness_.recovery.Want(kMemgest, block);
+    }
+    harness_.Serve(Epoch(3), {3, 4});
+  }
+}
+
+TEST_F(LargeValueTest, S12_OneThatDoesNotAnswerIsWaitedForWhenTheOthersAreWrong) {
+  Answer({3}, {4});
+  EXPECT_TRUE(harness_.present.empty() || harness_.present == std::vector<std::uint32_t>{4});
+  EXPECT_EQ(state(0), BlockState::kLost);
+  Answer({3}, {});
+  EXPECT_TRUE(Right());
+}
+
+// It is being rebuilt, and its rebuild waits for Lost blocks.
+TEST_F(LargeValueTest, S12_OneThatHasNotTheRowIsNotWaitedForEver) {
+  for (int i = 0; i < 60 && state(0) != BlockState::kPresent; ++i) {
+    Step();
+    while (!harness_.asked.empty()) {
+      if (harness_.asked[0].parity == NodeId(4)) {
+        harness_.Answer(absl::FailedPreconditionError("this parity has not all of the row"));
+      } else {
+        harness_.Answer(BlockHarness::WrongBytes(harness_.asked[0].request.block));
+      }
+    }
+  }
+  for (const std::uint32_t block : harness_.value) EXPECT_EQ(state(block), BlockState::kPresent);
+  EXPECT_FALSE(Right());
+}
+
+TEST_F(LargeValueTest, S12_WhatEveryParityGivesWrongIsInstalled) {
+  Answer({3, 4}, {});
+  for (const std::uint32_t block : harness_.value) EXPECT_EQ(state(block), BlockState::kPresent);
+  EXPECT_EQ(harness_.recovery.blocks_left(), 0u);
+}
+
+TEST_F(LargeValueTest, S5_AnEpochThatEndsMakesWhatWaitsForOthersLost) {
+  Step();
+  harness_.Answer(BlockHarness::RightBytes(harness_.asked[0].request.block));
+  EXPECT_EQ(state(0), BlockState::kDecoding);
+  harness_.recovery.EndEpoch();
+  EXPECT_EQ(state(0), BlockState::kLost);
+  harness_.AnswerAll();
+  harness_.Serve(Epoch(3), {4});
+  Answer({}, {});
+  EXPECT_TRUE(Right());
+}
+
+// Nobody asks for the others as one value any more.
+TEST_F(LargeValueTest, S4_WhatWaitsForOthersOfADeletedValueIsPresent) {
+  Step();
+  harness_.Answer(BlockHarness::RightBytes(harness_.asked[0].request.block));
+  harness_.value.clear();
+  Step();
+  EXPECT_TRUE(harness_.HasBytes(0));
 }
 
 TEST(BlockRecoveryTest, AnswersOfAnotherSizeOrMomentAreRefused) {

@@ -45,6 +45,12 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
   ApplyCatalogue();
 }
 
+bool CoordinatedShard::WasReplaced(const cluster::View& view) const {
+  const cluster::NormalRecord& last = view.groups[group_.value()].shards[shard_.value()].normal;
+  return served_ && last.epoch != Epoch() &&
+         last.holders[shard_.value()] != cluster::Holder{context_->node, context_->incarnation};
+}
+
 // A shard that was never Normal waits for everybody: nothing is there to be read meanwhile.
 bool CoordinatedShard::EverybodyIsKnown() const {
   if (!context_->propose) return true;

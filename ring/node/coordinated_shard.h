@@ -65,6 +65,9 @@ class CoordinatedShard final : public recovery::EpochActions {
   // by id.
   void ApplyView(std::shared_ptr<const cluster::View> view,
                  const std::vector<std::string>& addresses);
+  // Another node coordinated the shard since this one served: what is here is out of date, whoever
+  // holds the role now. Views may skip epochs.
+  bool WasReplaced(const cluster::View& view) const;
   void Progress(std::uint64_t now_ns);
   // Whether the event was for one of these connections.
   bool OnEvent(const rdma::ConnectionEvent& event);
@@ -164,6 +167,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   // Answers to calls of an epoch that is over are nobody's.
   std::shared_ptr<bool> epoch_alive_;
   cluster::NormalRecord applied_;  // of this epoch
+  bool served_ = false;            // in this one or an earlier one
   // What is an event when it happens next.
   struct Watch {
     bool get = false;

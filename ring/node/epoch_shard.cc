@@ -142,6 +142,7 @@ void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) 
 }
 
 void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
+  served_ = true;
   coordinator_->ApplyNormal(NamedBy(sets));
   further_.clear();
   incomplete_ = true;  // until it was looked at

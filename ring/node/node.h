@@ -148,7 +148,6 @@ class Node {
   void AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question);
   bool Serving() const;
   void TakeRoles();
-  void DropHeldOfPastEpochs(const cluster::View& before);
   void LoseShard(CoordinatedShard* shard);
   void ForgetLostShards();
   CoordinatedShard* ShardOfWriter(std::uint16_t writer_id);

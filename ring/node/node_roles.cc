@@ -11,8 +11,7 @@
 namespace ring::node {
 
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
-  const std::shared_ptr<const cluster::View> before = std::exchange(view_, std::move(view));
-  if (before != nullptr) DropHeldOfPastEpochs(*before);
+  view_ = std::move(view);
   encoded_view_ = cluster::EncodeView(*view_);
   clients_->set_view_epoch(view_->epoch);
   // Members before coordinators: a memgest must be foldable before anything of it is appended
@@ -73,16 +72,6 @@ void Node::TellChanges(const cluster::View& before, const cluster::View& now) {
   }
 }
 
-// V7: what a role's epoch ended on is not said, also when the next epoch is this node's again.
-void Node::DropHeldOfPastEpochs(const cluster::View& before) {
-  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    const std::size_t group = shard->group().value();
-    const bool goes_on = before.groups[group].epoch == view_->groups[group].epoch;
-    if (goes_on || shard->coordinator() == nullptr || Mutant("V7")) continue;
-    clients_->DropHeld(shard->coordinator());
-  }
-}
-
 void Node::MeetEpoch(GroupId group, Epoch epoch) {
   if (group.value() >= by_group_.size() || by_group_[group.value()] == nullptr) return;
   if (by_group_[group.value()]->Meet(epoch)) membership_->Refresh();
@@ -95,7 +84,9 @@ void Node::TakeRoles() {
     const std::optional<Role> role = view_->RoleOf(group, options_.id, info_.incarnation);
     const bool coordinates = role.has_value() && role->value() < view_->s;
     CoordinatedShard*& held = by_group_[g];
-    if (held != nullptr && (!coordinates || held->shard().value() != role->value())) {
+    const bool keeps = coordinates && held != nullptr && held->shard().value() == role->value() &&
+                       !held->WasReplaced(*view_);
+    if (held != nullptr && !keeps) {
       LoseShard(held);
       held = nullptr;
     }
@@ -108,13 +99,15 @@ void Node::TakeRoles() {
   }
 }
 
-// It answers nobody any more (V7). Answers on their way refer to its slots (V6): it stays until
-// they are done.
+// It answers nobody any more, not even what is captured (V7). Who keeps the role through an epoch
+// change goes on to say what was: nobody else served meanwhile. Answers on their way refer to its
+// slots (V6): it stays until they are done.
 void Node::LoseShard(CoordinatedShard* shard) {
   const auto lost = std::find_if(
       shards_.begin(), shards_.end(),
       [shard](const std::unique_ptr<CoordinatedShard>& one) { return one.get() == shard; });
   clients_->ForgetShard(shard->index());
+  if (shard->coordinator() != nullptr && !Mutant("V7")) clients_->DropHeld(shard->coordinator());
   (*lost)->Retire();
   lost_shards_.push_back(std::move(*lost));
   shards_.erase(lost);

@@ -142,9 +142,8 @@ class EpochChange {
   // without it the epoch is over.
   bool OnLearnerLost(Role role);
   // The catalogue changed. memgests: all but DELETED ones. One that was made while the epoch
-  // changes
-  // is empty, and is named with the others (V2); one that is made later follows from the record
-  // (ActiveFor).
+  // changes is empty, and is named with the others (V2); one that is made later follows from the
+  // record (ActiveFor).
   void OnCatalogue(const std::vector<protocol::MemgestDescriptor>& memgests);
 
   // ACTIVE for the memgest by the last Normal of this epoch, without all of its values. REQUIRES:

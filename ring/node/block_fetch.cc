@@ -37,7 +37,8 @@ template <class Visit>
 void BlockFetch::ForEachBlock(std::uint32_t number, Visit visit) const {
   const memgest::MetadataLine& line = shard_->lines().line(number);
   const std::uint32_t cells =
-      shard_->FindMemgest(MemgestId(line.memgest))->descriptor().block_size / kCacheLine;
+      shard_->FindMemgest(MemgestId(line.memgest))->descriptor().block_size /
+      static_cast<std::uint32_t>(kCacheLine);
   if ((line.flags & memgest::kLarge) == 0) return visit(line.offset_cells / cells);
   for (const memgest::Range& range : shard_->lines().Ranges(number)) {
     for (std::uint32_t at = 0; at < range.length_cells; at += cells)

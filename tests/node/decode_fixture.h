@@ -147,7 +147,8 @@ class DecodeFixture : public ::testing::Test {
         shard.keys().Find(coordinator::KeyHash(key, shard.options().hash_seed), key);
     const memgest::MetadataLine& line = shard.lines().line(*head);
     const std::uint32_t cells =
-        shard.FindMemgest(MemgestId(line.memgest))->allocator().block_size() / kCacheLine;
+        shard.FindMemgest(MemgestId(line.memgest))->allocator().block_size() /
+        static_cast<std::uint32_t>(kCacheLine);
     std::vector<std::uint32_t> blocks;
     if ((line.flags & memgest::kLarge) == 0) blocks.push_back(line.offset_cells / cells);
     for (const memgest::Range& range : shard.lines().Ranges(*head)) {

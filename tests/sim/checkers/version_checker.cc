@@ -37,7 +37,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   if (begun.losses != key.losses) {  // G6: only what was reliable then is still owed
     begun.floor.any = begun.floor.reliable;
     begun.floor.any_deleted = begun.floor.reliable_deleted;
-    if (everything_) begun.floor = {};
+    if (everything_ || MovedAwayFrom(op.key, begun.floor.reliable)) begun.floor = {};
   }
   if (op.result == OpResult::kNotFound) {
     if (begun.floor.any.bits() != 0 && !begun.floor.any_deleted &&

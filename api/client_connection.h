@@ -41,8 +41,7 @@ struct ConnectionContext {
   std::uint64_t client_low = 0;
 };
 
-// Behind the frame of an operation: the zero word and the PAD word that may go before it.
-inline constexpr std::size_t kFrameTail = 2 * sizeof(std::uint64_t);
+// The frame of an operation, with the zero word behind it and the PAD word that may go before it.
 inline constexpr std::size_t kFrameStride =
     protocol::kRequestSizeMax + protocol::kCell + protocol::kCell;
 
@@ -95,7 +94,6 @@ class Connection {
     last_answer_ns_ = now_ns;
     bells_ = 0;  // the node is awake, or was
   }
-  std::size_t waiting_count() const { return waiting_count_; }
   void OnAsked() {
     if (waiting_count_++ == 0) last_answer_ns_ = 0;
   }

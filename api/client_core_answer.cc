@@ -4,6 +4,7 @@
 #include "api/client_core.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 
 namespace ring::api {
 namespace {
@@ -94,7 +95,8 @@ void ClientCore::OnWrongOwner(Operation* op, const protocol::ReplyHeader& reply)
 void ClientCore::Settle(Operation* op, OpOutcome outcome) {
   const bool decided = outcome == OpOutcome::kNotFound || outcome == OpOutcome::kVersionMismatch ||
                        outcome == OpOutcome::kDataLost;
-  Finish(op, op->mutates() && op->unanswered && !decided ? OpOutcome::kUnknown : outcome);
+  const bool unsure = op->mutates() && op->unanswered && !decided && !Mutant("X5-refused");
+  Finish(op, unsure ? OpOutcome::kUnknown : outcome);
 }
 
 void ClientCore::TakeValue(Operation* op, const protocol::ReplyHeader& reply,
@@ -112,7 +114,7 @@ void ClientCore::TakeValue(Operation* op, const protocol::ReplyHeader& reply,
     crc = Crc32c(value, reply.value_length);
     op->result.value = value;
   }
-  if (crc != reply.value_crc) return OnDamaged(op, OpOutcome::kDataLost);
+  if (crc != reply.value_crc && !Mutant("S12-get")) return OnDamaged(op, OpOutcome::kDataLost);
   Finish(op, OpOutcome::kOk);
 }
 

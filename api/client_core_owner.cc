@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/client_core.h"
+#include "ring/base/mutant.h"
 
 namespace ring::api {
 
@@ -66,7 +67,8 @@ void ClientCore::AskWhoOwns(const OwnerSearch::Round& round) {
 }
 
 void ClientCore::OnOwnerAnswer(Operation* op, OpOutcome outcome) {
-  if (outcome == OpOutcome::kOk) TakeOwner(op->window, op->result.owner, op->result.view_epoch);
+  if (outcome == OpOutcome::kOk && !Mutant("X3-owner"))
+    TakeOwner(op->window, op->result.owner, op->result.view_epoch);
   ++in_use_;
   Free(op);
 }

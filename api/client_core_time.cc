@@ -61,7 +61,8 @@ void ClientCore::CheckDeadline(Operation* op) {
         now_ns_ + std::min(op->timeout_ns, std::numeric_limits<std::uint64_t>::max() - now_ns_);
   }
   const bool too_old = op->state == OpState::kQueued && op->mutates() &&
-                       op->first_attempt_ns != 0 && now_ns_ - op->first_attempt_ns >= kResendMaxNs;
+                       op->first_attempt_ns != 0 &&
+                       now_ns_ - op->first_attempt_ns >= kResendMaxNs && !Mutant("X4-resend");
   if (now_ns_ >= op->deadline_ns || too_old) Expire(op);
 }
 

@@ -255,7 +255,8 @@ bool ClientCore::AdoptView(cluster::View view) {
   if (routing_ != nullptr) {
     if (view.cluster != view_.cluster || view.s != view_.s || view.d != view_.d) {
       view_error_ = absl::FailedPreconditionError(
-          absl::StrCat("a node answered for cluster=", view.cluster, ", expected ", view_.cluster));
+          absl::StrCat("a node answered for cluster=", view.cluster, ", expected ", view_.cluster,
+                       ": give seeds of one cluster"));
       return false;
     }
     if (view.epoch <= view_.epoch) return true;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::consensus {
@@ -88,8 +89,11 @@ bool Replica::Work() {
 void Replica::Persist(const PersistRequest& request) {
   ++persist_calls_;
   persist_status_ = storage_.Persist(request);
-  if (persist_status_.ok() && observer_ != nullptr) Observe(request);
+  const bool observe = persist_status_.ok() && observer_ != nullptr;
+  const bool late = Mutant("L1-leader");
+  if (observe && !late) Observe(request);
   raft_.Persisted(request.id, persist_status_.ok());
+  if (observe && late) Observe(request);
 }
 
 void Replica::Observe(const PersistRequest& request) {

@@ -129,7 +129,8 @@ void CompletionTable::PassTime(std::uint64_t now_ns) {
 
 CompletionTable::Client* CompletionTable::LongestSilent() {
   // The period in which it was heard of last may have ended just then.
-  return first_ != nullptr && period_ - first_->period > kSilencePeriods ? first_ : nullptr;
+  const std::uint64_t periods = Mutant("X4-early") ? 0 : kSilencePeriods;
+  return first_ != nullptr && period_ - first_->period > periods ? first_ : nullptr;
 }
 
 const ClientId& CompletionTable::IdOf(const Client* client) { return client->id; }
@@ -153,14 +154,14 @@ CompletionTable::Check CompletionTable::Lookup(Client* client, std::uint64_t seq
                                                std::uint32_t request_crc,
                                                CompletionRecord* record) {
   client->MoveFirst(first_incomplete);
-  if (seq < client->first()) return Check::kStale;
+  if (seq < client->first()) return Mutant("X3-stale") ? Check::kNew : Check::kStale;
   // Wider than any window (X4): such a record could be kept nowhere.
-  if (seq - first_incomplete >= kOutstandingMax) return Check::kTooMany;
+  if (seq - first_incomplete >= kOutstandingMax && !Mutant("X4-window")) return Check::kTooMany;
   const CompletionRecord* found = client->Find(seq);
   if (found == nullptr) return Check::kNew;
   if (Mutant(found->state == kDoneState ? "X1" : "X2")) return Check::kNew;
   *record = *found;
-  if (found->request_crc != request_crc) return Check::kReused;
+  if (found->request_crc != request_crc && !Mutant("X2-payload")) return Check::kReused;
   return found->state == kInFlightState ? Check::kInFlight : Check::kDone;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 
 namespace ring::memgest {
 
@@ -54,7 +55,9 @@ void LogReader::Remember() {
 }
 
 absl::StatusOr<bool> LogReader::Next(EntryView* entry, bool check_payload) {
-  const std::uint64_t commit = LoadControlWord();
+  const std::uint64_t commit = Mutant("E9-reader") && !sealed_
+                                   ? FindTail([](const EntryView&) {}).position
+                                   : LoadControlWord();
   if (!IsRight(commit)) {
     return absl::DataLossError(absl::StrFormat(
         "commit position=%d of a ring of size=%d, folded=%d, commit before=%d: drop the connection",
@@ -117,7 +120,8 @@ absl::Status LogReader::ShareCredit(bool idle) {
 
 LogTail LogReader::FindTail(absl::FunctionRef<void(const EntryView&)> visit) const {
   // Behind one lap stand the entries that the folded position has not released.
-  return Walk({folded_position_, prev_crc_}, folded_position_ + ring_size_, true, visit);
+  return Walk({folded_position_, prev_crc_}, folded_position_ + ring_size_, !Mutant("E4-torn"),
+              visit);
 }
 
 LogTail LogReader::Walk(LogTail tail, std::uint64_t end, bool check_payload,
@@ -145,12 +149,14 @@ LogTail LogReader::Walk(LogTail tail, std::uint64_t end, bool check_payload,
 absl::StatusOr<LogTail> LogReader::Seal(absl::FunctionRef<void(const EntryView&)> visit) {
   RING_CHECK(!sealed_) << "epoch=" << options_.epoch.value();
   const std::uint64_t commit = commit_position();
-  const LogTail tail = FindTail(visit);
-  if (tail.position < commit) {
+  // What was called committed is no torn WRITE: only a payload may be damaged, and Take tells.
+  const LogTail told = Walk({folded_position_, prev_crc_}, commit, false, visit);
+  if (told.position < commit) {
     return absl::DataLossError(absl::StrCat("sealed ring epoch=", options_.epoch.value(),
-                                            ": its valid tail ends at position=", tail.position,
+                                            ": its valid tail ends at position=", told.position,
                                             ", committed=", commit));
   }
+  const LogTail tail = Walk(told, folded_position_ + ring_size_, !Mutant("E4-torn"), visit);
   tail_ = tail;
   sealed_ = true;
   sealed_commit_ = commit_seen_ = folded_position_;

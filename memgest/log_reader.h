@@ -81,8 +81,9 @@ class LogReader {
   LogTail FindTail(absl::FunctionRef<void(const EntryView&)> visit) const;
 
   // L5: the coordinator can write here no more, and the queue pair is gone. Shows the valid tail
-  // like FindTail and gives its end; Next gives nothing any more. Errors: kDataLoss, and no effect,
-  // if the tail ends before what the coordinator called committed.
+  // like FindTail, with entries below the commit position whose payload alone is damaged (F10), and
+  // gives its end; Next gives nothing any more. Errors: kDataLoss, and no effect, if the tail ends
+  // before what the coordinator called committed.
   absl::StatusOr<LogTail> Seal(absl::FunctionRef<void(const EntryView&)> visit);
   // The next epoch is Normal, and this member is of it: Next gives the whole tail. REQUIRES: Seal.
   void CommitTail();

@@ -43,7 +43,8 @@ class LogRetention {
   // Where the next head is built: room for kEntryHeadSizeMax. REQUIRES: HasRoom.
   std::byte* NextHead();
   // The head of this order stands at NextHead. payloads: one for all members, or one a member; each
-  // at most one sge, none behind a CALC. head_size 0: an entry that goes nowhere.
+  // at most one sge, none behind a WAIT. A CRC that is not known yet follows (SetCrc). head_size 0:
+  // an entry that goes nowhere.
   void Keep(std::uint64_t order, std::size_t head_size, absl::Span<const EntryPayload> payloads);
   // Nobody lacks what is below this order.
   void Release(std::uint64_t first_kept);
@@ -58,6 +59,10 @@ class LogRetention {
     return PayloadOf(at(order), member).sge.length;
   }
   EntryPayload Payload(std::uint64_t order, std::size_t member) const;
+  // A payload that was kept before its CRC was known.
+  void SetCrc(std::uint64_t order, std::size_t payload, std::uint32_t crc) {
+    at(order).payloads[payload].crc = crc;
+  }
   // Of all payloads of a kept order, each rounded up to cells.
   std::size_t PayloadBytes(std::uint64_t order) const;
   // Copies them to memory of this lkey, which no device reads yet; gives where it goes on.

@@ -107,7 +107,7 @@ absl::Status TailDecoder::TakePiece(absl::string_view piece,
     if (size > left) break;
     RING_ASSIGN_OR_RETURN(const EntryView view,
                           DecodeEntry(absl::MakeConstSpan(at, size), entry.position,
-                                      Epoch(entry.epoch), entry.prev_crc, true));
+                                      Epoch(entry.epoch), entry.prev_crc, false));
     if (view.header.type == EntryType::kPad) return Wrong("a PAD, index", view.header.index);
     RING_RETURN_IF_ERROR(visit(view));
     first += size / kEntryAlignment;

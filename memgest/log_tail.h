@@ -2,7 +2,8 @@
 //
 // What:      TailEncoder cuts entries, as they stand in the ring, into pieces; TailDecoder puts
 //            them together again and checks each as an entry of a ring is checked (E4), but for its
-//            place in a ring: of a tail the index says what is missing.
+//            place in a ring, of which the index says what is missing, and its payload, which may
+//            have been damaged in that ring (F10): who folds it looks.
 // Shape:     a piece is a 24-byte header and up to 48 KiB less that of the stream; the stream is
 //            entry after entry, each a multiple of 64 bytes. An entry may lie in several pieces.
 // Units:     bytes.

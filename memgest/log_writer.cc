@@ -94,7 +94,7 @@ bool LogWriter::HasRoom(std::size_t entry_size, bool reserved) const {
       kEntryHeaderSize + std::min(entry_size, kEntryHeadSizeMax + kTrailerStagingSize);
   if (StagingCost(staging) == 0) return false;
   const Place place = PlaceFor(entry_size);
-  if (RingHasRoom(place, reserved) || Mutant("E5")) return true;
+  if (RingHasRoom(place, reserved || Mutant("E5-reserve")) || Mutant("E5")) return true;
   RefreshCredit();
   return !broken_ && RingHasRoom(place, reserved);
 }
@@ -252,7 +252,7 @@ absl::Status LogWriter::Flush() {
 
 void LogWriter::OnCompletion(const rdma::WorkCompletion& completion) {
   if (completion.qp != nullptr && completion.qp != options_.qp) return;
-  if ((completion.wr_id & ~kLow48) != wr_id_base_) return;
+  if ((completion.wr_id & ~kLow48) != wr_id_base_ && !Mutant("L6")) return;
   if (completion.status != rdma::WcStatus::kSuccess) {
     broken_ = true;
     return;

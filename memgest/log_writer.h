@@ -120,6 +120,7 @@ class LogWriter {
   void RingDoorbell();
 
   std::uint64_t acked_order() const { return acked_order_; }
+  std::uint64_t last_order() const { return last_order_; }  // that was appended
   std::uint64_t position() const { return position_; }
   std::uint64_t ring_size() const { return ring_size_; }
   std::uint64_t commit_position() const { return commit_position_; }
@@ -128,6 +129,10 @@ class LogWriter {
   }  // commit position that the member knows
   // What the member said it folded, as of the last look.
   std::uint64_t folded_position() const { return folded_position_; }
+  std::uint64_t LookAtFolded() const {
+    RefreshCredit();
+    return folded_position_;
+  }
   bool staged() const { return staged_count_ > 0; }
   bool broken() const { return broken_; }
   // The member holds what it should of all orders up to this one. REQUIRES: nothing was appended.

@@ -55,6 +55,7 @@ absl::StatusOr<std::vector<SealedLog>> MemberShard::Seal(Epoch next, Epoch last_
     return NotOfEpoch(last_normal);
   }
   if (next > promised_) reader_ = nullptr;  // of an epoch that was abandoned: unread
+  if (held_ && next > promised_ && promised_ != last_normal && Mutant("E7")) sealed_ = nullptr;
   promised_ = next;
   return sealed_ == nullptr ? std::vector<SealedLog>() : sealed_->logs();
 }
@@ -74,7 +75,9 @@ absl::Status MemberShard::SealPresent(Epoch last_normal) {
     return failure_;
   }
   if (last_normal == Epoch()) return absl::OkStatus();  // nothing was ever committed
-  if (reader_ == nullptr || reader_->epoch() != last_normal) return NotOfEpoch(last_normal);
+  const bool other =
+      reader_ == nullptr || (reader_->epoch() != last_normal && !Mutant("step2-ring"));
+  if (other) return NotOfEpoch(last_normal);
   absl::StatusOr<std::unique_ptr<SealedRing>> sealed =
       SealedRing::Create(std::move(reader_), std::move(logs));
   if (!sealed.ok()) {
@@ -95,12 +98,12 @@ absl::Status MemberShard::Adopt(Epoch epoch, absl::Span<const SealedLog> adopted
   if (sealed_ != nullptr) {
     for (const SealedLog& own : sealed_->logs()) {
       for (const SealedLog& log : adopted) {
-        if (log.memgest != own.memgest || own.last <= log.last) continue;
+        if (log.memgest != own.memgest || own.last <= log.last || Mutant("step7-longer")) continue;
         return absl::AbortedError(absl::StrCat("memgest=", own.memgest.value(), " last=", own.last,
                                                ": longer than what was adopted, ", log.last));
       }
     }
-    sealed_->reader().CommitTail();
+    if (!Mutant("E1")) sealed_->reader().CommitTail();
   }
   held_ = false;
   return absl::OkStatus();

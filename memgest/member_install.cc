@@ -8,6 +8,7 @@
 #include "memgest/member_shard.h"
 #include "memgest/size_class.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
@@ -190,6 +191,7 @@ absl::Status MemberShard::FoldShipped(const EntryView& entry) {
   // Not of a ring: what counts is what was folded.
   taken.state->ring_index = 0;
   absl::Status status = Prepare(taken.view, *taken.state);
+  if (status.ok()) status = LookAtPayload(taken);
   if (status.ok()) status = FoldEntry(taken);
   taken.state->ring_index = 0;
   if (fence_) FenceStores();
@@ -201,13 +203,14 @@ absl::Status MemberShard::FoldShipped(const EntryView& entry) {
 absl::Status MemberShard::InstallValue(std::uint32_t number, Version version,
                                        absl::Span<const std::byte> bytes) {
   if (!lines_.Has(number) || version == Version() ||
-      lines_.line(number).version != version.bits()) {
+      (lines_.line(number).version != version.bits() && !Mutant("S5-slot"))) {
     return absl::NotFoundError(
         absl::StrCat("line=", number, " does not hold version=", version.bits()));
   }
   MetadataLine& line = lines_.line(number);
   if ((line.flags & kAbsent) == 0) return absl::OkStatus();
-  if (bytes.size() != line.value_length || Crc32c(bytes.data(), bytes.size()) != line.value_crc) {
+  const bool right = Crc32c(bytes.data(), bytes.size()) == line.value_crc || Mutant("E3-member");
+  if (bytes.size() != line.value_length || !right) {
     return absl::InvalidArgumentError(
         absl::StrCat("line=", number, " version=", version.bits(), ": size=", bytes.size(), " of ",
                      line.value_length, ", or another CRC than the version's"));

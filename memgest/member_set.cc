@@ -55,6 +55,7 @@ void MemberSet::EndProposal() {
 }
 
 void MemberSet::Propose(RoleMask roles) {
+  if (Mutant("L7-joint")) return;
   int named = 0;
   for (Member& member : members_) {
     member.proposed = (roles & MaskOf(member.role)) != 0;

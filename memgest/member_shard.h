@@ -124,6 +124,8 @@ class MemberShard {
   std::uint64_t absent_count(MemgestId id) const;
   std::uint64_t absent_count() const { return absent_count_; }  // of all
   std::uint64_t absent_total(MemgestId id) const;               // that ever were
+  // Entries whose payload was damaged where they were folded without it (F10).
+  std::uint64_t damaged_count() const { return damaged_count_; }
   // Calls visit(MemgestId) for each memgest that is foldable here.
   template <class Visit>
   void ForEachMemgest(Visit visit) const {
@@ -173,33 +175,38 @@ class MemberShard {
     std::uint64_t absent_total = 0;
     std::uint64_t install_number = 0;  // of the snapshot that it came by; 0: it began here
     bool removed = false;
+    bool part_damaged = false;              // a PART of a value whose FINAL may be still to come
     std::unique_ptr<ReplicaStore> replica;  // one of the two, unless removed or metadata alone
     ParityStore* parity = nullptr;
   };
   struct Taken {
     EntryView view;
     MemgestState* state = nullptr;
+    bool damaged = false;  // its payload is, and only that
   };
 
   MemgestState& AddState(const protocol::MemgestDescriptor& descriptor);
   MemgestState* FindState(MemgestId id);
   absl::StatusOr<int> FoldFrom(LogReader& reader, int budget);
   absl::StatusOr<bool> Take(LogReader& reader, Taken* taken);
+  absl::Status LookAtPayload(Taken& taken) const;
   // The ring that was sealed and adopted; gone when all of it is folded.
   absl::StatusOr<int> FoldSealed(int budget);
   void StartRing();
   absl::Status SealPresent(Epoch last_normal);
   absl::Status NotOfEpoch(Epoch last_normal) const;
+  bool NeedsPayload(const EntryHeader& header, const MemgestState& state) const;
   absl::Status Prepare(const EntryView& entry, MemgestState& state);
   void Prefetch(const EntryView& entry, const MemgestState& state) const;
 
-  absl::Status FoldEntry(const Taken& taken);
+  absl::Status FoldEntry(Taken& taken);
   absl::Status CheckIndex(const EntryHeader& header, const MemgestState& state) const;
   absl::Status CheckCollects(const EntryView& entry) const;
   absl::Status EnsureFree(const EntryHeader& header);
   // A replica sums the payload while it copies it, so that here is where damage shows: in a slot
   // that holds no version, as the line is written afterwards.
-  absl::Status WriteBytes(const EntryView& entry, MemgestState& state);
+  absl::Status WriteBytes(Taken& taken);
+  bool LacksValue(const Taken& taken) const;
   absl::Status TakeBase(const EntryView& entry, MemgestState& state);
   static bool SumsWhileWriting(const EntryHeader& header, const MemgestState& state) {
     return state.replica != nullptr && header.index > state.applied &&
@@ -225,7 +232,8 @@ class MemberShard {
   std::unique_ptr<LogReader> reader_;
   std::unique_ptr<SealedRing> sealed_;
   Epoch promised_;
-  std::uint64_t absent_count_ = 0;           // of all memgests
+  std::uint64_t absent_count_ = 0;  // of all memgests
+  std::uint64_t damaged_count_ = 0;
   bool installing_ = false;                  // a snapshot is half taken
   std::uint64_t install_id_ = 0;             // of it, or of the one that was taken last
   std::uint64_t install_number_ = 0;         // snapshots begun here, as sources may choose one id

@@ -49,11 +49,16 @@ Memgest::Memgest(rdma::Device* device, const protocol::MemgestDescriptor& descri
     std::vector<ec_offload::gf256::Element> coefficients;
     for (std::size_t j = 0; j < descriptor.m; ++j) coefficients.push_back(generator_.At(j, column));
     calculators_.emplace_back(coefficients, ec_offload::DeltaCalculator::Slot::kWrittenUnsummed);
+    delta_calculators_.emplace_back(coefficients, ec_offload::DeltaCalculator::Slot::kUntouched);
   }
 }
 
 const ec_offload::DeltaCalculator& Memgest::CalculatorAt(std::uint32_t offset_cells) const {
   return calculators_[ColumnAt(offset_cells)];
+}
+
+const ec_offload::DeltaCalculator& Memgest::DeltasAt(std::uint32_t offset_cells) const {
+  return delta_calculators_[ColumnAt(offset_cells)];
 }
 
 }  // namespace ring::memgest

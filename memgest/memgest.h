@@ -65,6 +65,8 @@ class Memgest {
   // Calculator of the code column that the block at this offset lies in: inputs {old, new}, outputs
   // {m deltas, slot}. REQUIRES: coded().
   const ec_offload::DeltaCalculator& CalculatorAt(std::uint32_t offset_cells) const;
+  // The same without the slot.
+  const ec_offload::DeltaCalculator& DeltasAt(std::uint32_t offset_cells) const;
   const srs::Layout& layout() const { return *layout_; }
   // What parity j multiplies the bytes at this offset with.
   ec_offload::gf256::Element Coefficient(std::size_t j, std::uint32_t offset_cells) const {
@@ -108,6 +110,7 @@ class Memgest {
   std::optional<srs::Layout> layout_;
   ec_offload::Matrix generator_;
   std::vector<ec_offload::DeltaCalculator> calculators_;  // by code column
+  std::vector<ec_offload::DeltaCalculator> delta_calculators_;
   ParityRebuild rebuild_{this};
   Fifo<Collection> to_collect_;
   Fifo<InFlight> collecting_;

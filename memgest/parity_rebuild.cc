@@ -171,6 +171,7 @@ ParityRebuild::Pushed ParityRebuild::Step(ShardLog& log, DeltaArena* arena) {
   const auto block = static_cast<std::uint32_t>(piece.first / (allocator.block_size() / kCellSize));
   if (allocator.state(block) != BlockState::kPresent) return Pushed::kNothing;
   if (!log.IsCommitted(last_order_)) return Pushed::kWaits;
+  if (log.calculating()) return Pushed::kNoRoom;  // S6: some slot lacks bytes that the log has
   const std::size_t length = piece.zero ? 0 : (piece.end - piece.first) * kCellSize;
   const std::size_t size = kEntryHeaderSize + ShardLog::kCollectRoom + length + kEntryTrailerSize;
   if (!log.HasRoom(*memgest_, size, true)) return Pushed::kNoRoom;

@@ -70,6 +70,10 @@ class ParityStore {
     return shards_[shard.value()].based_cells >= shards_[shard.value()].from_cells;
   }
   bool CoversRow(std::uint32_t extent, std::uint32_t row) const;
+  // Whether Apply would use a byte of a delta of this range, which lies in one block.
+  bool CoversAny(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) const {
+    return CoveredLength(shards_[shard.value()], offset_cells, length) > 0;
+  }
   std::uint64_t based_cells(ShardId shard) const { return shards_[shard.value()].based_cells; }
   // RELEASE: pages of the range (whole ones, within a block) that are zero now, because no shard
   // has a byte in them, take no memory any more.

@@ -14,6 +14,8 @@ namespace ring::memgest {
 ShardLog::ShardLog(Epoch epoch, DeltaArena* arena, bool held)
     : epoch_(epoch), arena_(arena), pending_(kPendingMax), held_(held) {}
 
+ShardLog::~ShardLog() { EndCalculations(); }
+
 LogWriter* ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer) {
   RING_CHECK(next_order_ == 1) << "a log that has entries: say what the member holds";
   return *AddWriter(role, std::move(writer), {});
@@ -69,6 +71,7 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
   fields.collect = absl::MakeConstSpan(items.data(), item_count);
 
   std::size_t head_size = 0;
+  trailers_ = {};
   if (!memgest.members().empty()) {
     std::byte* const head = retention_.NextHead();
     head_size = BuildEntryHead(fields, epoch_, head);
@@ -84,7 +87,9 @@ Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
           continue;
         }
       }
-      Send(*member.writer, order, {head, head_size}, fields.payload_length, payload);
+      std::uint32_t* const trailer =
+          Send(*member.writer, order, {head, head_size}, fields.payload_length, payload);
+      if (i < trailers_.size()) trailers_[i] = trailer;
     }
     dirty_ = true;
   }
@@ -108,8 +113,36 @@ void ShardLog::SendBare(LogWriter& writer, std::uint64_t order, absl::Span<const
   writer.Append(order, bare, head.size(), 0, EntryPayload());
 }
 
+void ShardLog::AwaitCalc(CalcQueue::Job* job) {
+  job->log = this;
+  job->order = next_order_ - 1;
+  job->trailers = trailers_;
+  first_calculating_ = std::min(first_calculating_, job->order);
+  ++calculating_;
+}
+
+void ShardLog::OnCalculated(const CalcQueue::Job& job) {
+  RING_CHECK(calculating_ > 0) << "order=" << job.order;
+  for (std::size_t i = 0; i < job.calculator->delta_count(); ++i) {
+    if (job.trailers[i] != nullptr) *job.trailers[i] = job.crcs[i];
+    retention_.SetCrc(job.order, i, job.crcs[i]);
+  }
+  if (--calculating_ == 0) first_calculating_ = ~std::uint64_t{0};
+}
+
+// Whether all that is staged can go.
+bool ShardLog::TakeCalculated() {
+  calc_queue_->Poll();
+  waited_for_calc_ = calculating_ > 0;
+  return !waited_for_calc_;
+}
+
+void ShardLog::EndCalculations() {
+  if (calculating_ > 0) calc_queue_->Settle(this);
+}
+
 absl::Status ShardLog::FlushStaged() {
-  dirty_ = false;
+  dirty_ = waited_for_calc_ = false;
   absl::Status result;
   if (behind_count_ > 0) {
     for (Link& link : links_) {
@@ -132,7 +165,7 @@ void ShardLog::ReleaseAcked() {
   std::uint64_t kept = retention_.first_kept();
   for (; kept < next_order_; ++kept) {
     Pending& pending = at(kept);
-    if (!pending.memgest->members().AckedByAll(pending.order)) break;
+    if (kept >= first_calculating_ || !pending.memgest->members().AckedByAll(pending.order)) break;
     if (pending.has_piece) arena_->GiveBack(pending.piece_segment);
     pending.has_piece = false;
   }
@@ -167,8 +200,8 @@ void ShardLog::SetDeltasAside() {
   }
   const auto wanted = [this](std::uint64_t order) {
     const Pending& pending = at(order);
-    return pending.has_piece && !arena_->aside(pending.piece_segment) &&
-           !pending.memgest->members().BeingSent(order);
+    return order < first_calculating_ && pending.has_piece &&
+           !arena_->aside(pending.piece_segment) && !pending.memgest->members().BeingSent(order);
   };
   std::size_t size = 0;
   for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
@@ -201,8 +234,14 @@ void ShardLog::EndTurn(bool busy) {
     SetDeltasAside();
   }
   unshared_ = false;
+  const auto feeds_parity = [this](Role role) {
+    return std::any_of(memgests_.begin(), memgests_.end(), [role](Memgest* memgest) {
+      return memgest->coded() && memgest->members().Find(role) != nullptr;
+    });
+  };
   for (const Link& link : links_) {
-    link.writer->AdvanceCommit(Mutant("E9") ? next_order_ : commit_front_);
+    const bool early = Mutant("E9") || (Mutant("S1") && feeds_parity(link.role));
+    link.writer->AdvanceCommit(early ? next_order_ : commit_front_);
     if (!link.writer->commit_unshared()) continue;
     link.writer->ShareCommit(busy);
     const bool unshared = link.writer->commit_unshared();

@@ -4,6 +4,8 @@
 // What:      Gives every appended entry an order; sends it to the writers of its memgest's members;
 //            an entry is committed when its memgest's commit rule holds. Orders below
 //            commit_front() are all committed, which is what members may fold (E9).
+//            An entry whose deltas the device calculates is staged at once, and keeps what is
+//            staged from being posted until it has them: entries leave in order.
 // Shape:     at most kPendingMax entries are uncommitted, or not acknowledged by some member, or
 //            behind such a one. That long they can be sent again (log_retention.h).
 //            In an epoch change the log is held: it takes no entries and commits nothing, while
@@ -27,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "memgest/calc_queue.h"
 #include "memgest/delta_arena.h"
 #include "memgest/log_entry.h"
 #include "memgest/log_retention.h"
@@ -56,6 +59,7 @@ class ShardLog {
 
   // held: of a shard that is taken over; it waits for the epoch's Normal.
   ShardLog(Epoch epoch, DeltaArena* arena, bool held = false);
+  ~ShardLog();
 
   // The writer towards a role's holder.
   struct Link {
@@ -89,6 +93,21 @@ class ShardLog {
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;
 
+  // calc_queue.h: where the device may calculate deltas. Null: nowhere.
+  void set_calc_queue(CalcQueue* queue) { calc_queue_ = queue; }
+  // Null: not now. While entries wait for CALCs of an earlier turn nothing joins them that would
+  // keep them longer.
+  CalcQueue* calc_queue() const { return waited_for_calc_ ? nullptr : calc_queue_; }
+  // The last entry's payloads are this job's deltas. REQUIRES: calc_queue() took the job since the
+  // entry before.
+  void AwaitCalc(CalcQueue::Job* job);
+  // The deltas of an entry are there: by the queue, once for each AwaitCalc.
+  void OnCalculated(const CalcQueue::Job& job);
+  // Some entry, and some slot, waits for its CALC.
+  bool calculating() const { return calculating_ > 0; }
+  // Afterwards none does.
+  void EndCalculations();
+
   // Room for this memgest's entries will not come back before the epoch changes: too few of its
   // members are left, or of another memgest's and what waits for them fills the log.
   bool Stuck(const Memgest& memgest) const;
@@ -105,7 +124,7 @@ class ShardLog {
   // The epoch change (protocol rules, section 5) at a coordinator that lives on, or takes over.
   // Drops all writers: nothing they are told counts any more (L6). From here to Normal nothing is
   // appended, committed or told. What was appended belongs to the new epoch. REQUIRES: epoch is
-  // higher; the queue pairs of the writers are reset.
+  // higher, or the present one and not Normal yet; the queue pairs of the writers are reset.
   void BeginEpoch(Epoch epoch);
   // A fresh ring at this role's holder, which has of each log what `held` says: its last index
   // (SealedLog::last), 0 where it says nothing. The entries beyond go there, in order, as they were
@@ -150,8 +169,12 @@ class ShardLog {
   }
 
   // Posts what is staged, one chain a member.
-  absl::Status Flush() { return dirty_ || behind_count_ > 0 ? FlushStaged() : absl::OkStatus(); }
-  bool dirty() const { return dirty_; }
+  absl::Status Flush() {
+    if (calculating_ > 0 && !TakeCalculated()) return absl::OkStatus();
+    return dirty_ || behind_count_ > 0 ? FlushStaged() : absl::OkStatus();
+  }
+  // Flush has something to do, without waiting for anybody.
+  bool dirty() const { return dirty_ && calculating_ == 0; }
 
   // Calls on_commit(Pending&) for every entry that became committed, in order of each log.
   template <class OnCommit>
@@ -221,10 +244,15 @@ class ShardLog {
     return news;
   }
   absl::Status FlushStaged();
-  static void Send(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head,
-                   std::size_t payload_length, const EntryPayload& payload) {
-    if (payload.withheld) return SendBare(writer, order, head);
-    writer.Append(order, head.data(), head.size(), payload_length, payload);
+  bool TakeCalculated();
+  // Gives where the payload's CRC is staged; null: nowhere.
+  static std::uint32_t* Send(LogWriter& writer, std::uint64_t order,
+                             absl::Span<const std::byte> head, std::size_t payload_length,
+                             const EntryPayload& payload) {
+    if (!payload.withheld)
+      return writer.Append(order, head.data(), head.size(), payload_length, payload);
+    SendBare(writer, order, head);
+    return nullptr;
   }
   static void SendBare(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head);
   Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
@@ -261,6 +289,11 @@ class ShardLog {
   std::uint64_t commit_news_ = 0;  // News at the last AdvanceCommit
   std::uint64_t turn_news_ = 0;    // ... and at the last EndTurn, with its commit_front_
   LogRetention retention_;
+  CalcQueue* calc_queue_ = nullptr;
+  std::uint64_t calculating_ = 0;                        // entries
+  std::uint64_t first_calculating_ = ~std::uint64_t{0};  // no order below is one of them
+  bool waited_for_calc_ = false;                         // what is staged, in a Flush
+  decltype(CalcQueue::Job::trailers) trailers_{};        // of the last entry
 };
 
 }  // namespace ring::memgest

@@ -11,12 +11,16 @@
 #include "memgest/shard_log.h"
 #include "ring/base/align.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
 
+// Once more in the same epoch when a shard that stopped in it goes on (E8): nothing was appended.
 void ShardLog::BeginEpoch(Epoch epoch) {
-  RING_CHECK(epoch > epoch_) << "epoch=" << epoch.value() << " present=" << epoch_.value();
+  RING_CHECK(epoch > epoch_ || (epoch == epoch_ && held_))
+      << "epoch=" << epoch.value() << " present=" << epoch_.value();
+  EndCalculations();  // the CRCs go to what is kept, and to writers that are still there
   epoch_ = epoch;
   held_ = true;
   for (Memgest* const memgest : memgests_) memgest->members().DropWriters();
@@ -29,6 +33,7 @@ void ShardLog::BeginEpoch(Epoch epoch) {
 }
 
 void ShardLog::Retire() {
+  EndCalculations();
   held_ = true;
   for (Memgest* const memgest : memgests_) memgest->members().DropWriters();
   memgests_.clear();
@@ -54,6 +59,7 @@ ShardLog::Link* ShardLog::FindLink(Role role) {
 void ShardLog::RemoveWriter(Role role) {
   Link* const link = FindLink(role);
   if (link == nullptr) return;
+  EndCalculations();
   for (Memgest* const memgest : memgests_) {
     Member* const member = memgest->members().Find(role);
     if (member == nullptr) continue;
@@ -130,7 +136,10 @@ absl::StatusOr<LogWriter*> ShardLog::AddWriter(Role role, std::unique_ptr<LogWri
   link.writer = std::move(writer);
   links_.push_back(std::move(link));
   for (Memgest* const memgest : memgests_) {
-    if (Member* const member = memgest->members().Find(role)) member->writer = added;
+    Member* const member = memgest->members().Find(role);
+    if (member == nullptr) continue;
+    member->writer = added;
+    if (Mutant("L7") && !held_) member->active = true;
   }
   if (links_.back().next_order < next_order_) SetBehind(links_.back(), true);
   ForgetNews();

@@ -41,7 +41,9 @@ bool SlotAllocator::PopValid(std::size_t fifo, std::uint32_t* line) {
     if (granule.size_class != size_class) continue;
     if (any_barred() && size_class != 0) {
       const std::uint32_t block = granule.base_cells >> block_shift_;
-      if (barred(block)) {
+      const bool given =
+          (Mutant("S2-freeze") && frozen(block)) || (Mutant("S4") && lost_.Contains(block));
+      if (barred(block) && !given) {
         parked_[block].push_back(*line);
         continue;
       }

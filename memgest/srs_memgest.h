@@ -3,7 +3,9 @@
 // What:      AppendCoded encodes the change of a slot and appends it: one calculation over the old
 //            and the new bytes gives each parity its delta, already multiplied, with its CRC, and
 //            leaves the new bytes in the slot; then one gather-WRITE [head | delta | trailer] per
-//            parity.
+//            parity. The calculation is this thread's, or the device's where the log has a queue
+//            for that (calc_queue.h): then it may end after the call, and the WRITEs, and the
+//            slot's new bytes, follow it. The entries are the same.
 // Shape:     deltas stand in `scratch` behind value_size bytes, each on a 64-byte boundary.
 // Ownership: the scratch belongs to the device until every parity acknowledged the entry; the log
 //            gives it back then.
@@ -26,7 +28,8 @@ namespace ring::memgest {
 std::size_t DeltaSize(const Memgest& memgest, std::uint32_t payload_length);
 
 // new_bytes: the payload, anywhere but in the slot; the slot still holds the old bytes, whatever
-// they are (S3). REQUIRES: memgest.coded().
+// they are (S3). The device calculates only what stands in the first value_size bytes of scratch,
+// which it may read. REQUIRES: memgest.coded().
 Pending& AppendCoded(ShardLog& log, Memgest& memgest, const EntryFields& fields,
                      const std::byte* new_bytes, const DeltaArena::Piece& scratch,
                      std::size_t value_size);

@@ -243,6 +243,10 @@ struct SystemCalls {
   std::uint64_t batches_received = 0;
   std::uint64_t waits = 0;          // looks at which descriptors are ready
   std::uint64_t waits_in_vain = 0;  // of those: none was
+  // With io_uring, one call receives what came on all connections: then nothing else does.
+  std::uint64_t uring_enters = 0;
+  std::uint64_t uring_enters_in_vain = 0;  // of those: neither brought nor armed anything
+  std::uint64_t urings = 0;                // rings that are open
   friend bool operator==(const SystemCalls&, const SystemCalls&) = default;
 };
 inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
@@ -251,7 +255,10 @@ inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
                                                  &SystemCalls::receives_in_vain,
                                                  &SystemCalls::batches_received,
                                                  &SystemCalls::waits,
-                                                 &SystemCalls::waits_in_vain};
+                                                 &SystemCalls::waits_in_vain,
+                                                 &SystemCalls::uring_enters,
+                                                 &SystemCalls::uring_enters_in_vain,
+                                                 &SystemCalls::urings};
 
 class Device {
  public:
@@ -301,8 +308,8 @@ class Device {
   // Drives what the host must drive: sockets, deferred chains. Cheap when there is nothing to do;
   // call once a turn. Gives whether anything happened.
   virtual bool Progress() = 0;
-  // Readable when an armed completion queue got a completion, a connection event is there, or
-  // Progress has work.
+  // While SetSleeping(true) holds: readable when an armed completion queue got a completion, a
+  // connection event is there, or Progress has work.
   virtual int event_fd() const = 0;
   // Tells mapped peers whether this device's thread sleeps on event_fd (see
   // QueuePair::PeerSleeping). Setting true contains a full fence: look for work once more before

@@ -220,6 +220,32 @@ def check_targets(sources, lists):
     return findings
 
 
+MUTANT_TABLE = "tools/ring-sim/mutant_cases.cc"
+
+
+def check_mutants(files):
+    """Each bug switch of the protocol rules has a row in ring-sim's table, and each row a switch.
+
+    A row of a pair, "A+B", needs both. Those of the consensus are run by its own tests.
+    """
+    if MUTANT_TABLE not in files:
+        return []
+    switches = {}
+    for path, text in files.items():
+        if path.endswith(CPP) and path.startswith(("api/", "memgest/", "ring/", "srs/")):
+            for match in re.finditer(r"\bMutant\(([^()]*)\)", text):
+                for name in re.findall(r'"([\w-]+)"', match.group(1)):
+                    switches.setdefault(name, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
+    table = files[MUTANT_TABLE].partition("kCases[] = {")[2].partition("\n};")[0]
+    rows = re.findall(r'^\s*\{"([^"]+)"', table, re.MULTILINE)
+    findings = [f"{where}: bug switch {name} has no row in {MUTANT_TABLE}"
+                for name, where in switches.items() if name not in rows]
+    for row in rows:
+        if row != "none" and not all(name in switches for name in row.split("+")):
+            findings.append(f"{MUTANT_TABLE}:1: no switch {row} is in the code")
+    return findings
+
+
 def check_tree(files):
     """The findings of a tree, given as path -> text."""
     findings = []
@@ -227,7 +253,7 @@ def check_tree(files):
         findings += check_text(path, text)
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
-    return findings + check_targets(list(files), lists)
+    return findings + check_targets(list(files), lists) + check_mutants(files)
 
 
 def main():

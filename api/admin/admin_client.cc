@@ -11,9 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "api/admin.grpc.pb.h"
 #include "api/admin/convert.h"
+#include "api/admin/convert_fault.h"
 #include "ring/base/status.h"
 
 namespace ring::admin {
@@ -144,6 +146,17 @@ class GrpcAdminClient final : public AdminClient {
     return Call(&v1::Admin::Stub::Drain, request, &response);
   }
 
+  absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override {
+    v1::AddNodeRequest request;
+    request.set_name(info.name);
+    request.set_data(std::string(absl::StripPrefix(info.tcp_address, "tcp:")));
+    request.set_shm(std::string(absl::StripPrefix(info.shm_address, "shm:")));
+    request.set_admin(info.admin_address);
+    v1::AddNodeResponse response;
+    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::AddNode, request, &response));
+    return NodeId(response.node());
+  }
+
   absl::Status RemoveNode(absl::string_view node, bool force) override {
     v1::RemoveNodeRequest request;
     request.set_node(std::string(node));
@@ -152,18 +165,31 @@ class GrpcAdminClient final : public AdminClient {
     return Call(&v1::Admin::Stub::RemoveNode, request, &response);
   }
 
+  absl::StatusOr<int> AcceptLoss() override {
+    v1::AcceptLossResponse response;
+    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::AcceptLoss, v1::AcceptLossRequest(), &response));
+    return static_cast<int>(response.shards());
+  }
+
   // Sent once: a fault twice is another fault.
   absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {
-    v1::InjectRequest request;
-    request.set_node(std::string(node));
-    request.set_kind(static_cast<v1::FaultKind>(fault.kind));
-    if (fault.peer != cluster::kNoNode) request.set_peer(fault.peer.value());
-    request.set_duration_ms(fault.duration_ms);
+    const v1::InjectRequest request = ToProto(node, fault);
     v1::InjectResponse response;
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
     return FromGrpc(
         v1::FaultInjection::NewStub(channels_.front())->Inject(&context, request, &response));
+  }
+
+  absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view node) override {
+    v1::GetDeviceFaultsRequest request;
+    request.set_node(std::string(node));
+    v1::GetDeviceFaultsResponse response;
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
+    RING_RETURN_IF_ERROR(FromGrpc(v1::FaultInjection::NewStub(channels_.front())
+                                      ->GetDeviceFaults(&context, request, &response)));
+    return FromProto(response);
   }
 
   absl::StatusOr<node::ScrubReport> Scrub(

@@ -52,8 +52,12 @@ class AdminClient {
   virtual absl::StatusOr<std::vector<node::NodeEvents>> GetEvents(
       absl::Span<const node::EventCursor> cursors) = 0;
   virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
+  // info: name and addresses. Gives its number.
+  virtual absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) = 0;
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
+  virtual absl::StatusOr<int> AcceptLoss() = 0;
   virtual absl::Status InjectFault(absl::string_view node, const node::Fault& fault) = 0;
+  virtual absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view node) = 0;
   // No deadline, no retry. progress returning false stops the scrub: kCancelled.
   virtual absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/admin.grpc.pb.h"
 #include "api/admin/convert.h"
+#include "api/admin/convert_fault.h"
 #include "ring/base/check.h"
 #include "ring/cluster/catalogue.h"
 
@@ -182,12 +183,37 @@ class AdminService final : public v1::Admin::Service {
     return ToGrpc(port_.DrainNode(request->node(), request->force()));
   }
 
+  grpc::Status AddNode(ServerContext* context, const v1::AddNodeRequest* request,
+                       v1::AddNodeResponse* response) override {
+    if (absl::Status status = CheckNodeChange(*context, request->name()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    cluster::NodeInfo info;
+    info.name = request->name();
+    if (!request->data().empty()) info.tcp_address = absl::StrCat("tcp:", request->data());
+    if (!request->shm().empty()) info.shm_address = absl::StrCat("shm:", request->shm());
+    info.admin_address = request->admin();
+    const absl::StatusOr<NodeId> node = port_.AddNode(info);
+    if (!node.ok()) return ToGrpc(node.status());
+    response->set_node(node->value());
+    return grpc::Status::OK;
+  }
+
   grpc::Status RemoveNode(ServerContext* context, const v1::RemoveNodeRequest* request,
                           v1::RemoveNodeResponse*) override {
     if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
     return ToGrpc(port_.RemoveNode(request->node(), request->force()));
+  }
+
+  grpc::Status AcceptLoss(ServerContext* context, const v1::AcceptLossRequest*,
+                          v1::AcceptLossResponse* response) override {
+    if (absl::Status status = CheckCaller(*context); !status.ok()) return ToGrpc(status);
+    const absl::StatusOr<int> count = port_.AcceptLoss();
+    if (!count.ok()) return ToGrpc(count.status());
+    response->set_shards(static_cast<std::uint32_t>(*count));
+    return grpc::Status::OK;
   }
 
   grpc::Status Scrub(ServerContext* context, const v1::ScrubRequest*,
@@ -223,13 +249,19 @@ class FaultInjectionService final : public v1::FaultInjection::Service {
     if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
-    node::Fault fault;
-    const bool known = v1::FaultKind_IsValid(request->kind());
-    fault.kind = static_cast<node::FaultKind>(known ? request->kind() : 0);
-    if (request->has_peer()) fault.peer = NodeId(request->peer());
-    fault.duration_ms = request->duration_ms();
-    if (absl::Status status = node::CheckFault(fault); !status.ok()) return ToGrpc(status);
-    return ToGrpc(port_.InjectFault(request->node(), fault));
+    const absl::StatusOr<node::Fault> fault = FromProto(*request);
+    if (!fault.ok()) return ToGrpc(fault.status());
+    return ToGrpc(port_.InjectFault(request->node(), *fault));
+  }
+
+  grpc::Status GetDeviceFaults(ServerContext* context, const v1::GetDeviceFaultsRequest* request,
+                               v1::GetDeviceFaultsResponse* response) override {
+    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    const absl::StatusOr<node::DeviceFaults> faults = port_.GetDeviceFaults(request->node());
+    if (faults.ok()) *response = ToProto(*faults);
+    return ToGrpc(faults.status());
   }
 
  private:

@@ -170,7 +170,12 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     calls->set_batches_received(node.system_calls.batches_received);
     calls->set_waits(node.system_calls.waits);
     calls->set_waits_in_vain(node.system_calls.waits_in_vain);
+    calls->set_uring_enters(node.system_calls.uring_enters);
+    calls->set_uring_enters_in_vain(node.system_calls.uring_enters_in_vain);
+    calls->set_urings(node.system_calls.urings);
     for (const std::string& transport : node.transports) out->add_transports(transport);
+    out->set_fence(node.fence);
+    out->set_device_faults(node.device_faults);
   }
   return response;
 }
@@ -203,8 +208,13 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
                         calls.receives_in_vain(),
                         calls.batches_received(),
                         calls.waits(),
-                        calls.waits_in_vain()};
+                        calls.waits_in_vain(),
+                        calls.uring_enters(),
+                        calls.uring_enters_in_vain(),
+                        calls.urings()};
     out.transports.assign(node.transports().begin(), node.transports().end());
+    out.fence = node.fence();
+    out.device_faults = node.device_faults();
     stats.nodes.push_back(std::move(out));
   }
   return stats;

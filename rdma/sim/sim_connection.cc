@@ -116,6 +116,7 @@ SimConnection::Progress SimConnection::TakeHandshake(int from, Message& message)
       }
       sides_[1].device = listener->device();
       sides_[1].host = listener->host();
+      network_->FilterHandshake(sides_[0].host, sides_[1].host, &message.bytes);
       listener->OnConnect(shared_from_this(), Text(message.bytes));
       break;
     }
@@ -124,6 +125,7 @@ SimConnection::Progress SimConnection::TakeHandshake(int from, Message& message)
         Close(0);
         break;
       }
+      network_->FilterHandshake(sides_[0].host, sides_[1].host, &message.bytes);
       target.device->Establish(qp, std::make_unique<SimLink>(shared_from_this(), 0),
                                Text(message.bytes));
       break;
@@ -145,7 +147,11 @@ void SimConnection::TellClosed(int side_index) {
   Side& side = sides_[Index(side_index)];
   if (std::exchange(side.peer_closed, true)) return;
   if (!side.closed) KeepBytes(side_index);  // the requests that they are read from end
-  if (soft::SoftQueuePair* const qp = QueuePairOf(side); qp != nullptr) side.device->CheckPeer(qp);
+  soft::SoftQueuePair* const qp = QueuePairOf(side);
+  if (qp == nullptr) return;
+  // Who was asked is gone without an answer: nobody else tells who asked.
+  if (qp->state() == QpState::kInit) return side.device->FailConnect(qp, "");
+  side.device->CheckPeer(qp);
 }
 
 // What was posted has left: its bytes are kept, since the sender's requests end.
@@ -189,7 +195,9 @@ void SimConnection::OnCrash(HostId host) {
       const auto words = static_cast<std::uint32_t>(torn.length / sizeof(std::uint64_t));
       if (can_tear && words > 0) {
         network_->faults().Count(FaultClass::kF8OneSided);
-        torn.length = static_cast<std::uint32_t>(network_->random().Below(words)) * 8;
+        // What is there already stays.
+        torn.length =
+            std::max(torn.landed, static_cast<std::uint32_t>(network_->random().Below(words)) * 8);
         torn.bytes.resize(torn.length);
       }
     }

@@ -10,8 +10,6 @@
 namespace ring::rdma::sim {
 namespace {
 
-constexpr std::uint64_t kCalcDelayNs = 20'000;
-
 // Calls a host when a time has come.
 class Alarm final : public EventTarget {
  public:
@@ -67,13 +65,10 @@ absl::StatusOr<std::byte*> SimDevice::Allocate(std::size_t size, MemoryKind kind
   if (OutOfMemory())
     return absl::ResourceExhaustedError(absl::StrCat("sim: no memory for size=", size));
   if (kind == MemoryKind::kPrivateHuge) kind = MemoryKind::kPrivate;
-  RING_ASSIGN_OR_RETURN(std::byte* const address, soft_->Allocate(size, kind));
-  pieces_.push_back({address, size});
-  return address;
+  return soft_->Allocate(size, kind);
 }
 
 void SimDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
-  std::erase_if(pieces_, [&](const Piece& piece) { return piece.address == address; });
   if (kind == MemoryKind::kPrivateHuge) kind = MemoryKind::kPrivate;
   soft_->Free(address, size, kind);
 }
@@ -100,24 +95,12 @@ soft::CalcVerdict SimDevice::JudgeCalc() {
     verdict = soft::CalcVerdict::kWrong;
   } else if (network_->Chance(options.calc_late_ppm)) {
     verdict = soft::CalcVerdict::kLater;
-    calc_not_before_ns_ = network_->now_ns() + kCalcDelayNs;
+    calc_not_before_ns_ =
+        network_->now_ns() + 1 + network_->random().Below(options.calc_late_ns_max);
     network_->events().Schedule(calc_not_before_ns_, std::make_shared<Alarm>(network_, host_), 0);
   }
   if (verdict != soft::CalcVerdict::kRun) network_->faults().Count(FaultClass::kF15Calc);
   return verdict;
-}
-
-bool SimDevice::FlipBit() {
-  constexpr int kTries = 64;
-  for (int i = 0; i < kTries && !pieces_.empty(); ++i) {
-    const Piece& piece = pieces_[network_->random().Below(pieces_.size())];
-    std::byte& byte = piece.address[network_->random().Below(piece.size)];
-    if (byte == std::byte{0}) continue;  // most likely nobody wrote there
-    byte ^= std::byte{1} << network_->random().Below(8);
-    network_->faults().Count(FaultClass::kF10BitFlip);
-    return true;
-  }
-  return false;
 }
 
 }  // namespace ring::rdma::sim

@@ -26,9 +26,6 @@ class SimDevice final : public Device, private soft::Attachment {
                                                          const SoftDeviceOptions& options);
   ~SimDevice() override;
 
-  // Turns one bit of memory that was allocated and written. False: there is none.
-  bool FlipBit();
-
   const Caps& caps() const override { return soft_->caps(); }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
   void Free(std::byte* address, std::size_t size, MemoryKind kind) override;
@@ -65,11 +62,6 @@ class SimDevice final : public Device, private soft::Attachment {
   void SetSleeping(bool sleeping) override { soft_->SetSleeping(sleeping); }
 
  private:
-  struct Piece {
-    std::byte* address;
-    std::size_t size;
-  };
-
   SimDevice(SimNetwork* network, HostId host) : network_(network), host_(host) {}
   std::unique_ptr<soft::Endpoint> MakeEndpoint(soft::SoftDevice* device) override;
   void Wake() override;
@@ -80,7 +72,6 @@ class SimDevice final : public Device, private soft::Attachment {
   HostId host_;
   bool woken_ = false;
   std::uint64_t calc_not_before_ns_ = 0;
-  std::vector<Piece> pieces_;  // allocated
   std::unique_ptr<Device> soft_;
 };
 

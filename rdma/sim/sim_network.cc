@@ -14,7 +14,7 @@ SimNetwork::SimNetwork(std::uint64_t seed, const SimOptions& options)
 SimNetwork::~SimNetwork() = default;
 
 HostId SimNetwork::AddHost(SimHost* host) {
-  hosts_.push_back({host, false});
+  hosts_.push_back({host, false, {}});
   return static_cast<HostId>(hosts_.size() - 1);
 }
 
@@ -48,6 +48,11 @@ void SimNetwork::SetBlocked(HostId from, HostId to, bool blocked) {
 
 bool SimNetwork::Reaches(HostId from, HostId to) const {
   return blocked_.empty() || !blocked_.contains({from, to});
+}
+
+void SimNetwork::FilterHandshake(HostId one, HostId other, std::vector<std::byte>* bytes) const {
+  const HostId host = hosts_[one].filter != nullptr ? one : other;
+  if (hosts_[host].filter != nullptr) hosts_[host].filter(bytes);
 }
 
 std::uint64_t SimNetwork::Delay() {

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -77,7 +78,16 @@ class SimNetwork {
   bool Reaches(HostId from, HostId to) const;
   void HealAll() { blocked_.clear(); }
 
+  // What a host sends and is sent in handshakes (private data) is changed on its way, as a process
+  // of another release would write it (F14). null: it is not.
+  using HandshakeFilter = std::function<void(std::vector<std::byte>*)>;
+  void SetHandshakeFilter(HostId host, HandshakeFilter filter) {
+    hosts_[host].filter = std::move(filter);
+  }
+
   // --- for connections and endpoints ---
+  // Of one or both the filter, once.
+  void FilterHandshake(HostId one, HostId other, std::vector<std::byte>* bytes) const;
   SeededRandom& random() { return random_; }
   bool Chance(std::uint32_t ppm) { return ppm != 0 && random_.Below(1'000'000) < ppm; }
   std::uint64_t Delay();
@@ -98,6 +108,7 @@ class SimNetwork {
   struct HostState {
     SimHost* process = nullptr;
     bool crashed = false;
+    HandshakeFilter filter;
   };
 
   EventQueue events_;

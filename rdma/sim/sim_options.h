@@ -85,6 +85,7 @@ struct SimOptions {
   std::uint32_t calc_fail_ppm = 0;
   std::uint32_t calc_wrong_ppm = 0;
   std::uint32_t calc_late_ppm = 0;
+  std::uint64_t calc_late_ns_max = 40'000;
 };
 
 }  // namespace ring::rdma::sim

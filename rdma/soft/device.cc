@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shared_copy.h"
 #include "ring/base/check.h"
+#include "ring/base/log.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma {
@@ -92,6 +94,7 @@ SoftDevice::~SoftDevice() {
   local_.reset();
   shm_.reset();
   tcp_.reset();
+  uring_.reset();
   for (RegionEntry& entry : mapping_->control()->regions)
     entry.key.store(0, std::memory_order_seq_cst);
   mapping_->ReleaseOwner();
@@ -229,18 +232,53 @@ bool SoftDevice::Progress() {
   ++turn_;
   bool worked = false;
   if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) worked = ProgressPeers();
+  if (uring_ != nullptr) worked |= ProgressUring();
   if (polled_connections_ > 0 || check_descriptors_ || turn_ % kTurnsPerDescriptors == 0) {
-    // Sends what the last turn left, then reads: see TcpConnection::QueueAck.
-    if (tcp_ != nullptr) worked |= tcp_->Progress();
-    worked |= hot_sockets_.Receive(turn_);
-    if (check_descriptors_ || hot_sockets_.LookDue()) {
-      check_descriptors_ = false;
-      if (epoll_fd_ >= 0) worked |= PollDescriptors();
-    }
+    if (uring_ == nullptr) worked |= ProgressSockets();
+    check_descriptors_ = false;
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;
+}
+
+// Sends what the last turn left, then reads: see TcpConnection::QueueAck.
+bool SoftDevice::ProgressSockets() {
+  bool worked = tcp_ != nullptr && tcp_->Progress();
+  worked |= hot_sockets_.Receive(turn_);
+  if ((check_descriptors_ || hot_sockets_.LookDue()) && epoll_fd_ >= 0) worked |= PollDescriptors();
+  return worked;
+}
+
+// The same with io_uring. Descriptors are asked when they were told of, until none is ready: what
+// stays ready is told of once.
+bool SoftDevice::ProgressUring() {
+  bool worked = tcp_->Progress();
+  worked |= uring_->Turn(&calls_);
+  descriptors_ready_ |= uring_->TakeDescriptorsReady();
+  if (!descriptors_ready_) return worked;
+  descriptors_ready_ = PollDescriptors();
+  return worked || descriptors_ready_;
+}
+
+// Bells and the ring then signal one descriptor, which is not in the epoll set: a bell that reached
+// the ring through it would be passed on only after a grace period of the kernel (milliseconds), as
+// an eventfd that is written because another was written is.
+void SoftDevice::OpenUring() {
+  absl::StatusOr<std::unique_ptr<UringReceiver>> opened =
+      UringReceiver::Open(epoll_fd_, mapping_->event_fd());
+  if (opened.ok()) {
+    uring_ = std::move(*opened);
+    RING_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, mapping_->event_fd(), nullptr) == 0)
+        << "epoll_ctl";
+    calls_.urings = 1;
+    uring_->SetSleeping(mapping_->control()->sleeping.load(std::memory_order_relaxed) != 0);
+    return;
+  }
+  static std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  RING_LOG(WARNING) << "device=" << options_.name
+                    << " receives from its tcp sockets one by one: " << opened.status().message();
 }
 
 bool SoftDevice::ProgressPeers() {
@@ -272,6 +310,7 @@ void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
 
 void SoftDevice::SetSleeping(bool sleeping) {
   mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
+  if (uring_ != nullptr) uring_->SetSleeping(sleeping);
   if (!sleeping) return;
   FullFence();
   check_descriptors_ = true;

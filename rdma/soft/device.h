@@ -8,8 +8,9 @@
 // Threads:   one.
 // Errors:    see fabric.h.
 // Cost:      an idle Progress is a few loads; descriptors are asked for when armed, sleeping, or
-//            every 1,024th turn. While a tcp connection is open: one system call a turn that asks
-//            or receives (hot_sockets.h).
+//            every 1,024th turn. While a tcp connection is open: with io_uring one system call a
+//            turn in which something came, and none in others; else one a turn that asks or
+//            receives (hot_sockets.h).
 #ifndef RING_RDMA_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_DEVICE_H_
 
@@ -29,6 +30,7 @@
 #include "rdma/soft/mapping.h"
 #include "rdma/soft/region_table.h"
 #include "rdma/soft/soft_device.h"
+#include "rdma/soft/uring_receiver.h"
 
 namespace ring::rdma::soft {
 
@@ -62,7 +64,7 @@ class SoftDevice final : public Device {
   void Reject(std::uint64_t request, absl::string_view private_data) override;
   bool PollEvent(ConnectionEvent* event) override;
   bool Progress() override;
-  int event_fd() const override { return epoll_fd_; }
+  int event_fd() const override { return uring_ != nullptr ? mapping_->event_fd() : epoll_fd_; }
   void SetSleeping(bool sleeping) override;
   SystemCalls system_calls() const override { return calls_; }
 
@@ -96,6 +98,8 @@ class SoftDevice final : public Device {
   void Unwatch(int fd, FdHandler* handler);
   SystemCalls& calls() { return calls_; }
   HotSockets& hot_sockets() { return hot_sockets_; }
+  // Null: sockets are received from one by one.
+  UringReceiver* uring() const { return uring_.get(); }
   std::uint32_t turn() const { return turn_; }
   // Connections whose every turn needs a look at the descriptors.
   void AddPolledConnection(int delta) { polled_connections_ += delta; }
@@ -108,6 +112,9 @@ class SoftDevice final : public Device {
   void PushEvent(ConnectionEvent event);
   bool CheckPeers();
   bool PollDescriptors();
+  void OpenUring();
+  bool ProgressSockets();
+  bool ProgressUring();
   void BindThread();
   std::byte* TakeFreed(MemoryKind kind);
   bool ProgressPeers();
@@ -147,6 +154,7 @@ class SoftDevice final : public Device {
   HotSockets hot_sockets_;
   int polled_connections_ = 0;
   bool check_descriptors_ = true;
+  bool descriptors_ready_ = false;  // io_uring told of them, and some may be left
   bool running_deferred_ = false;
   std::vector<std::uint32_t> free_cq_cells_;
   absl::flat_hash_map<std::uint32_t, SoftQueuePair*> queue_pairs_;
@@ -157,6 +165,7 @@ class SoftDevice final : public Device {
   std::unique_ptr<Endpoint> local_;
   std::unique_ptr<Endpoint> shm_;
   std::unique_ptr<Endpoint> tcp_;
+  std::unique_ptr<UringReceiver> uring_;  // null: none, or refused
 };
 
 }  // namespace ring::rdma::soft

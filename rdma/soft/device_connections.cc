@@ -38,7 +38,10 @@ absl::StatusOr<Endpoint*> SoftDevice::EndpointOf(absl::string_view* address) {
     return shm_.get();
   }
   if (absl::ConsumePrefix(address, "tcp:")) {
-    if (tcp_ == nullptr) tcp_ = MakeTcpEndpoint(this);
+    if (tcp_ == nullptr) {
+      if (options_.tcp_uring) OpenUring();
+      tcp_ = MakeTcpEndpoint(this);
+    }
     return tcp_.get();
   }
   return absl::InvalidArgumentError(

@@ -52,7 +52,6 @@ class MailboxPool {
     states_[name.index].owner = false;
     FreeIfUnused(name.index);
   }
-  std::size_t free_count() const { return free_.size(); }
 
  private:
   struct State {

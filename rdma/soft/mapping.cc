@@ -118,7 +118,6 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Attach(int memory_fd, int even
   std::shared_ptr<Mapping> mapping(new Mapping);
   mapping->memory_fd_ = memory_fd;
   mapping->event_fd_ = event_fd;
-  mapping->attached_ = true;
   struct stat status;
   if (fstat(memory_fd, &status) != 0) return SystemError("fstat of the peer's memory");
   const int seals = fcntl(memory_fd, F_GET_SEALS);

@@ -55,7 +55,6 @@ class Mapping {
   std::uint64_t owner_arena_address() const { return owner_arena_address_; }
   int memory_fd() const { return memory_fd_; }
   int event_fd() const { return event_fd_; }
-  bool attached() const { return attached_; }
 
   // Lets go of the owner mutex: peers see a dead owner from now on. The owner's thread calls it
   // before it drops its reference. No-op for memory that is not shareable.
@@ -85,7 +84,6 @@ class Mapping {
   int memory_fd_ = -1;
   int event_fd_ = -1;
   Attachment* attachment_ = nullptr;
-  bool attached_ = false;
   bool owner_locked_ = false;
 };
 

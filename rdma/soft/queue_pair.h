@@ -55,8 +55,6 @@ class SoftQueuePair final : public QueuePair {
   void Establish(std::unique_ptr<Link> link);
   // The peer's end is gone: fails what is outstanding.
   void OnPeerClosed();
-  // The connection never came about.
-  void OnRejected() { state_ = QpState::kError; }
   bool ShouldReportPeerClosed() const;
   void set_peer_close_reported() { peer_close_reported_ = true; }
 

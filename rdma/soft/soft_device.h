@@ -51,6 +51,9 @@ struct SoftDeviceOptions {
   // per turn.
   std::uint32_t tcp_transmit_limit = 4u << 20;
   std::uint32_t tcp_receive_buffer = 256u << 10;
+  // tcp: receives from all sockets through one io_uring (soft/uring_receiver.h) where the system
+  // allows it; else from one after the other.
+  bool tcp_uring = true;
   // Null: CLOCK_BOOTTIME.
   const Clock* clock = nullptr;
   soft::CopyHook copy_hook;

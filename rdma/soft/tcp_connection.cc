@@ -95,6 +95,14 @@ void TcpConnection::WatchFor(bool readable, bool writable) {
 // A linked socket is watched by edges: it is not asked again while it is quiet. Changing the watch
 // tells at once what is there already.
 void TcpConnection::ApplyWatch() {
+  if (uring_ != nullptr) {
+    want_read_ ? uring_->Start(uring_slot_) : uring_->Stop(uring_slot_);
+    if (want_write_ == watched_) return;
+    if (watched_) device_->Unwatch(fd_, this);
+    watched_ = want_write_ && device_->Watch(fd_, this, EPOLLOUT | EPOLLET).ok();
+    if (want_write_ && !watched_) shutdown(fd_, SHUT_RDWR);  // nobody would tell of room
+    return;
+  }
   device_->ChangeWatch(fd_, this,
                        (want_read_ ? EPOLLIN | EPOLLRDHUP : 0u) | (want_write_ ? EPOLLOUT : 0u) |
                            (state_ == State::kLinked ? EPOLLET : 0u));
@@ -154,16 +162,31 @@ absl::Status TcpConnection::AcceptWith(SoftQueuePair* own, absl::string_view pri
 void TcpConnection::BecomeLinked() {
   state_ = State::kLinked;
   deadline_ns_ = 0;
-  std::vector<std::byte> larger(std::max<std::size_t>(device_->options().tcp_receive_buffer, 4096));
+  std::vector<std::byte> larger(
+      device_->uring() != nullptr
+          ? kPartsSize
+          : std::max<std::size_t>(device_->options().tcp_receive_buffer, kPartsSize));
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(buffer_begin_),
             buffer_.begin() + static_cast<std::ptrdiff_t>(buffer_end_), larger.begin());
   buffer_end_ -= buffer_begin_;
   buffer_begin_ = 0;
   buffer_ = std::move(larger);
+  read_on_ = buffer_end_ != 0;
+  if (read_on_) BecomeDue();
   counted_ = true;
   device_->AddPolledConnection(1);
   want_read_ = true;
+  device_->uring() != nullptr ? UseUring() : ApplyWatch();
+}
+
+void TcpConnection::UseUring() {
+  uring_ = device_->uring();
+  device_->hot_sockets().Forget(this);
+  device_->Unwatch(fd_, this);
+  watched_ = false;
+  uring_slot_ = uring_->Add(fd_, this);
   ApplyWatch();
+  if (!paused_) ShrinkBuffer();
 }
 
 void TcpConnection::OnHandshakeFrame(const TcpFrame& frame, std::string private_data) {
@@ -198,6 +221,7 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
     return;
   }
   if ((epoll_events & EPOLLOUT) != 0) Flush();
+  if (uring_ != nullptr) return;  // it tells of all the rest
   if ((epoll_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 || state_ == State::kDead)
     return;
   if (state_ == State::kLinked) {
@@ -261,10 +285,10 @@ void TcpConnection::QueueAck() {
 
 void TcpConnection::Kick() {
   if (transmit_.empty() || want_write_) return;
-  if (flushed_turn_ == device_->turn()) return BecomeDue();
+  // One send a turn.
+  if (sent_turn_ == device_->turn()) return BecomeDue();
   QueueAck();
-  flushed_turn_ = device_->turn();
-  device_->hot_sockets().Expect(this, flushed_turn_);
+  if (uring_ == nullptr) device_->hot_sockets().Expect(this, device_->turn());
   Flush();
 }
 
@@ -337,6 +361,10 @@ void TcpConnection::Die() {
   device_->hot_sockets().Forget(this);
   transmit_.Clear();
   device_->Unwatch(fd_, this);
+  if (uring_ != nullptr) {
+    uring_->Remove(uring_slot_);
+    shutdown(fd_, SHUT_RDWR);  // the peer's end does not wait for the armed receive's
+  }
   close(fd_);
 }
 

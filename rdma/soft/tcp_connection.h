@@ -7,19 +7,21 @@
 //            kWholeMax bytes lands only once all of it is here, a longer one by whole aligned words
 //            of its target. WRITEs land in the order of the stream.
 //            before a valid hello a connection holds one small buffer and reads at most kHelloSize
-//            bytes. After it, tcp_receive_buffer bytes. The transmit queue is bounded by what both
-//            sides may have outstanding.
+//            bytes. After it, tcp_receive_buffer bytes, or with io_uring what the receiver may
+//            still bring after Stop. The transmit queue is bounded by what both sides may have
+//            outstanding.
 // Ownership: shared by the endpoint, its link and its unanswered request.
 // Threads:   the device's.
 // Errors:    a protocol violation closes the connection; the queue pair's requests end with
 //            kRetryExceeded.
-// Cost:      at most one sendmsg at the first post of a turn and one at Progress; one recv for what
-//            came in a turn, one more for each piece of a payload of 64 KiB and more. A linked
-//            socket is watched by edges: one that is not hot (hot_sockets.h) costs nothing while
-//            quiet.
+// Cost:      at most one sendmsg a turn, at its first post or at Progress. With io_uring a share of
+//            one call a turn receives; without, one recv for what came in a turn, one more for each
+//            piece of a payload of 64 KiB and more, and a linked socket is watched by edges: one
+//            that is not hot (hot_sockets.h) costs nothing while quiet.
 #ifndef RING_RDMA_SOFT_TCP_CONNECTION_H_
 #define RING_RDMA_SOFT_TCP_CONNECTION_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -34,6 +36,7 @@
 #include "rdma/soft/receive_queue.h"
 #include "rdma/soft/tcp_frame.h"
 #include "rdma/soft/tcp_transmit.h"
+#include "rdma/soft/uring_receiver.h"
 
 namespace ring::rdma::soft {
 
@@ -51,6 +54,7 @@ class TcpDueList {
 
 class TcpConnection final : public FdHandler,
                             public HotSocket,
+                            public UringReceiver::Socket,
                             public std::enable_shared_from_this<TcpConnection> {
  public:
   enum class State {
@@ -71,6 +75,8 @@ class TcpConnection final : public FdHandler,
   absl::Status Start();
   void OnReady(std::uint32_t epoll_events) override;
   bool ReceiveNow() override;
+  void OnBytes(absl::Span<const std::byte> bytes) override;
+  void OnEnd() override;
   // Sends what waits; looks at deadlines and at a message that waits for a receive; goes on
   // reading. Gives whether anything happened. Called in the turn after it became due.
   bool Progress();
@@ -92,6 +98,11 @@ class TcpConnection final : public FdHandler,
   static constexpr std::size_t kHelloSize = kTcpHeaderSize + kPrivateDataSizeMax;
   static constexpr std::size_t kAnswersMax = 1 << 16;
   static constexpr std::uint32_t kWholeMax = 64;
+  // From now on the device's UringReceiver receives. REQUIRES: linked, not within a receive.
+  void UseUring();
+  // With io_uring: room for what a segment's end leaves, which is less than kPartMax.
+  static constexpr std::size_t kPartsSize = 1024;
+  static constexpr std::size_t kPartMax = std::max<std::size_t>(kTcpHeaderSize, kWholeMax);
   // Unacknowledged WRITEs of up to kCopyMax bytes are copied, while no more than kBacklogMax bytes
   // wait.
   static constexpr std::uint32_t kCopyMax = 16 << 10;
@@ -120,7 +131,10 @@ class TcpConnection final : public FdHandler,
   bool ReadStraight(std::uint64_t limit);
   void BytesCame();
   std::size_t RoomToRead();
-  bool ParseBuffer();
+  bool ParseBuffer() { return Parse(buffer_.data(), &buffer_begin_, buffer_end_); }
+  bool Parse(const std::byte* data, std::size_t* begin, std::size_t end);
+  void Keep(absl::Span<const std::byte> bytes);
+  void ShrinkBuffer();
   bool OnFrame(const TcpFrame& frame);
   bool SinkBytes(const std::byte* data, std::uint64_t size);
   bool FinishSink();
@@ -150,6 +164,11 @@ class TcpConnection final : public FdHandler,
   SoftDevice* device_;
   TcpDueList* due_;
   int fd_;
+  // Once linked, if the device has one: it receives, and epoll is asked only when the socket has
+  // room again.
+  UringReceiver* uring_ = nullptr;
+  UringReceiver::Slot uring_slot_ = 0;
+  bool watched_ = true;  // by epoll
   State state_;
   std::uint64_t deadline_ns_ =
       0;  // of the handshake, a draining socket, or a message without a receive; 0: none
@@ -157,11 +176,10 @@ class TcpConnection final : public FdHandler,
   bool paused_ = false;   // a SEND waits for a receive
   bool counted_ = false;  // among the device's polled connections
   bool is_due_ = false;
-  bool read_on_ = false;            // what came is not read to its end
-  bool end_near_ = false;           // the socket told of an end of file: read until it comes
-  std::uint32_t flushed_turn_ = 0;  // the device's turn of the last flush at a post
-  std::uint32_t came_turn_ = 0;     // and of the last bytes that came
-  std::uint32_t sent_turn_ = 0;     // and of the last send
+  bool read_on_ = false;         // what came is not read to its end
+  bool end_near_ = false;        // the socket told of an end of file: read until it comes
+  std::uint32_t came_turn_ = 0;  // the device's turn of the last bytes that came
+  std::uint32_t sent_turn_ = 0;  // and of the last send
   bool want_read_ = true;
   bool want_write_ = false;
   bool ack_due_ = false;

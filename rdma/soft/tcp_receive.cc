@@ -74,6 +74,7 @@ void TcpConnection::ReadHandshake() {
 void TcpConnection::ReadFrames() {
   read_on_ = false;
   if (!ParseBuffer()) return;
+  if (uring_ != nullptr) return ShrinkBuffer();  // more is brought by OnBytes
   for (int i = 0; i < kReadsPerTurn && state_ == State::kLinked; ++i) {
     std::uint64_t available = 0;
     if (const std::uint64_t straight = StraightSize(&available); straight != 0) {
@@ -102,7 +103,59 @@ void TcpConnection::BytesCame() {
   if (came_turn_ == device_->turn()) return;
   came_turn_ = device_->turn();
   ++device_->calls().batches_received;
-  device_->hot_sockets().Came(this, came_turn_);
+  if (uring_ == nullptr) device_->hot_sockets().Came(this, came_turn_);
+}
+
+// What the receiver brought: parsed where it lies, but for the part of a header or of a word that
+// the last segment left.
+void TcpConnection::OnBytes(absl::Span<const std::byte> bytes) {
+  if (state_ != State::kLinked) return;  // what comes while the connection drains is for nobody
+  BytesCame();
+  while (!bytes.empty() && !paused_ && state_ == State::kLinked) {
+    if (buffer_begin_ == buffer_end_) {
+      std::size_t begin = 0;
+      const bool whole = Parse(bytes.data(), &begin, bytes.size());
+      bytes.remove_prefix(begin);
+      if (whole) break;
+      continue;
+    }
+    const std::size_t added = std::min(bytes.size(), kPartMax);
+    Keep(bytes.first(added));
+    bytes.remove_prefix(added);
+    if (!ParseBuffer()) continue;
+    const std::size_t left = buffer_end_ - buffer_begin_;
+    if (left > added) continue;
+    // What is left is of these bytes: it is parsed where it lies, too.
+    bytes = absl::MakeConstSpan(bytes.data() - left, bytes.size() + left);
+    buffer_begin_ = buffer_end_ = 0;
+  }
+  if (state_ != State::kLinked) return;
+  Keep(bytes);
+  if (IsDue()) BecomeDue();
+}
+
+void TcpConnection::OnEnd() {
+  if (state_ != State::kDead) OnHangUp();
+}
+
+// After a message has waited for a receive, and much behind it.
+void TcpConnection::ShrinkBuffer() {
+  if (buffer_.size() <= kPartsSize) return;
+  std::vector<std::byte> smaller(kPartsSize);
+  buffer_end_ -= buffer_begin_;
+  std::memcpy(smaller.data(), buffer_.data() + buffer_begin_, buffer_end_);
+  buffer_begin_ = 0;
+  buffer_ = std::move(smaller);
+}
+
+// Puts what cannot be handled yet behind what waits in the buffer.
+void TcpConnection::Keep(absl::Span<const std::byte> bytes) {
+  const std::size_t kept = buffer_end_ - buffer_begin_;
+  if (buffer_begin_ != 0) std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, kept);
+  if (kept + bytes.size() > buffer_.size()) buffer_.resize(kept + bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer_.data() + kept, bytes.data(), bytes.size());
+  buffer_begin_ = 0;
+  buffer_end_ = kept + bytes.size();
 }
 
 // Moves what is left in the buffer to its front; gives how much to read behind it.
@@ -181,24 +234,24 @@ bool TcpConnection::ReadStraight(std::uint64_t limit) {
   return sink_.left != 0 || FinishSink();
 }
 
-// Handles what the buffer holds. False: stop reading (paused, broken, or closed).
-bool TcpConnection::ParseBuffer() {
-  while (buffer_begin_ != buffer_end_ || (sink_.active && sink_.left == 0)) {
-    const std::size_t available = buffer_end_ - buffer_begin_;
+// Handles what is in data from *begin on, and moves it behind that. False: stop reading (paused,
+// broken, or closed).
+bool TcpConnection::Parse(const std::byte* data, std::size_t* begin, std::size_t end) {
+  while (*begin != end || (sink_.active && sink_.left == 0)) {
+    const std::size_t available = end - *begin;
     if (sink_.active) {
       const std::uint64_t size = MayLand(available);
-      if (size != 0 && !SinkBytes(buffer_.data() + buffer_begin_, size)) return false;
-      buffer_begin_ += size;
+      if (size != 0 && !SinkBytes(data + *begin, size)) return false;
+      *begin += size;
       if (sink_.left != 0) return true;
       if (!FinishSink()) return false;
       continue;
     }
-    const TcpDecodeResult result =
-        DecodeTcpFrame(absl::MakeConstSpan(buffer_.data() + buffer_begin_, available));
+    const TcpDecodeResult result = DecodeTcpFrame(absl::MakeConstSpan(data + *begin, available));
     if (result.state == TcpDecodeState::kNeedMore) return true;
     if (result.state == TcpDecodeState::kBad) return Violation();
     if (!OnFrame(result.frame)) return false;
-    buffer_begin_ += kTcpHeaderSize;
+    *begin += kTcpHeaderSize;
   }
   return true;
 }

@@ -60,7 +60,7 @@ class TcpTransmit {
     bool request = false;
     bool is_copy = false;  // frames that are copied whole: the next such frame may join them
   };
-  static constexpr int kVectorMax = 256;
+  static constexpr int kVectorMax = 1024;
   static constexpr std::uint64_t kRunMax = 32 << 10;
 
   Item& Push();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 
 namespace ring::cluster {
 namespace {
@@ -140,7 +141,7 @@ CommandResult Catalogue::Apply(const CatalogueCommand& command) {
   }
   if (command.request.client.empty()) return Execute(command);
   CommandResult result;
-  if (Recall(command, &result)) return result;
+  if (!Mutant("X6") && Recall(command, &result)) return result;
   result = Execute(command);
   Remember(command, result);
   return result;
@@ -223,6 +224,10 @@ CommandResult Catalogue::Create(const CatalogueCommand& command) {
         absl::StrCat("memgest_count=", live,
                      " is the most there may be: delete one before name=", memgest.name)));
   }
+  if (Mutant("V2-id")) {
+    std::erase_if(memgests_,
+                  [](const MemgestDescriptor& one) { return one.state == MemgestState::kDeleted; });
+  }
   const MemgestId last = memgests_.empty() ? MemgestId() : memgests_.back().id;
   if (last >= kMemgestIdMax) {
     return Refused(absl::ResourceExhaustedError(absl::StrCat(
@@ -249,7 +254,8 @@ CommandResult Catalogue::SetState(const CatalogueCommand& command) {
                        StateName(command.from), ": look at its state and ask again")),
                    memgest->id);
   }
-  if (command.to == MemgestState::kDraining && memgest->id == default_memgest_) {
+  if (command.to == MemgestState::kDraining && memgest->id == default_memgest_ &&
+      !Mutant("G10-default")) {
     return Refused(absl::FailedPreconditionError(
                        absl::StrCat("memgest=", memgest->name,
                                     " is the default one and cannot be deleted: make another one "

@@ -1,7 +1,7 @@
 // ring/cluster/cluster_command.h — what the consensus log orders: every change of the cluster's
 // facts.
 //
-// What:      ClusterCommand: one of eight kinds, and its bytes. ClusterState says what each does.
+// What:      ClusterCommand: one of nine kinds, and its bytes. ClusterState says what each does.
 // Shape:     each is idempotent by what it names (incarnation, epoch), or has a request id (X6).
 // Ownership: values.
 // Threads:   pure.
@@ -53,7 +53,7 @@ struct RemoveNode {
 };
 
 // The same roles in another epoch: the counter of versions ran out (V1), a log connection broke, or
-// a member lags and becomes a learner (E5).
+// a member lags and becomes a learner (E5; CheckDemotion says when that may be).
 struct NewEpoch {
   GroupId group;
   Epoch expected;  // the present one
@@ -80,9 +80,16 @@ struct Overrun {
   friend bool operator==(const Overrun&, const Overrun&) = default;
 };
 
+// An operator names a node that the first view does not know, and how it is reached; it registers
+// when it starts. Name and addresses are all that is looked at. The same again changes nothing.
+struct AddNode {
+  NodeInfo info;
+  friend bool operator==(const AddNode&, const AddNode&) = default;
+};
+
 // The order is that of the kinds' codes, from 1 on: they travel, never renumber.
 using ClusterCommand = std::variant<RegisterNode, FailNode, DrainNode, RemoveNode, NewEpoch,
-                                    SetNormal, Overrun, CatalogueCommand>;
+                                    SetNormal, Overrun, CatalogueCommand, AddNode>;
 
 // For logs: "fail_node node=3 incarnation=5: silent for 150 ms".
 std::string CommandText(const ClusterCommand& command);

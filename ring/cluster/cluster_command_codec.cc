@@ -65,12 +65,14 @@ struct Writer {
   void operator()(const CatalogueCommand& command) const {
     out.bytes().append(EncodeCommand(command));
   }
+  void operator()(const AddNode& command) const { PutNode(out, command.info); }
 };
 
-absl::StatusOr<ClusterCommand> ReadRegister(ByteReader& in) {
+template <class Command>
+absl::StatusOr<ClusterCommand> ReadOfNode(ByteReader& in) {
   std::optional<NodeInfo> info = ReadNode(in);
   if (!info.has_value()) return Bad("node is cut short");
-  return RegisterNode{*std::move(info)};
+  return Command{*std::move(info)};
 }
 
 absl::StatusOr<ClusterCommand> ReadFail(ByteReader& in) {
@@ -126,7 +128,7 @@ absl::StatusOr<ClusterCommand> ReadCatalogue(ByteReader& in) {
 absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t kind, ByteReader& in) {
   switch (kind) {
     case 1:
-      return ReadRegister(in);
+      return ReadOfNode<RegisterNode>(in);
     case 2:
       return ReadFail(in);
     case 3:
@@ -141,6 +143,8 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t kind, ByteReader& in) {
       return ReadOverrun(in);
     case 8:
       return ReadCatalogue(in);
+    case 9:
+      return ReadOfNode<AddNode>(in);
     default:
       return Bad(absl::StrCat("kind=", kind, " is not known"));
   }
@@ -175,6 +179,9 @@ struct Describer {
   }
   std::string operator()(const CatalogueCommand& one) const {
     return absl::StrCat("catalogue action=", static_cast<int>(one.action));
+  }
+  std::string operator()(const AddNode& one) const {
+    return absl::StrCat("add_node name=", one.info.name);
   }
 };
 

@@ -85,7 +85,28 @@ ClusterResult ClusterState::Apply(const ClusterCommand& command) {
   return std::move(draft.result);
 }
 
+// E8: of what a memgest is for, one that is used in no epoch before the next Normal names it has
+// lost nothing. So it is not to be used while a shard is between two: its last record would not say
+// whether it was.
+absl::Status ClusterState::CheckMayBeUsed(const View& view) {
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    const GroupView& group = view.groups[g];
+    for (std::size_t i = 0; i < group.shards.size(); ++i) {
+      const Epoch normal = group.shards[i].normal.epoch;
+      if (normal == Epoch() || normal == group.epoch) continue;
+      return absl::UnavailableError(absl::StrCat("group=", g, " shard=", i,
+                                                 " changes its epoch: a memgest is of use when all "
+                                                 "shards serve"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ClusterState::Execute(const CatalogueCommand& command, Draft* draft) {
+  const bool activates = command.action == CatalogueAction::kSetState &&
+                         command.from == protocol::MemgestState::kCreating &&
+                         command.to == protocol::MemgestState::kActive;
+  if (activates) RING_RETURN_IF_ERROR(CheckMayBeUsed(draft->view));
   const CommandResult result = catalogue_.Apply(command);
   draft->result.memgest = result.memgest;
   draft->result.duplicate = result.duplicate;

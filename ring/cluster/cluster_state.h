@@ -52,7 +52,8 @@ class ClusterState {
 
   // Errors: kNotFound (node), kInvalidArgument (no such thing in any view), kFailedPrecondition (it
   // does not fit the present view, which the message names), kAborted (a start of the node that is
-  // over), kResourceExhausted (nodes, epochs), and Catalogue::Apply's.
+  // over), kAlreadyExists (name, address), kResourceExhausted (nodes, epochs), and
+  // Catalogue::Apply's.
   ClusterResult Apply(const ClusterCommand& command);
   // What is not a command is refused, on every node alike.
   ClusterResult Apply(absl::string_view bytes);
@@ -81,13 +82,14 @@ class ClusterState {
   absl::Status Execute(const FailNode& command, Draft* draft) const;
   absl::Status Execute(const DrainNode& command, Draft* draft) const;
   absl::Status Execute(const RemoveNode& command, Draft* draft) const;
-  absl::Status AddNode(const NodeInfo& info, Draft* draft) const;
+  absl::Status Execute(const AddNode& command, Draft* draft) const;
   absl::Status Restart(const NodeInfo& info, NodeInfo* node, Draft* draft) const;
   // cluster_state_normal.cc
   absl::Status Execute(const NewEpoch& command, Draft* draft) const;
   absl::Status Execute(const SetNormal& command, Draft* draft) const;
   absl::Status Execute(const Overrun& command, Draft* draft) const;
   // cluster_state.cc
+  static absl::Status CheckMayBeUsed(const View& view);
   absl::Status Execute(const CatalogueCommand& command, Draft* draft);
 
   std::shared_ptr<const View> view_;

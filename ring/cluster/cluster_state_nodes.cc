@@ -1,8 +1,9 @@
-// Nodes: they register, fail, are drained and removed.
+// Nodes: they are added, register, fail, are drained and removed.
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/cluster/cluster_state.h"
 #include "ring/cluster/health.h"
@@ -39,6 +40,27 @@ void TakeAddresses(const NodeInfo& from, NodeInfo* to) {
   to->host = from.host;
 }
 
+bool EqualAddresses(const NodeInfo& a, const NodeInfo& b) {
+  return a.shm_address == b.shm_address && a.tcp_address == b.tcp_address &&
+         a.admin_address == b.admin_address;
+}
+
+absl::Status CheckAddressesFree(const View& view, const NodeInfo& info) {
+  for (const NodeInfo& node : view.nodes) {
+    for (const std::string* taken :
+         {&node.local_address, &node.shm_address, &node.tcp_address, &node.admin_address}) {
+      for (const std::string* wanted :
+           {&info.local_address, &info.shm_address, &info.tcp_address, &info.admin_address}) {
+        if (wanted->empty() || *wanted != *taken) continue;
+        return absl::AlreadyExistsError(absl::StrCat("address=", *wanted, " is that of node ",
+                                                     node.id.value(), " (", node.name,
+                                                     "): give another"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Whether an epoch change may still want what this start of the node holds (section 5, step 2).
 bool IsSource(const View& view, const NodeInfo& node) {
   const Holder holder{node.id, node.incarnation};
@@ -53,15 +75,37 @@ bool IsSource(const View& view, const NodeInfo& node) {
 
 }  // namespace
 
-absl::Status ClusterState::AddNode(const NodeInfo& info, Draft* draft) const {
-  if (draft->view.nodes.size() >= kNodeCountMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("node_count=", draft->view.nodes.size(), " is the most there may be"));
+// It counts as down until it registers. One that was removed comes back with its number; the start
+// that it had then is over.
+absl::Status ClusterState::Execute(const AddNode& command, Draft* draft) const {
+  const NodeInfo& info = command.info;
+  const NodeInfo* known = draft->view.FindNode(info.name);
+  if (known != nullptr && known->status != NodeStatus::kRemoved) {
+    draft->result.node = known->id;
+    if (EqualAddresses(*known, info)) return absl::OkStatus();
+    return absl::AlreadyExistsError(
+        absl::StrCat("name=", info.name, " is that of node ", known->id.value(),
+                     ", which has other addresses: give another name, or those"));
   }
-  NodeInfo node = info;
-  node.id = NodeId(static_cast<std::uint32_t>(draft->view.nodes.size()));
-  node.status = NodeStatus::kUp;
-  draft->view.nodes.push_back(std::move(node));
+  RING_RETURN_IF_ERROR(CheckAddressesFree(draft->view, info));
+  if (known == nullptr) {
+    if (draft->view.nodes.size() >= kNodeCountMax) {
+      return absl::ResourceExhaustedError(absl::StrCat("node_count=", draft->view.nodes.size(),
+                                                       " is the most there may be, removed ones "
+                                                       "among them: add one of these again"));
+    }
+    NodeInfo fresh;
+    fresh.id = NodeId(static_cast<std::uint32_t>(draft->view.nodes.size()));
+    fresh.name = info.name;
+    draft->view.nodes.push_back(std::move(fresh));
+    known = &draft->view.nodes.back();
+  }
+  NodeInfo* const node = FindNode(&draft->view, known->id);
+  if (node->incarnation.value() != 0) AddPast(&draft->past, node->id, node->incarnation);
+  node->incarnation = Incarnation();
+  node->status = NodeStatus::kDown;
+  TakeAddresses(info, node);
+  draft->result.node = node->id;
   return absl::OkStatus();
 }
 
@@ -70,7 +114,7 @@ absl::Status ClusterState::AddNode(const NodeInfo& info, Draft* draft) const {
 absl::Status ClusterState::Restart(const NodeInfo& info, NodeInfo* node, Draft* draft) const {
   const NodeStatus before = node->status;
   AddPast(&draft->past, node->id, node->incarnation);
-  if (draft->view.fail_over) {
+  if (draft->view.fail_over && !Mutant("L8-start")) {
     node->status = NodeStatus::kDown;
     Vacate(&draft->view, node->id);
     FillVacant(&draft->view);
@@ -86,10 +130,10 @@ absl::Status ClusterState::Execute(const RegisterNode& command, Draft* draft) co
     return absl::InvalidArgumentError(
         absl::StrCat("node name=", info.name, " registers without an incarnation"));
   }
-  const NodeInfo* known = draft->view.FindNode(info.name);
+  const NodeInfo* const known = draft->view.FindNode(info.name);
   if (known == nullptr) {
-    RING_RETURN_IF_ERROR(AddNode(info, draft));
-    known = &draft->view.nodes.back();
+    return absl::NotFoundError(
+        absl::StrCat("node name=", info.name, " is not known: add it first (ringctl node add)"));
   }
   NodeInfo* const node = FindNode(&draft->view, known->id);
   draft->result.node = node->id;
@@ -109,8 +153,8 @@ absl::Status ClusterState::Execute(const RegisterNode& command, Draft* draft) co
   } else if (node->incarnation != info.incarnation) {
     RING_RETURN_IF_ERROR(Restart(info, node, draft));
   } else if (node->status == NodeStatus::kRemoved) {
-    return absl::FailedPreconditionError(absl::StrCat("node ", node->id.value(), " (", node->name,
-                                                      ") was removed: restart it to add it again"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node ", node->id.value(), " (", node->name, ") was removed: restart it, or add it again"));
   } else if (node->status == NodeStatus::kDown) {
     // It was only silent. What it holds still counts where the last Normal record names it.
     node->status = NodeStatus::kUp;
@@ -124,7 +168,7 @@ absl::Status ClusterState::Execute(const FailNode& command, Draft* draft) const 
   NodeInfo* const node = FindNode(&draft->view, command.node);
   if (node == nullptr) return NoSuchNode(command.node);
   if (IsPast(draft->past, node->id, command.incarnation)) return absl::OkStatus();
-  if (node->incarnation != command.incarnation) {
+  if (node->incarnation != command.incarnation && !Mutant("L8-fail")) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", node->id.value(), " has incarnation=", node->incarnation.value(),
                      ", not ", command.incarnation.value()));

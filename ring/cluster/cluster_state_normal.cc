@@ -2,8 +2,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/cluster/cluster_state.h"
+#include "ring/cluster/demotion.h"
 #include "ring/cluster/placement.h"
 
 namespace ring::cluster {
@@ -23,7 +26,7 @@ absl::Status CheckShard(const View& view, GroupId group, ShardId shard) {
 
 absl::Status CheckEpoch(const View& view, GroupId group, Epoch epoch) {
   const Epoch present = view.groups[group.value()].epoch;
-  if (present == epoch) return absl::OkStatus();
+  if (present == epoch || Mutant("step1")) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "group=", group.value(), " is in epoch=", present.value(), ", not ", epoch.value()));
 }
@@ -43,19 +46,13 @@ std::uint32_t HeldRoles(const GroupView& group) {
   return mask;
 }
 
-// The coordinator's role and those of the memgest's members.
-std::uint32_t RolesOf(const View& view, const protocol::MemgestDescriptor& memgest, ShardId shard) {
-  std::uint32_t mask = 1u << shard.value();
-  for (const Role role : memgest.MemberRoles(shard, view.s, view.d)) mask |= 1u << role.value();
-  return mask;
-}
-
 absl::Status CheckMemgest(const View& view, const SetNormal& command, const MemgestNormal& one) {
   const GroupView& group = view.groups[command.group.value()];
   const ShardView& shard = group.shards[command.shard.value()];
   const protocol::MemgestDescriptor* memgest = view.FindMemgest(one.id);
   if (memgest == nullptr) return Wrong(command, one.id, "is not known");
-  const std::uint32_t allowed = RolesOf(view, *memgest, command.shard) & HeldRoles(group);
+  const std::uint32_t allowed =
+      MembersOf(*memgest, command.shard, view.s, view.d) & HeldRoles(group);
   if ((one.active & ~allowed) != 0 || (one.complete & ~one.active) != 0) {
     return Wrong(command, one.id,
                  absl::StrCat("active=", one.active, " complete=", one.complete,
@@ -67,7 +64,7 @@ absl::Status CheckMemgest(const View& view, const SetNormal& command, const Memg
   const bool accepted = view.overrun == OverrunPolicy::kContinue ||
                         (shard.overrun_epoch == command.epoch &&
                          std::binary_search(shard.overrun.begin(), shard.overrun.end(), one.id));
-  if (one.lost && !accepted) {  // E8
+  if (one.lost && !accepted && !Mutant("E8-record")) {  // E8
     return Wrong(command, one.id, "its losses were not accepted: the shard must stop");
   }
   return absl::OkStatus();
@@ -109,9 +106,24 @@ absl::Status CheckFollows(const View& view, const SetNormal& command, const Norm
   return absl::OkStatus();
 }
 
+// E8: who has the values that were promised to be kept would drop them with a record that does
+// without.
+absl::Status CheckValues(const View& view, const SetNormal& command, const MemgestNormal& one,
+                         const NormalRecord& last) {
+  const protocol::MemgestDescriptor& memgest = *view.FindMemgest(one.id);
+  const bool promised = last.epoch != Epoch() && memgest.FailuresTolerated() > 0 &&
+                        memgest.state != protocol::MemgestState::kDeleted;
+  if (!promised || one.complete != 0 || one.lost || Mutant("E8-values")) return absl::OkStatus();
+  const std::uint32_t before = CompleteFor(last, memgest, command.shard, view.s, view.d);
+  if (before == 0) return absl::OkStatus();
+  return Wrong(command, one.id,
+               absl::StrCat("names nobody with all values, complete=", before,
+                            " had them: the shard must stop"));
+}
+
 // V2: a shard serves nothing until every memgest was sealed and adopted. E5: who was demoted begins
 // as a learner.
-absl::Status CheckFirst(const View& view, const SetNormal& command) {
+absl::Status CheckFirst(const View& view, const SetNormal& command, const NormalRecord& last) {
   for (const protocol::MemgestDescriptor& memgest : view.memgests) {
     if (memgest.state != protocol::MemgestState::kActive &&
         memgest.state != protocol::MemgestState::kDraining)
@@ -119,11 +131,12 @@ absl::Status CheckFirst(const View& view, const SetNormal& command) {
     const bool named =
         std::any_of(command.memgests.begin(), command.memgests.end(),
                     [&memgest](const MemgestNormal& one) { return one.id == memgest.id; });
-    if (!named) return Wrong(command, memgest.id, "is missing");
+    if (!named && !Mutant("V2-record")) return Wrong(command, memgest.id, "is missing");
   }
   const std::uint32_t demoted = view.groups[command.group.value()].demoted;
   for (const MemgestNormal& one : command.memgests) {
     if ((one.active & demoted) != 0) return Wrong(command, one.id, "names a demoted role");
+    RING_RETURN_IF_ERROR(CheckValues(view, command, one, last));
   }
   return absl::OkStatus();
 }
@@ -134,10 +147,8 @@ absl::Status ClusterState::Execute(const NewEpoch& command, Draft* draft) const 
   RING_RETURN_IF_ERROR(CheckGroup(draft->view, command.group));
   RING_RETURN_IF_ERROR(CheckEpoch(draft->view, command.group, command.expected));
   GroupView& group = draft->view.groups[command.group.value()];
-  if ((command.demoted & ~HeldRoles(group)) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("group=", command.group.value(),
-                                                   " demoted=", command.demoted,
-                                                   " names roles without a holder"));
+  if (command.demoted != 0) {
+    RING_RETURN_IF_ERROR(CheckDemotion(draft->view, command.group, command.demoted));
   }
   RING_RETURN_IF_ERROR(RaiseEpoch(command.group, &draft->view));
   group.demoted = command.demoted;
@@ -155,7 +166,7 @@ absl::Status ClusterState::Execute(const SetNormal& command, Draft* draft) const
   if (normal.epoch == command.epoch) {
     RING_RETURN_IF_ERROR(CheckFollows(draft->view, command, normal));
   } else {
-    RING_RETURN_IF_ERROR(CheckFirst(draft->view, command));
+    RING_RETURN_IF_ERROR(CheckFirst(draft->view, command, normal));
   }
   normal.epoch = command.epoch;
   normal.memgests = command.memgests;

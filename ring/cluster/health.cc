@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "ring/cluster/active_roles.h"
 
 namespace ring::cluster {
 namespace {
@@ -39,11 +40,13 @@ void AddVacancies(const View& view, std::vector<std::string>* out) {
   if (redundant > 0) out->push_back(absl::StrCat("redundant roles without a node: ", redundant));
 }
 
-// The roles that hold a memgest's entries of a shard, its coordinator among them.
-std::uint32_t RolesOf(const View& view, const protocol::MemgestDescriptor& memgest, ShardId shard) {
-  std::uint32_t mask = 1u << shard.value();
-  for (const Role role : memgest.MemberRoles(shard, view.s, view.d)) mask |= 1u << role.value();
-  return mask;
+// By the shard's record everybody counts, with all values.
+bool IsWhole(const View& view, const NormalRecord& normal, ShardId shard,
+             const protocol::MemgestDescriptor& memgest) {
+  const MemgestNormal* const set = normal.Find(memgest.id);
+  return (set == nullptr || set->active_from.empty()) &&
+         CompleteFor(normal, memgest, shard, view.s, view.d) ==
+             MembersOf(memgest, shard, view.s, view.d);
 }
 
 // A shard that was never normal belongs to a cluster that starts.
@@ -55,13 +58,12 @@ void AddShards(const View& view, std::vector<std::string>* out) {
     for (std::size_t i = 0; i < group.shards.size(); ++i) {
       const NormalRecord& normal = group.shards[i].normal;
       recovering += normal.epoch.value() != 0 && normal.epoch < group.epoch ? 1 : 0;
-      for (const MemgestNormal& one : normal.memgests) {
-        const protocol::MemgestDescriptor& memgest = *view.FindMemgest(one.id);
-        if (memgest.state == protocol::MemgestState::kDeleted) continue;
+      for (const protocol::MemgestDescriptor& memgest : view.memgests) {
+        if (memgest.state == protocol::MemgestState::kDeleted || normal.epoch == Epoch()) continue;
         const ShardId shard(static_cast<std::uint16_t>(i));
-        const bool whole = one.complete == RolesOf(view, memgest, shard) && one.active_from.empty();
-        unprotected[memgest.name] += whole ? 0 : 1;
-        lost[memgest.name] += one.lost ? 1 : 0;
+        const MemgestNormal* const one = normal.Find(memgest.id);
+        unprotected[memgest.name] += IsWhole(view, normal, shard, memgest) ? 0 : 1;
+        lost[memgest.name] += one != nullptr && one->lost ? 1 : 0;
       }
     }
   }

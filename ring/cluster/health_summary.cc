@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/status.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/cluster/health.h"
 
 namespace ring::cluster {
@@ -85,7 +86,7 @@ class Summary {
  private:
   enum class Copy : std::uint8_t { kThere, kComing, kMissing };
   Copy CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i, std::size_t role,
-              const MemgestNormal* set, std::uint64_t values, std::uint64_t* have) const;
+              const MemgestNormal& set, std::uint64_t values, std::uint64_t* have) const;
 
   const View& view_;
   std::map<std::pair<std::size_t, std::size_t>, const ShardReport*> shards_;
@@ -95,7 +96,7 @@ class Summary {
 
 // Whether a role has all of the memgest's values of the shard, and how many of them.
 Summary::Copy Summary::CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
-                              std::size_t role, const MemgestNormal* set, std::uint64_t values,
+                              std::size_t role, const MemgestNormal& set, std::uint64_t values,
                               std::uint64_t* have) const {
   *have = 0;
   const NodeId holder = view_.groups[g].roles[role];
@@ -104,17 +105,16 @@ Summary::Copy Summary::CopyAt(const MemgestDescriptor& memgest, std::size_t g, s
   if (node.status == NodeStatus::kDown || node.status == NodeStatus::kRemoved) {
     return Copy::kMissing;
   }
-  const bool active = set == nullptr || (set->active & Bit(role)) != 0;
+  const bool active = (set.active & Bit(role)) != 0;
   const bool rebuilt =
-      set != nullptr &&
-      std::any_of(set->active_from.begin(), set->active_from.end(),
+      std::any_of(set.active_from.begin(), set.active_from.end(),
                   [role](const ActiveFrom& one) { return one.role.value() == role; });
   if (!active || rebuilt) return Copy::kComing;
   const auto found = absent_.find({holder.value(), static_cast<std::uint32_t>(g),
                                    static_cast<std::uint32_t>(i), memgest.id.value()});
   const std::uint64_t absent = found == absent_.end() ? 0 : found->second;
   *have = values - std::min(values, absent);
-  const bool complete = set == nullptr || (set->complete & Bit(role)) != 0;
+  const bool complete = (set.complete & Bit(role)) != 0;
   return complete && absent == 0 ? Copy::kThere : Copy::kComing;
 }
 
@@ -133,11 +133,13 @@ Part Summary::Look(const MemgestDescriptor& memgest, std::size_t g, std::size_t 
   }
   part.keys = counts.keys;
   part.lost = counts.lost;
-  const MemgestNormal* set = nullptr;
-  for (const MemgestNormal& one : report.sets) {
-    if (one.id == memgest.id) set = &one;
-  }
   const ShardId shard(static_cast<std::uint16_t>(i));
+  NormalRecord normal;
+  normal.memgests = report.sets;
+  MemgestNormal set;
+  if (const MemgestNormal* const named = normal.Find(memgest.id); named != nullptr) set = *named;
+  set.active = ActiveFor(normal, memgest, shard, view_.s, view_.d);
+  set.complete = CompleteFor(normal, memgest, shard, view_.s, view_.d);
   int missing = 0;
   bool mended = true;
   for (const Role role : memgest.MemberRoles(shard, view_.s, view_.d)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 
 namespace ring::cluster {
 namespace {
@@ -17,6 +18,25 @@ bool HoldersDiffer(const GroupView& before, const GroupView& after) {
     if (before.incarnations[x] != after.incarnations[x] && !first_heard) return true;
   }
   return false;
+}
+
+// The vacant role that the node held when a shard of the group was Normal last: what it has counts
+// in that role alone. Else the lowest one. The number of roles: none is vacant.
+std::size_t RoleToFill(const GroupView& group, const NodeInfo& node) {
+  const Holder holder{node.id, node.incarnation};
+  const auto lowest = std::find(group.roles.begin(), group.roles.end(), kNoNode);
+  auto role = static_cast<std::size_t>(lowest - group.roles.begin());
+  Epoch latest;
+  for (const ShardView& shard : group.shards) {
+    const std::vector<Holder>& holders = shard.normal.holders;
+    const auto held = std::find(holders.begin(), holders.end(), holder);
+    if (held == holders.end() || shard.normal.epoch <= latest) continue;
+    const auto former = static_cast<std::size_t>(held - holders.begin());
+    if (group.roles[former] != kNoNode) continue;
+    latest = shard.normal.epoch;
+    role = former;
+  }
+  return role;
 }
 
 }  // namespace
@@ -35,11 +55,13 @@ void FillVacant(View* view) {
   for (const NodeInfo& node : view->nodes) {
     if (node.status != NodeStatus::kUp || node.incarnation.value() == 0) continue;
     for (GroupView& group : view->groups) {
-      if (std::find(group.roles.begin(), group.roles.end(), node.id) != group.roles.end()) continue;
-      const auto vacant = std::find(group.roles.begin(), group.roles.end(), kNoNode);
-      if (vacant == group.roles.end()) continue;
-      *vacant = node.id;
-      group.incarnations[static_cast<std::size_t>(vacant - group.roles.begin())] = node.incarnation;
+      const bool member =
+          std::find(group.roles.begin(), group.roles.end(), node.id) != group.roles.end();
+      if (member && !Mutant("L10-spare")) continue;
+      const std::size_t role = RoleToFill(group, node);
+      if (role == group.roles.size()) continue;
+      group.roles[role] = node.id;
+      group.incarnations[role] = node.incarnation;
     }
   }
 }

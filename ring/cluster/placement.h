@@ -5,7 +5,8 @@
 // Shape:     a node holds at most one role of a group (L10). Nodes are tried in the order of their
 //            ids, each takes the lowest vacant role of every group in which it holds none: so one
 //            spare inherits all roles of one lost node, and coordinators come before redundant
-//            roles when there are not nodes enough.
+//            roles when there are not nodes enough. A start that was only silent takes its former
+//            role if that is vacant: in another one it has to join from nothing.
 // Threads:   pure.
 // Errors:    RaiseEpochs: kResourceExhausted naming the group.
 // Source:    protocol rules L10; section 5, step 1; architecture section 3 (degraded operation).

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "memgest/size_class.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/shard.h"
 #include "ring/coordinator/takeover.h"
 
@@ -14,6 +15,10 @@ namespace ring::coordinator {
 bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
   Absent& value = absent_[line];
   if (value.lost) {
+    if (Mutant("G6")) {
+      Refuse(request, protocol::Outcome::kNotFound);
+      return true;
+    }
     if (request.operation == protocol::Operation::kMove) {
       Decide(request, protocol::Outcome::kDataLost);
     } else {
@@ -23,7 +28,8 @@ bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
   }
   // Clients ask again and again while a source is away: no more of them wait than for room.
   const MemgestId memgest(lines_.line(line).memgest);
-  if (!fetcher_->CanBring(line, memgest) || deferred_count_ >= kStalledMax) {
+  // Between two epochs nobody is known to have it.
+  if (log_.held() || !fetcher_->CanBring(line, memgest) || deferred_count_ >= kStalledMax) {
     Refuse(request, protocol::Outcome::kUnavailable, Version(), memgest);
     return true;
   }
@@ -86,7 +92,7 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
   if (is_retired_ && gone()) return;
   if (!lines_.Has(line) || lines_.line(line).version != version.bits() || !absent(line)) return;
   // S12, E3: whoever brought the bytes, they are the version's or nothing.
-  const bool here = ok && ValueFits(line);
+  const bool here = ok && (ValueFits(line) || Mutant("E3"));
   Absent& value = absent_[line];
   const bool wanted = std::exchange(value.wanted, false);
   if (!here && !value.lost) {
@@ -99,6 +105,17 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
     lines_.line(line).flags &= static_cast<std::uint8_t>(~memgest::kAbsent);
   }
   if (wanted) Unpin(line);
+}
+
+// Of coded memgests, who decodes says again what is gone.
+void ShardCoordinator::RetryLost() {
+  for (auto& [line, value] : absent_) {
+    memgest::Memgest& memgest = MemgestOf(line);
+    if (!value.lost || memgest.coded() || !fetcher_->CanBring(line, memgest.descriptor().id))
+      continue;
+    value.lost = false;
+    --memgest.lost_count;
+  }
 }
 
 void ShardCoordinator::OnDelay(std::uint32_t line) {

@@ -52,7 +52,7 @@ void ShardCoordinator::Remember(const Request& request, Outcome outcome, Version
 }
 
 void ShardCoordinator::Decide(const Request& request, Outcome outcome, Version version) {
-  Remember(request, outcome, version);
+  if (!Mutant("X5-decided")) Remember(request, outcome, version);
   Refuse(request, outcome, version);
 }
 

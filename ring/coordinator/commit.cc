@@ -90,7 +90,8 @@ void ShardCoordinator::AnswerOperation(const memgest::Pending& pending) {
   ++(counters_.*operation.kind);
   Reply reply;
   // S13: it is committed, on fewer than its memgest promises. A retry finds the record.
-  if (log_.AdoptedByFew(pending)) reply.outcome = protocol::Outcome::kUnknown;
+  if (log_.AdoptedByFew(pending) && !Mutant("S13-unknown"))
+    reply.outcome = protocol::Outcome::kUnknown;
   reply.version = Version(line.version);
   reply.memgest = MemgestId(line.memgest);
   reply.value_length = line.value_length;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
@@ -20,7 +21,7 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
   memgest::Memgest* const memgest = FindMemgest(id);
   // X7: a version that is still there may be lost with the memgest's members, and its record must
   // not outlive it in a stronger log.
-  const bool empty = memgest == nullptr || memgest->version_count == 0;
+  const bool empty = memgest == nullptr || memgest->version_count == 0 || Mutant("X7");
   counts.records = MoveRecords(id, empty ? FindMemgest(records_to) : nullptr);
   if (memgest == nullptr) return counts;
   if (dropper != nullptr) DropContents(*memgest, *dropper);
@@ -30,7 +31,7 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
   // committed.
   counts.pending = memgest->allocator().used_bytes() > 0 && memgest->version_count == 0 ? 1 : 0;
   counts.pending += memgest->to_collect().size() + memgest->collecting().size();
-  if (drain_order_ >= log_.commit_front()) ++counts.pending;
+  if (drain_order_ >= log_.commit_front() && !Mutant("G10-uncommitted")) ++counts.pending;
   for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
     if (write->memgest_id() == id) ++counts.pending;
   }
@@ -54,6 +55,7 @@ std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to
     if (record.state == kDone && found.size() < kStepRecords)
       found.push_back({client, first_incomplete, record});
   });
+  if (Mutant("G10-records")) return 0;
   if (to == nullptr || !to->writable()) return left;
   for (const Found& one : found) {
     const std::size_t room = memgest::kEntryHeaderSize + memgest::ShardLog::kCollectRoom;

@@ -13,6 +13,7 @@ namespace ring::coordinator {
 void ShardCoordinator::BeginEpoch(Epoch epoch) {
   options_.epoch = epoch;
   tenure_counter_ = 0;  // V1: the epoch makes its versions new
+  served_ |= !log_.held();
   log_.BeginEpoch(epoch);
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest != nullptr) memgest->allocator().ThawAll();  // S2

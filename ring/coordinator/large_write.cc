@@ -244,7 +244,7 @@ void LargeWrite::Finish() {
     GiveUp(move ? Outcome::kDataLost : Outcome::kBadChecksum);
     return;
   }
-  if (!memgest_.writable()) {
+  if (!memgest_.writable() && !Mutant("G10-barrier")) {
     GiveUp(Outcome::kMemgestNotWritable);
     return;
   }
@@ -290,7 +290,7 @@ void LargeWrite::Finish() {
   write.value_crc = value_crc;
   write.explicit_move = move;
   if (move) {
-    write.expiry_ns = shard_.lines_.line(source_).expiry_ns;  // V10
+    write.expiry_ns = Mutant("V10") ? 0 : shard_.lines_.line(source_).expiry_ns;
     shard_.Unpin(source_);
   }
   shard_.CommitToWrite(request_, write, head);

@@ -65,7 +65,8 @@ bool ShardCoordinator::MoveSmall(const Request& request, memgest::Memgest& targe
   write.slot = *slot;
   write.value_length = length;
   write.value_crc = lines_.line(from).value_crc;
-  write.expiry_ns = lines_.line(from).expiry_ns;  // V10: a move keeps the expiry
+  // V10: a move keeps the expiry
+  write.expiry_ns = Mutant("V10") ? 0 : lines_.line(from).expiry_ns;
   write.explicit_move = true;
   std::uint32_t crc = 0;
   if (length > 0) {

@@ -19,11 +19,11 @@ bool ShardCoordinator::Put(const Request& request) {
     Refuse(request, Outcome::kNoSuchMemgest);
     return true;
   }
-  if (!memgest->writable()) {
+  if (!memgest->writable() && !Mutant("G11")) {
     Refuse(request, Outcome::kMemgestNotWritable);
     return true;
   }
-  if (request.value_length > options_.value_size_max) {
+  if (request.value_length > options_.value_size_max && !Mutant("S10-limit")) {
     Refuse(request, Outcome::kTooLarge);
     return true;
   }

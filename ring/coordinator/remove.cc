@@ -7,6 +7,23 @@ namespace ring::coordinator {
 
 using protocol::Outcome;
 
+namespace {
+
+// V9: OK says that the key was there. That may hang on a version that is not committed only if it
+// stands before the tombstone in the same log, and so commits with it: one of another log may yet
+// vanish, and its put run again behind the delete that told of it (I3).
+bool IsThere(const memgest::LineTable& lines, std::uint32_t head, const memgest::Memgest& home) {
+  for (std::uint32_t line = head; line != memgest::kNoLine; line = lines.line(line).prev) {
+    const memgest::MetadataLine& version = lines.line(line);
+    if ((version.flags & memgest::kTombstone) != 0) return false;
+    if ((version.flags & memgest::kCommitted) != 0) return true;
+    if (version.memgest == home.descriptor().id.value()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool ShardCoordinator::Remove(const Request& request) {
   if (CheckOnce(request) == Once::kHandled) return true;
   std::uint32_t* const head = keys_.Find(request.hash, request.key);
@@ -16,7 +33,7 @@ bool ShardCoordinator::Remove(const Request& request) {
   }
   if (!ConditionHolds(request, head)) return true;
   if (tombstone(*head)) {
-    if (!committed(*head))
+    if (!committed(*head) && !Mutant("V9-gone"))
       return Defer(request, *head);  // V9: NOT_FOUND only from what is committed
     Decide(request, Outcome::kNotFound);
     return true;
@@ -26,6 +43,7 @@ bool ShardCoordinator::Remove(const Request& request) {
     Refuse(request, Outcome::kUnavailable);
     return true;
   }
+  if (!IsThere(lines_, *head, *home) && !Mutant("V9-delete")) return Defer(request, *head);
   if (!ReserveWrite(*home, request.key.size(), 0, 0, true)) return AwaitRoom(request, *home);
   const absl::StatusOr<memgest::Slot> slot = home->allocator().AllocateTombstone();
   if (!slot.ok()) return AwaitSpace(request, *home);

@@ -23,6 +23,11 @@
 
 namespace ring::coordinator {
 
+// Changes nothing, whatever it is answered.
+constexpr bool IsRead(protocol::Operation operation) {
+  return operation == protocol::Operation::kGet || operation == protocol::Operation::kWhere;
+}
+
 // Where an answer goes. A connection that ended meanwhile has another generation: the answer is
 // dropped.
 struct ReplyTo {

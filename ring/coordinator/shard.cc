@@ -21,7 +21,8 @@ ShardCoordinator::ShardCoordinator(const ShardOptions& options, rdma::Device* de
       log_(options.epoch, arena),
       landing_places_(device) {}
 
-ShardCoordinator::~ShardCoordinator() = default;
+// The device may read slots until then.
+ShardCoordinator::~ShardCoordinator() { log_.EndCalculations(); }
 
 void ShardCoordinator::AddMemgest(const protocol::MemgestDescriptor& descriptor,
                                   memgest::RoleMask active) {
@@ -52,7 +53,7 @@ void ShardCoordinator::Submit(const Request& request) {
 
 bool ShardCoordinator::Execute(const Request& request) {
   if (is_retired_) return true;
-  if (log_.held()) return false;  // the epoch's Normal must come first
+  if (log_.held() && !MayRead(request.operation)) return false;  // the epoch's Normal comes first
   switch (request.operation) {
     case Operation::kGet:
     case Operation::kWhere:

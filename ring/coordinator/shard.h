@@ -29,6 +29,7 @@
 #include "memgest/shard_log.h"
 #include "memgest/snapshot.h"
 #include "ring/base/id.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/coordinator/key_table.h"
 #include "ring/coordinator/landing_places.h"
@@ -115,8 +116,9 @@ class ShardCoordinator {
   const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
 
   // epoch.cc: the epoch change (protocol rules, section 5) at a coordinator that lives on. Between
-  // BeginEpoch and the first ApplyNormal nothing is served: what comes waits. Members come back by
-  // log().AddWriter. REQUIRES: epoch is higher, the queue pairs towards the members are reset.
+  // BeginEpoch and the first ApplyNormal it answers reads of what is committed, if it served
+  // before; all else waits. Members come back by log().AddWriter. REQUIRES: as
+  // ShardLog::BeginEpoch.
   void BeginEpoch(Epoch epoch);
   // A Normal of this epoch is known to be committed: it says who counts, and commits what was
   // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
@@ -197,6 +199,8 @@ class ShardCoordinator {
   // ... it does not come for now: what waited runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);
+  // ... others may have what is lost: values of replicated memgests are wanted again.
+  void RetryLost();
   // ... nobody brings values any more: the role is lost.
   void AbandonValues();
   // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:
@@ -371,6 +375,11 @@ class ShardCoordinator {
   bool DropLine(std::uint32_t line, const memgest::ClientId& dropper);
   void FreeRetired();
 
+  // What it knew to be committed before the epoch stays so, and nobody else has served since; what
+  // was adopted from others may be on one node only, and is committed with Normal (E2).
+  bool MayRead(protocol::Operation operation) const {
+    return IsRead(operation) && (served_ || Mutant("E2-reads"));
+  }
   bool committed(std::uint32_t line) const {
     return (lines_.line(line).flags & memgest::kCommitted) != 0;
   }
@@ -404,6 +413,7 @@ class ShardCoordinator {
   std::vector<std::uint32_t> running_;
   std::vector<std::uint32_t> failed_;     // of them, in this turn
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
+  bool served_ = false;                   // before the present epoch
   bool is_retired_ = false;
   std::uint64_t pins_left_ = 0;  // once it is
   struct Absent {

@@ -27,11 +27,17 @@ class AbsentValues final : public coordinator::ValueFetcher {
       : control_(control),
         pace_(pace),
         on_value_(std::move(on_value)),
-        replicated_(control, pace, group, shard, on_value_) {}
+        replicated_(
+            [control](NodeId source, const recovery::FetchRequest& request, ControlReply done) {
+              control->Call(source, ControlType::kFetch, recovery::EncodeFetchRequest(request),
+                            ValueFetch::kTimeoutNs, std::move(done));
+            },
+            pace, group, shard, on_value_) {}
 
   // The coordinator that was built with this as its fetcher. Before anything else.
   void Attach(coordinator::ShardCoordinator* shard) {
     shard_ = shard;
+    replicated_.Attach(shard);
     coded_ = std::make_unique<BlockFetch>(control_, pace_, shard, on_value_);
   }
   // The record of the present epoch: who has what.
@@ -41,7 +47,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   }
   void EndEpoch() { coded_->recovery().EndEpoch(); }
   void Progress(std::uint64_t now_ns) {
-    replicated_.Progress(now_ns, *shard_);
+    replicated_.Progress(now_ns);
     coded_->recovery().Step(now_ns);
   }
 
@@ -50,7 +56,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   }
   void Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) override {
     if (IsCoded(MemgestId(shard.lines().line(line).memgest))) return coded_->Want(line);
-    replicated_.Want(line, version, shard);
+    replicated_.Want(line, version);
   }
 
   const recovery::BlockRecovery& blocks() const { return coded_->recovery(); }

@@ -62,6 +62,8 @@ struct NodeStats {
   std::uint64_t wakeups = 0;
   rdma::SystemCalls system_calls;       // of the node's device
   std::vector<std::string> transports;  // by peer node: "local", "shm", "tcp", "" for itself
+  std::string fence;                    // "open", "lease", "check": what answers pass
+  std::uint64_t device_faults = 0;      // injected into its device
 };
 
 struct ClusterStats {
@@ -110,11 +112,20 @@ class AdminPort {
   // Changes of nodes: a name, or a number. Each is idempotent, and returns when it is agreed upon.
   // Errors: kNotFound; kFailedPrecondition: not now, and what to do (cluster::CheckDrain).
   virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
+  // A node that the configuration does not name: its name and its addresses. It is a spare once it
+  // is started. Gives its number; the same again gives the same one. kAlreadyExists: the name or an
+  // address is another's; kInvalidArgument names the field; kResourceExhausted: too many nodes.
+  virtual absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) = 0;
   // It must hold no role; force: one that does is failed first.
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
+  // E8: shards that stopped, since more was lost than a memgest survives, go on without what nobody
+  // has. Gives how many; those that serve by now are none of them.
+  virtual absl::StatusOr<int> AcceptLoss() = 0;
   // Something goes wrong in the node, on purpose. kFailedPrecondition: it is not configured to take
   // faults. kInvalidArgument names the field.
   virtual absl::Status InjectFault(absl::string_view node, const Fault& fault) = 0;
+  // Those of its device, and what became of them. Errors: as InjectFault.
+  virtual absl::StatusOr<DeviceFaults> GetDeviceFaults(absl::string_view node) = 0;
   // Compares replicas and parities with the data at a cut, over the whole cluster (S2, S12).
   // progress may be called from the calling thread only; returning false stops the scrub with
   // kCancelled.

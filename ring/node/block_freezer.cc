@@ -1,5 +1,6 @@
 #include "ring/node/block_freezer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -52,6 +53,7 @@ void BlockFreezer::OnFreeze(NodeId from, absl::string_view body, ControlReply re
   }
   memgest->allocator().Freeze(request->block);
   Frozen frozen;
+  frozen.id = ++last_id_;
   frozen.reader = from;
   frozen.request = *request;
   frozen.expires_ns = node_->control().now_ns() + kFreezeNs;
@@ -99,7 +101,7 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
     if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("the freeze expired"));
     return false;
   }
-  if (frozen.reply == nullptr) return true;
+  if (frozen.reply == nullptr || frozen.writing) return true;
   const auto block_cells =
       static_cast<std::uint32_t>(memgest->allocator().block_size() / kCacheLine);
   if (shard->HasLargeWrite(frozen.request.log.memgest, frozen.request.block * block_cells,
@@ -130,13 +132,24 @@ void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
   } else if (frozen.reader == node_->id()) {
     std::memcpy(reinterpret_cast<std::byte*>(request.address), memgest.heap().At(cell), block_size);
   } else {
-    // In front of the answer on the same queue pair: when that is there, the bytes are.
-    const absl::Status written = node_->control().Write(
+    const absl::Status posted = node_->control().Write(
         frozen.reader, {memgest.heap().At(cell), block_size, memgest.heap().lkey(cell)},
-        request.address, request.rkey);
-    if (!written.ok()) return std::exchange(frozen.reply, nullptr)(written);
+        request.address, request.rkey, [this, id = frozen.id, answer] { OnWritten(id, answer); });
+    if (!posted.ok()) return std::exchange(frozen.reply, nullptr)(posted);
+    frozen.writing = true;
+    return;
   }
   std::exchange(frozen.reply, nullptr)(recovery::Encode(answer));
+}
+
+void BlockFreezer::OnWritten(std::uint64_t id, const recovery::FreezeAnswer& answer) {
+  const auto frozen = std::find_if(frozen_.begin(), frozen_.end(),
+                                   [id](const Frozen& one) { return one.id == id; });
+  if (frozen == frozen_.end()) return;  // thawed, and told so
+  coordinator::ShardCoordinator* shard = nullptr;
+  if (Find(frozen->request, &shard) == nullptr) return;  // Step says which of the two
+  frozen->writing = false;
+  std::exchange(frozen->reply, nullptr)(recovery::Encode(answer));
 }
 
 void BlockFreezer::Progress(std::uint64_t now_ns) {

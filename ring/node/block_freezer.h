@@ -1,7 +1,9 @@
 // ring/node/block_freezer.h — blocks at a cut: the coordinator's side of S2.
 //
-// What:      Freezes a block, answers once no entry that touches it is uncopied or uncommitted,
-//            with the last index that touches it, after its bytes were written to the reader.
+// What:      Freezes a block. Once no entry that touches it is uncopied or uncommitted, its bytes
+//            are written to the reader, and when they are there the answer says the last index
+//            that touches it: only if the block was frozen all that time, for what is deleted or
+//            thawed meanwhile is read by the WRITE as something else.
 //            Nothing writes it until the reader's Thaw, the group's next epoch, or until 1 s
 //            passed. A block that is Lost here is said to be so: an erasure.
 // Shape:     kFrozenMax blocks at a time. Readers: a scrub, a decode (ring/node/row_cut.h).
@@ -39,7 +41,9 @@ class BlockFreezer {
     recovery::FreezeRequest request;
     std::uint64_t expires_ns = 0;
     std::uint64_t order = 0;  // entries below may touch the block
+    std::uint64_t id = 0;
     bool large_write = false;
+    bool writing = false;
     ControlReply reply;  // null: answered
   };
 
@@ -47,12 +51,14 @@ class BlockFreezer {
   void OnThaw(NodeId from, absl::string_view body, ControlReply reply);
   bool Step(Frozen& frozen, std::uint64_t now_ns);
   void Answer(Frozen& frozen, memgest::Memgest& memgest);
+  void OnWritten(std::uint64_t id, const recovery::FreezeAnswer& answer);
   void Thaw(const Frozen& frozen);
   memgest::Memgest* Find(const recovery::FreezeRequest& request,
                          coordinator::ShardCoordinator** shard);
 
   Node* node_;
   std::vector<Frozen> frozen_;
+  std::uint64_t last_id_ = 0;
 };
 
 }  // namespace ring::node

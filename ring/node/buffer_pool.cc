@@ -17,26 +17,26 @@ absl::StatusOr<BufferPool::Buffer> BufferPool::Take(std::uint32_t access) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all buffers are in use count=", count_max_, " size=", size_));
   }
-  bool used_before = true;
-  if (free_.empty()) {
+  if (free_.empty() && fresh_.empty()) {
     const std::size_t chunk = std::max(kChunkSize, size_);
     RING_ASSIGN_OR_RETURN(std::byte* const memory,
                           device_->Allocate(chunk, rdma::MemoryKind::kShared));
     for (std::size_t at = (chunk / size_) * size_; at >= size_; at -= size_)
-      free_.push_back(memory + at - size_);
-    used_before = false;
+      fresh_.push_back(memory + at - size_);
   }
+  const bool used_before = !free_.empty();
+  std::vector<std::byte*>& from = used_before ? free_ : fresh_;
   Buffer buffer;
-  buffer.address = free_.back();
+  buffer.address = from.back();
   if (access == rdma::kLocalOnly) {
     buffer.lkey = device_->LocalKey(buffer.address);
   } else {
     RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, size_, access));
     buffer.lkey = buffer.region->lkey();
   }
-  free_.pop_back();
+  from.pop_back();
   ++in_use_;
-  if (used_before) std::memset(buffer.address, 0, size_);
+  if (used_before && buffer.region != nullptr) std::memset(buffer.address, 0, size_);
   return buffer;
 }
 

@@ -32,7 +32,7 @@ class BufferPool {
   BufferPool(rdma::Device* device, std::size_t size, std::size_t count_max)
       : device_(device), size_(size), count_max_(count_max) {}
 
-  // Zeroed, with this access. Without any it is no region of its own: a device has 4,096 of them.
+  // Zeroed, with this access. Without any: as it was, and no region: a device has 4,096 of them.
   absl::StatusOr<Buffer> Take(std::uint32_t access);
   void GiveBack(Buffer buffer);
   std::size_t size() const { return size_; }
@@ -42,7 +42,8 @@ class BufferPool {
   std::size_t size_;
   std::size_t count_max_;
   std::size_t in_use_ = 0;
-  std::vector<std::byte*> free_;
+  std::vector<std::byte*> free_;   // used before
+  std::vector<std::byte*> fresh_;  // zero as they came
 };
 
 }  // namespace ring::node

@@ -7,6 +7,7 @@
 
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/client_connection.h"
 #include "ring/node/client_port.h"
@@ -47,7 +48,7 @@ void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply
   header.view_epoch = view_epoch_;
   header.owner = options_.node.value();
   if (reply.value.line == memgest::kNoLine) {
-    StageHeader(*connection, to, header, nullptr, &shard);
+    StageHeader(*connection, to, header, nullptr, Mutant("L3") ? nullptr : &shard);
   } else {
     StageValue(*connection, to, reply, shard, &header);
   }
@@ -130,6 +131,7 @@ void ClientPort::DropWords(Connection& connection, std::uint64_t slot_address) {
 
 // Bodies that are still queued are dropped with them: nobody was told where they would stand.
 void ClientPort::DropHeld(const coordinator::ShardCoordinator* shard) {
+  if (Mutant("V7")) return;
   const auto of_shard = [shard](const ConnectionWrite& write) { return write.shard == shard; };
   ending_.clear();
   std::erase_if(staged_, [&](std::uint32_t index) {
@@ -275,13 +277,15 @@ void ClientPort::RingBell(Connection& connection) {
 
 void ClientPort::Send(coordinator::Fence& fence) {
   if (staged_.empty()) return;
+  const std::uint64_t early = Mutant("V7-order") ? fence.Decide(capture_) : 0;
   for (const std::uint32_t index : staged_) {
     Connection& connection = *connections_[index];
     // The values are captured...
     Post(connection, &connection.bodies, connection.bodies.size(), false, connection.completed);
   }
   const std::uint64_t captured = capture_++;
-  const std::uint64_t passed = fence.Decide(captured);  // ...then the role is checked...
+  // ...then the role is checked...
+  const std::uint64_t passed = Mutant("V7-order") ? early : fence.Decide(captured);
   ending_.clear();
   held_.clear();
   for (const std::uint32_t index : staged_) {

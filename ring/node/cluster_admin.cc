@@ -10,6 +10,7 @@
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
 #include "ring/base/wire.h"
+#include "ring/node/added_node.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_services.h"
 #include "ring/node/event_log.h"
@@ -67,7 +68,16 @@ absl::StatusOr<NodeId> FindNode(const cluster::View& view, absl::string_view tex
   std::uint32_t number = 0;
   if (absl::SimpleAtoi(text, &number) && number < view.nodes.size()) return NodeId(number);
   return absl::NotFoundError(
-      absl::StrCat("no node is named ", text, ": see the nodes of the cluster"));
+      absl::StrCat("no node is named ", text, ": ringctl cluster shows those that are"));
+}
+
+// Not who was removed, nor who was added and never started.
+bool IsAwaited(const cluster::View& view, std::size_t node) {
+  if (node >= view.nodes.size()) return false;
+  const cluster::NodeInfo& info = view.nodes[node];
+  const bool never_there =
+      info.status == cluster::NodeStatus::kDown && info.incarnation.value() == 0;
+  return info.status != cluster::NodeStatus::kRemoved && !never_there;
 }
 
 class ClusterAdmin final : public AdminPort {
@@ -90,8 +100,11 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<cluster::Health> GetHealth() override;
   absl::StatusOr<std::vector<NodeEvents>> GetEvents(absl::Span<const EventCursor> cursors) override;
   absl::Status DrainNode(absl::string_view node, bool force) override;
+  absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override;
   absl::Status RemoveNode(absl::string_view node, bool force) override;
+  absl::StatusOr<int> AcceptLoss() override;
   absl::Status InjectFault(absl::string_view node, const Fault& fault) override;
+  absl::StatusOr<DeviceFaults> GetDeviceFaults(absl::string_view node) override;
   absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
 
@@ -123,7 +136,7 @@ class ClusterAdmin final : public AdminPort {
     std::vector<cluster::NodeHealth> reports;
   };
   absl::StatusOr<Facts> CollectFacts();
-  absl::Status Propose(const cluster::ClusterCommand& command);
+  absl::StatusOr<cluster::ClusterResult> Propose(const cluster::ClusterCommand& command);
   absl::StatusOr<ScrubState> PollScrub(const std::string& id);
 
   std::vector<Reactor*> reactors_;
@@ -207,8 +220,10 @@ absl::StatusOr<ClusterAdmin::Answers> ClusterAdmin::AskEach(ControlType type,
 absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
                                                               const std::string& body) {
   RING_ASSIGN_OR_RETURN(Answers answers, AskEach(type, {body}, kAskTimeoutNs));
+  const std::shared_ptr<const cluster::View> view = GetView();
   std::vector<std::string> all;
   for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!IsAwaited(*view, i)) continue;
     const absl::Status& status = answers[i].status();
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("node ", i, ": ", status.message()));
@@ -255,9 +270,10 @@ absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
   return cluster::Summarize(*facts.view, facts.leader, facts.reports);
 }
 
-absl::Status ClusterAdmin::Propose(const cluster::ClusterCommand& command) {
+absl::StatusOr<cluster::ClusterResult> ClusterAdmin::Propose(
+    const cluster::ClusterCommand& command) {
   RING_ASSIGN_OR_RETURN(
-      const cluster::ClusterResult result,
+      cluster::ClusterResult result,
       Ask<cluster::ClusterResult>(
           absl::Nanoseconds(kAskTimeoutNs) + kPatience,
           [command](Node& node, const std::shared_ptr<Result<cluster::ClusterResult>>& answer) {
@@ -266,14 +282,25 @@ absl::Status ClusterAdmin::Propose(const cluster::ClusterCommand& command) {
                                         answer->Set(std::move(outcome));
                                       });
           }));
-  return result.status;
+  RING_RETURN_IF_ERROR(result.status);
+  return result;
 }
 
 absl::Status ClusterAdmin::DrainNode(absl::string_view node, bool force) {
   RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
   RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*facts.view, node));
   RING_RETURN_IF_ERROR(cluster::CheckDrain(*facts.view, facts.reports, id, force));
-  return Propose(cluster::DrainNode{id});
+  return Propose(cluster::DrainNode{id}).status();
+}
+
+absl::StatusOr<NodeId> ClusterAdmin::AddNode(const cluster::NodeInfo& info) {
+  RING_ASSIGN_OR_RETURN(const Transport transport,
+                        Ask<Transport>(kPatience, [](Node& node, const auto& result) {
+                          result->Set(node.config().transport);
+                        }));
+  RING_RETURN_IF_ERROR(CheckAddedNode(info, transport));
+  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(cluster::AddNode{info}));
+  return result.node;
 }
 
 absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
@@ -284,9 +311,29 @@ absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
       info.status == cluster::NodeStatus::kUp || info.status == cluster::NodeStatus::kDraining;
   if (force && there && info.incarnation.value() != 0) {
     RING_RETURN_IF_ERROR(
-        Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}));
+        Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}).status());
   }
-  return Propose(cluster::RemoveNode{id});
+  return Propose(cluster::RemoveNode{id}).status();
+}
+
+absl::StatusOr<int> ClusterAdmin::AcceptLoss() {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  cluster::Overrun command;
+  for (const protocol::MemgestDescriptor& memgest : facts.view->memgests) {
+    if (memgest.state != protocol::MemgestState::kDeleted) command.memgests.push_back(memgest.id);
+  }
+  int count = 0;
+  for (const cluster::NodeHealth& report : facts.reports) {
+    for (const cluster::ShardReport& shard : report.shards) {
+      if (!shard.stopped || shard.epoch != facts.view->groups[shard.group.value()].epoch) continue;
+      command.group = shard.group;
+      command.shard = shard.shard;
+      command.epoch = shard.epoch;
+      RING_RETURN_IF_ERROR(Propose(command).status());
+      ++count;
+    }
+  }
+  return count;
 }
 
 absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& fault) {
@@ -307,6 +354,20 @@ absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& faul
                                    });
              })
       .status();
+}
+
+absl::StatusOr<DeviceFaults> ClusterAdmin::GetDeviceFaults(absl::string_view node) {
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  RING_ASSIGN_OR_RETURN(
+      const std::string bytes,
+      Ask<std::string>(
+          kPatience, [id](Node& here, const std::shared_ptr<Result<std::string>>& result) {
+            here.control().Call(
+                id, ControlType::kDeviceFaults, "", kAskTimeoutNs,
+                [result](absl::StatusOr<std::string> answer) { result->Set(std::move(answer)); });
+          }));
+  return DecodeDeviceFaults(bytes);
 }
 
 absl::StatusOr<std::vector<NodeEvents>> ClusterAdmin::GetEvents(

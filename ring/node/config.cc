@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ring/base/check.h"
@@ -19,26 +18,11 @@ namespace {
 
 using protocol::MemgestDescriptor;
 
-constexpr std::size_t kShmPathSizeMax = 100;  // sun_path has 108, and devices append to it
-
-// HOST:PORT or [IPV6]:PORT with a port that others can know.
-bool IsHostPort(absl::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == absl::string_view::npos || colon == 0) return false;
-  absl::string_view host = text.substr(0, colon);
-  int port = 0;
-  const absl::string_view digits = text.substr(colon + 1);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != digits.npos) return false;
-  if (!absl::SimpleAtoi(digits, &port) || port < 1 || port > 65535) return false;
-  if (host.front() == '[') return host.size() > 2 && host.back() == ']';
-  return host.find_first_of(":/ \t") == host.npos;
-}
-
 // Reads one file; keeps the places of values that later checks complain about.
 class Parser {
  public:
-  Parser(absl::string_view file, absl::string_view node_name)
-      : problems_(file), node_name_(node_name) {}
+  Parser(absl::string_view file, absl::string_view node_name, SelfIs self_is)
+      : problems_(file), node_name_(node_name), self_is_(self_is) {}
 
   absl::StatusOr<NodeConfig> Parse(const toml::table& root);
 
@@ -59,11 +43,13 @@ class Parser {
   void ReadTransport(TableReader& in);
   void CheckTransport(const TableReader& in);
   void ReadFaultInjection(TableReader& in);
+  void ReadEncode(TableReader& in);
   void ReadPolling(TableReader& in);
   void FindSelf(const toml::source_region& where, const std::string& name);
 
   ConfigProblems problems_;
   std::string node_name_;
+  SelfIs self_is_;
   NodeConfig config_;
   bool rdma_ = false;
   std::vector<std::pair<std::string, std::string>> taken_;  // (kind of name, text)
@@ -122,20 +108,19 @@ void Parser::ReadControl(TableReader& in) {
   control.heartbeat_ms = milliseconds("heartbeat_ms", control.heartbeat_ms, 1, kHeartbeatMsMax);
   control.detect_ms = milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax);
   control.lease_ms = milliseconds("lease_ms", control.lease_ms, kDetectMsMin, kDetectMsMax);
-  const std::string overrun = in.String("overrun", "stop");
-  if (overrun == "continue") {
-    control.overrun = cluster::OverrunPolicy::kContinue;
-  } else if (overrun != "stop") {
-    in.Problem("overrun", absl::StrCat("overrun=\"", overrun.substr(0, 64),
-                                       "\" must be \"stop\" or \"continue\""));
-  }
-  const std::string fail_over = in.String("fail_over", "off");
-  if (fail_over == "on") {
-    control.fail_over = true;
-  } else if (fail_over != "off") {
-    in.Problem("fail_over", absl::StrCat("fail_over=\"", fail_over.substr(0, 64),
-                                         "\" must be \"on\" or \"off\""));
-  }
+  control.lag_ms = milliseconds("lag_ms", control.lag_ms, kDetectMsMin, kDetectMsMax);
+  // Whether the second one was chosen.
+  const auto second = [&in](absl::string_view key, absl::string_view first,
+                            absl::string_view other) {
+    const std::string text = in.String(key, std::string(first.data(), first.size()));
+    if (text != first && text != other)
+      in.Problem(key, absl::StrCat(key, "=\"", text.substr(0, 64), "\" must be \"", first,
+                                   "\" or \"", other, "\""));
+    return text == other;
+  };
+  if (second("overrun", "stop", "continue")) control.overrun = cluster::OverrunPolicy::kContinue;
+  if (second("fence", "lease", "check")) control.fence = FenceKind::kCheck;
+  control.fail_over = !second("fail_over", "on", "off");
 }
 
 // Behind [[nodes]]: it depends on how many there are.
@@ -325,6 +310,7 @@ void Parser::ReadSelf(TableReader& root) {
   config_.client_max =
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
   ReadFaultInjection(in);
+  ReadEncode(in);
   ReadTransport(in);
   ReadPolling(in);
   ReadDataDir(in);
@@ -346,16 +332,20 @@ void Parser::FindSelf(const toml::source_region& where, const std::string& name)
     return;
   }
   for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
-    if (config_.nodes[i].name == wanted) {
-      config_.self = NodeId(static_cast<std::uint32_t>(i));
-      return;
-    }
+    if (config_.nodes[i].name != wanted) continue;
+    config_.self = NodeId(static_cast<std::uint32_t>(i));
+    if (self_is_ == SelfIs::kNamed) return;
+    problems_.Add(where, absl::StrCat("node name=\"", wanted.substr(0, 64),
+                                      "\" is among [[nodes]]: start it without --added"));
+    return;
   }
+  if (self_is_ == SelfIs::kAdded) return;
   std::vector<std::string> names;
   for (const NodeEntry& node : config_.nodes) names.push_back(node.name);
   problems_.Add(where, absl::StrCat("this node, name=\"", wanted.substr(0, 64),
                                     "\", is not among [[nodes]]: choose one of ",
-                                    absl::StrJoin(names, ", ").substr(0, 256)));
+                                    absl::StrJoin(names, ", ").substr(0, 256),
+                                    "; or, if it was added since, start with --added"));
 }
 
 void Parser::ReadTransport(TableReader& in) {
@@ -415,6 +405,16 @@ void Parser::ReadFaultInjection(TableReader& in) {
                                              "\" must be \"on\" or \"off\""));
 }
 
+void Parser::ReadEncode(TableReader& in) {
+  config_.encode_check = static_cast<std::uint32_t>(
+      in.Integer("encode_check", config_.encode_check, 1, kEncodeCheckMax));
+  const std::string encode = in.String("encode", "auto");
+  if (encode != "auto") config_.encode = encode == "nic" ? EncodePath::kNic : EncodePath::kHost;
+  if (encode == "auto" || encode == "host" || encode == "nic") return;
+  in.Problem("encode", absl::StrCat("encode=\"", encode.substr(0, 64),
+                                    "\" must be \"auto\", \"host\" or \"nic\""));
+}
+
 void Parser::ReadPolling(TableReader& in) {
   const std::string poll = in.String("poll", "adaptive");
   if (poll == "adaptive") {
@@ -452,7 +452,7 @@ cluster::View NodeConfig::InitialView() const {
   cluster::View view = cluster::InitialView(s, d, std::move(infos), memgests);
   view.cluster = cluster::ClusterHash(cluster_name, s, d);
   view.value_size_max = value_size_max;
-  view.voter_count = static_cast<std::uint32_t>(control.VoterCount(nodes.size()));
+  view.voter_count = static_cast<std::uint32_t>(voter_count());
   view.overrun = control.overrun;
   view.fail_over = control.fail_over;
   const MemgestDescriptor* chosen = view.FindMemgest(default_memgest);
@@ -462,7 +462,7 @@ cluster::View NodeConfig::InitialView() const {
 }
 
 absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_view file,
-                                           absl::string_view node_name) {
+                                           absl::string_view node_name, SelfIs self_is) {
   if (text.size() > kConfigSizeMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": size=", text.size(), " is over ", kConfigSizeMax, " bytes"));
@@ -475,10 +475,11 @@ absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_
     problems.Add(result.error().source(), absl::string_view(why.data(), why.size()));
     return problems.ToStatus();
   }
-  return Parser(file, node_name).Parse(result.table());
+  return Parser(file, node_name, self_is).Parse(result.table());
 }
 
-absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path, absl::string_view node_name) {
+absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path, absl::string_view node_name,
+                                          SelfIs self_is) {
   const auto refuse = [&path](int error) {
     const std::string what =
         absl::StrCat("cannot read configuration file=", path, ": ", std::strerror(error));
@@ -493,7 +494,7 @@ absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path, absl::string_
   const int error = std::ferror(file) != 0 ? errno : 0;
   std::fclose(file);
   if (error != 0) return refuse(error);
-  return ParseNodeConfig(text, path, node_name);
+  return ParseNodeConfig(text, path, node_name, self_is);
 }
 
 }  // namespace ring::node

@@ -37,6 +37,10 @@ inline constexpr std::uint64_t kArenaSizeLimit = 64ull << 40;
 inline constexpr std::uint64_t kRecoveryRateMin = 1ull << 20;
 inline constexpr std::uint64_t kRecoveryRateMax = 1ull << 40;
 inline constexpr std::uint32_t kClientCountMax = 65536;
+inline constexpr std::size_t kShmPathSizeMax = 100;  // sun_path has 108, and devices append to it
+
+// HOST:PORT or [IPV6]:PORT with a port that others can know.
+bool IsHostPort(absl::string_view text);
 
 enum class Transport : std::uint8_t {
   kAuto,  // shared memory between nodes of one host, TCP between hosts
@@ -49,6 +53,13 @@ enum class PollPolicy : std::uint8_t {
   kBusy,      // never sleeps: one core per node
   kSleep,     // sleeps at once
 };
+
+enum class EncodePath : std::uint8_t {
+  kAuto,  // whichever is faster: on the software NIC, the node's thread
+  kHost,  // the node's thread calculates the deltas of puts into coded memgests
+  kNic,   // the network device does
+};
+inline constexpr std::uint32_t kEncodeCheckMax = 1'000'000;
 
 struct NodeEntry {
   std::string name;
@@ -64,6 +75,7 @@ struct NodeConfig {
   int d = 2;
   std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
   std::vector<NodeEntry> nodes;  // the first s+d are active, the rest are spares
+  std::size_t added_count = 0;   // the last ones of them: the file does not name them
   std::vector<protocol::MemgestDescriptor> memgests;  // numbered from 1
   std::string default_memgest;
   ControlConfig control;
@@ -74,21 +86,30 @@ struct NodeConfig {
   std::uint64_t arena_size_max = 8ull << 30;
   std::uint64_t recovery_rate = 256ull << 20;  // bytes a second, in the background
   std::uint32_t client_max = 1024;
-  bool fault_injection = false;  // an operator may kill, pause and cut off this node
+  EncodePath encode = EncodePath::kAuto;
+  std::uint32_t encode_check = 1;  // of so many calculations of the device one is made again
+  bool fault_injection = false;    // an operator may kill, pause and cut off this node
   PollPolicy poll = PollPolicy::kAdaptive;
   std::uint32_t poll_us = 50;
   LogSeverity log_level = LogSeverity::kINFO;
 
   const NodeEntry& self_entry() const { return nodes[self.value()]; }
+  int voter_count() const { return control.VoterCount(nodes.size() - added_count); }
   // What all nodes start from; valid, and the same on all of them.
   cluster::View InitialView() const;
 };
 
+enum class SelfIs : std::uint8_t {
+  kNamed,  // one of the file's nodes
+  kAdded,  // none of them: JoinConfig (added_node.h) says which it is
+};
+
 // file: its name in messages. node_name: which node this process is; empty: as the file says.
 absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_view file,
-                                           absl::string_view node_name = "");
-absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path,
-                                          absl::string_view node_name = "");
+                                           absl::string_view node_name = "",
+                                           SelfIs self_is = SelfIs::kNamed);
+absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path, absl::string_view node_name = "",
+                                          SelfIs self_is = SelfIs::kNamed);
 
 }  // namespace ring::node
 

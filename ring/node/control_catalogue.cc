@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
+#include "ring/node/drain_message.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -16,7 +18,8 @@ namespace {
 using protocol::MemgestState;
 
 constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
-constexpr std::uint64_t kDrainPollNs = 10'000'000;
+constexpr std::uint64_t kPollNs = 10'000'000;
+constexpr std::uint64_t kActivateNs = 10'000'000'000;
 constexpr std::uint64_t kDrainNs = 10'000'000'000;        // G10
 constexpr std::uint64_t kForcedDrainNs = 60'000'000'000;  // tombstones are written at some speed
 constexpr std::uint64_t kRepairNs = 1'000'000'000;
@@ -56,7 +59,7 @@ absl::Status CheckCoordinators(const cluster::View& view) {
       return absl::UnavailableError(
           absl::StrCat("group=", g, " shard=", i,
                        " has no coordinator that lives: what it holds of a memgest "
-                       "cannot be counted"));
+                       "cannot be counted: try again when a node has the role, or add one"));
     }
   }
   return absl::OkStatus();
@@ -163,18 +166,15 @@ void CatalogueService::OnDrain(absl::string_view body, ControlReply reply) {
   memgest::ClientId dropper;
   dropper.high = 0x72696e672d64726f;
   dropper.low = node_->info().incarnation.value();
-  coordinator::DrainCounts sum;
+  DrainAnswer answer{node_->info().incarnation, {}};
   for (const std::unique_ptr<CoordinatedShard>& shard : node_->shards()) {
     if (!shard->serving()) return reply(absl::UnavailableError(shard->Missing()));
-    const coordinator::DrainCounts counts = shard->coordinator()->Drain(
-        memgest->id, view->default_memgest, request->drop ? &dropper : nullptr);
+    answer.shards.push_back({shard->group(), shard->shard(),
+                             shard->coordinator()->Drain(memgest->id, view->default_memgest,
+                                                         request->drop ? &dropper : nullptr)});
     shard->active = true;
-    sum.keys += counts.keys;
-    sum.versions += counts.versions;
-    sum.records += counts.records;
-    sum.pending += counts.pending;
   }
-  reply(EncodeDrainCounts(sum));
+  reply(EncodeDrainAnswer(answer));
 }
 
 void CatalogueService::OnChange(absl::string_view body, ControlReply reply) {
@@ -297,10 +297,20 @@ void CatalogueService::Propose(const cluster::CatalogueCommand& command) {
 void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& result) {
   if (absl::IsUnknown(result.status()))
     return Finish(Stopped("consensus", result.status().message()));
+  const bool creates = job_->reply != nullptr && job_->change.kind == ChangeKind::kCreate;
+  if (creates && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
   if (!result.ok()) return Finish(result.status());
   job_->memgest = result->memgest;
-  if (result->changed || repair_) return Show();
+  if ((result->changed || repair_) && !Mutant("G11-ack")) return Show();
   NextStep();
+}
+
+// A memgest is of use when all shards serve: a fail-over is over soon.
+void CatalogueService::AwaitShards(const absl::Status& why) {
+  if (job_->deadline_ns == 0) job_->deadline_ns = control_->now_ns() + kActivateNs;
+  if (control_->now_ns() >= job_->deadline_ns) return Finish(Stopped("created", why.message()));
+  job_->stage = Stage::kActivateWait;
+  job_->next_ns = control_->now_ns() + kPollNs;
 }
 
 // Between changes: what one that was not finished left behind.
@@ -359,26 +369,27 @@ void CatalogueService::DrainStep() {
 }
 
 void CatalogueService::OnDrained(Answers answers) {
-  coordinator::DrainCounts sum;
+  std::vector<std::pair<NodeId, DrainAnswer>> counted;
   absl::Status status = FirstError(answers);
   status.Update(CheckCoordinators(*node_->view()));
   for (const Answer& one : answers) {
     if (!status.ok()) break;
-    const absl::StatusOr<coordinator::DrainCounts> counts = DecodeDrainCounts(*one.body);
-    if (!counts.ok()) {
-      status = counts.status();
-      break;
-    }
-    sum.keys += counts->keys;
-    sum.versions += counts->versions;
-    sum.records += counts->records;
-    sum.pending += counts->pending;
+    absl::StatusOr<DrainAnswer> answer = DecodeDrainAnswer(*one.body);
+    status.Update(answer.status());
+    if (answer.ok()) counted.emplace_back(one.node, *std::move(answer));
   }
-  const bool empty = sum.keys + sum.versions + sum.records + sum.pending == 0;
+  coordinator::DrainCounts sum;
+  if (status.ok()) {
+    const absl::StatusOr<coordinator::DrainCounts> all = SumOfShards(*node_->view(), counted);
+    status.Update(all.status());
+    if (all.ok()) sum = *all;
+  }
+  const bool empty =
+      sum.keys + sum.versions + sum.records + sum.pending == 0 || Mutant("G10-empty");
   const bool late = control_->now_ns() >= job_->deadline_ns;
   if (status.ok() && !empty && !late) {
     job_->stage = Stage::kDrainWait;
-    job_->next_ns = control_->now_ns() + kDrainPollNs;
+    job_->next_ns = control_->now_ns() + kPollNs;
     return;
   }
   if (status.ok() && !empty) {
@@ -418,6 +429,7 @@ void CatalogueService::Finish(absl::Status status) {
 void CatalogueService::Progress(std::uint64_t now_ns) {
   if (job_ != nullptr) {
     if (job_->stage == Stage::kDrainWait && now_ns >= job_->next_ns) DrainStep();
+    if (job_->stage == Stage::kActivateWait && now_ns >= job_->next_ns) NextStep();
     return;
   }
   if (!repair_ || !node_->membership().leads()) {

@@ -44,13 +44,19 @@ class CatalogueService {
   bool busy() const { return job_ != nullptr; }
 
  private:
-  enum class Stage : std::uint8_t { kAsk = 0, kShow = 1, kDrain = 2, kDrainWait = 3 };
+  enum class Stage : std::uint8_t {
+    kAsk = 0,
+    kShow = 1,
+    kDrain = 2,
+    kDrainWait = 3,
+    kActivateWait = 4
+  };
   struct Job {
     CatalogueChange change;
     ControlReply reply;  // null: the leader's own, to finish what was left over
     Stage stage = Stage::kAsk;
     MemgestId memgest;
-    std::uint64_t deadline_ns = 0;  // of the drain
+    std::uint64_t deadline_ns = 0;  // of a drain, or of a wait
     std::uint64_t next_ns = 0;
     absl::Status give_up;  // why a drain is undone
   };
@@ -80,6 +86,7 @@ class CatalogueService {
   void Propose(const cluster::CatalogueCommand& command);
   void OnProposed(const absl::StatusOr<cluster::ClusterResult>& result);
   void ProposeNamed();
+  void AwaitShards(const absl::Status& why);
   void ProposeRepair();
   void Show();
   void OnShown(Answers answers);

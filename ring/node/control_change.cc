@@ -75,38 +75,4 @@ absl::Status CheckCatalogueFollows(const cluster::View& known, const cluster::Vi
   return absl::OkStatus();
 }
 
-std::string EncodeDrainRequest(const DrainRequest& request) {
-  ByteWriter out;
-  out.Put(request.memgest.value());
-  out.Put(static_cast<std::uint8_t>(request.drop ? 1 : 0));
-  return out.Take();
-}
-
-absl::StatusOr<DrainRequest> DecodeDrainRequest(absl::string_view bytes) {
-  ByteReader in(bytes);
-  DrainRequest request;
-  request.memgest = MemgestId(in.Get<std::uint16_t>());
-  const auto drop = in.Get<std::uint8_t>();
-  if (!in.finished() || drop > 1) return Malformed("drain");
-  request.drop = drop == 1;
-  return request;
-}
-
-std::string EncodeDrainCounts(const coordinator::DrainCounts& counts) {
-  ByteWriter out;
-  for (const std::uint64_t value : {counts.keys, counts.versions, counts.records, counts.pending})
-    out.Put(value);
-  return out.Take();
-}
-
-absl::StatusOr<coordinator::DrainCounts> DecodeDrainCounts(absl::string_view bytes) {
-  ByteReader in(bytes);
-  coordinator::DrainCounts counts;
-  for (std::uint64_t* const value :
-       {&counts.keys, &counts.versions, &counts.records, &counts.pending})
-    *value = in.Get<std::uint64_t>();
-  if (!in.finished()) return Malformed("drain counts");
-  return counts;
-}
-
 }  // namespace ring::node

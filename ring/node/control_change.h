@@ -1,8 +1,7 @@
-// ring/node/control_change.h — bodies of the control messages Catalogue and Drain, and what a shown
-// view keeps.
+// ring/node/control_change.h — the body of the control message Catalogue, and what a shown view
+// keeps.
 //
-// What:      CatalogueChange (an operator's change on its way to the leader), DrainRequest and
-//            DrainAnswer.
+// What:      CatalogueChange: an operator's change on its way to the leader.
 // Shape:     the fields in order, little-endian, strings with a u16 length.
 // Ownership: values.
 // Threads:   pure.
@@ -17,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/cluster/view.h"
-#include "ring/coordinator/shard.h"
 #include "ring/node/admin_port.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -38,15 +36,6 @@ absl::StatusOr<CatalogueChange> DecodeChange(absl::string_view bytes);
 // Whether a node that has `known` may take shown's catalogue: memgests stay what they were made as,
 // ids are not used again, and who is DELETED was DRAINING at every node first (G10, V2).
 absl::Status CheckCatalogueFollows(const cluster::View& known, const cluster::View& shown);
-
-struct DrainRequest {
-  MemgestId memgest;
-  bool drop = false;
-};
-std::string EncodeDrainRequest(const DrainRequest& request);
-absl::StatusOr<DrainRequest> DecodeDrainRequest(absl::string_view bytes);
-std::string EncodeDrainCounts(const coordinator::DrainCounts& counts);
-absl::StatusOr<coordinator::DrainCounts> DecodeDrainCounts(absl::string_view bytes);
 
 }  // namespace ring::node
 

@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    CheckControl names the key, and what to do.
-// Source:    protocol rules L1, L11, E8, 10.6.
+// Source:    protocol rules L1, L11, E5, E8, 10.6.
 #ifndef RING_NODE_CONTROL_CONFIG_H_
 #define RING_NODE_CONTROL_CONFIG_H_
 
@@ -20,13 +20,21 @@
 
 namespace ring::node {
 
+// How a coordinator makes sure that its roles are still its own (L1).
+enum class FenceKind : std::uint8_t {
+  kLease,  // by the clock, which no host may stop
+  kCheck,  // by a look at the voters behind each capture
+};
+
 struct ControlConfig {
   int voters = 0;  // the first of the nodes; 0: 5 from 5 nodes on, else 3 or 1
   std::uint32_t heartbeat_ms = 25;
   std::uint32_t detect_ms = 150;  // so long silent is failed; elections begin after as long
   std::uint32_t lease_ms = 100;   // a holder may serve so long after it asked
+  std::uint32_t lag_ms = 100;     // a member that is so long behind begins anew (E5)
+  FenceKind fence = FenceKind::kLease;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
-  bool fail_over = false;
+  bool fail_over = true;
   std::string data_dir;  // of this process; empty: consensus is kept in memory
 
   int VoterCount(std::size_t node_count) const {

@@ -38,6 +38,7 @@ void ControlLink::Drop() {
   failure_ = absl::OkStatus();
   outgoing_.clear();
   outgoing_bytes_ = 0;
+  writing_.clear();
   posted_ = buffers_in_use_ = next_buffer_ = 0;
   sent_ = peer_consumed_ = consumed_ = told_ = 0;
   assembler_ = ControlAssembler();
@@ -73,13 +74,15 @@ absl::Status ControlLink::Send(const ControlHeader& header, std::string body) {
   return absl::OkStatus();
 }
 
-absl::Status ControlLink::Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey) {
+absl::Status ControlLink::Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey,
+                                absl::AnyInvocable<void()> done) {
   RING_RETURN_IF_ERROR(CheckRoom(0));
   Outgoing item;
   item.is_write = true;
   item.from = from;
   item.to = to;
   item.rkey = rkey;
+  item.done = std::move(done);
   outgoing_.push_back(std::move(item));
   return absl::OkStatus();
 }
@@ -123,6 +126,7 @@ bool ControlLink::PumpOne(Outgoing& item) {
       return false;
     }
     ++posted_;
+    writing_.push_back(std::move(item.done));
     return true;
   }
   do {
@@ -159,7 +163,13 @@ bool ControlLink::OnCompletion(const rdma::WorkCompletion& completion) {
   }
   if (completion.opcode != rdma::Opcode::kRecv) {
     --posted_;
-    if (completion.wr_id == kSendTag) --buffers_in_use_;
+    if (completion.wr_id == kSendTag) {
+      --buffers_in_use_;
+      return false;
+    }
+    absl::AnyInvocable<void()> done = std::move(writing_.front());
+    writing_.pop_front();
+    done();
     return false;
   }
   const auto index = static_cast<std::uint32_t>(completion.wr_id);

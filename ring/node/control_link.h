@@ -5,8 +5,7 @@
 // Shape:     kWindow chunks under way at most; the peer tells what it consumed in every header, and
 //            by a chunk of its own when it has nothing else to say. So a SEND never finds the peer
 //            without a posted receive.
-// Ownership: owns queue pair and buffers. The source of a WRITE must stay until an answer of the
-//            peer says that it is done with it, or the link is down.
+// Ownership: owns queue pair and buffers. The source of a WRITE is read until it is done.
 // Threads:   one, the node's.
 // Errors:    what goes wrong ends the connection: failed() says why. What waits to be sent is
 //            bounded in number and in bytes; over that Send and Write refuse, and queue nothing.
@@ -19,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "rdma/fabric.h"
@@ -60,7 +60,9 @@ class ControlLink {
   std::uint32_t generation() const { return generation_; }
 
   absl::Status Send(const ControlHeader& header, std::string body);
-  absl::Status Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
+  // done: the bytes are in the peer's memory. Never called when the connection ends first.
+  absl::Status Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey,
+                     absl::AnyInvocable<void()> done);
   // Gives true when message() is whole.
   bool OnCompletion(const rdma::WorkCompletion& completion);
   const ControlAssembler& message() const { return assembler_; }
@@ -80,6 +82,7 @@ class ControlLink {
     rdma::Sge from;
     std::uint64_t to = 0;
     std::uint32_t rkey = 0;
+    absl::AnyInvocable<void()> done;
   };
 
   void PostReceive(std::uint32_t index);
@@ -97,7 +100,8 @@ class ControlLink {
   std::uint32_t generation_ = 0;
   std::deque<Outgoing> outgoing_;
   std::size_t outgoing_bytes_ = 0;
-  std::uint32_t posted_ = 0;  // requests without completion
+  std::deque<absl::AnyInvocable<void()>> writing_;  // of WRITEs that are posted, in their order
+  std::uint32_t posted_ = 0;                        // requests without completion
   std::uint32_t buffers_in_use_ = 0;
   std::uint32_t next_buffer_ = 0;
   std::uint32_t sent_ = 0;  // chunks that count, mod 2^32

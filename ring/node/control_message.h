@@ -55,8 +55,9 @@ enum class ControlType : std::uint16_t {
   kFault = 23,         // Fault, to be injected
   kInstall = 24,       // recovery::InstallRequest
   kProgress = 25,      // recovery::ProgressRequest; answered by recovery::ProgressAnswer
+  kDeviceFaults = 26,  // empty; answered by DeviceFaults
 };
-inline constexpr std::size_t kControlTypeCount = 26;
+inline constexpr std::size_t kControlTypeCount = 27;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

@@ -12,6 +12,8 @@ namespace ring::node {
 namespace {
 constexpr std::uint64_t kBackoffMinNs = 20'000'000;
 constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
+// A peer that stands still may take the connection and never answer the handshake.
+constexpr std::uint64_t kConnectNs = 3'000'000'000;
 constexpr std::uint64_t kStepNs = 5'000'000;  // connections and deadlines are looked at this often
 constexpr std::size_t kErrorTextMax = 1024;
 constexpr std::size_t kOverMax = 16;
@@ -30,24 +32,56 @@ std::string ControlErrorText(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<ControlPort>> ControlPort::Create(const Options& options) {
   std::unique_ptr<ControlPort> port(new ControlPort(options));
-  const std::size_t depth = std::max<std::size_t>(
-      256, options.node_count * (ControlLink::kReceiveCount + ControlLink::kSendDepth));
-  RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(depth));
+  RING_RETURN_IF_ERROR(port->Grow(options.node_count));
   return port;
 }
 
 ControlPort::ControlPort(const Options& options)
-    : options_(options), memory_(options.device, ControlLink::kMemorySize, 1u << 16) {
-  for (std::size_t i = 0; i < options.node_count; ++i) {
-    links_.push_back(
-        std::make_unique<ControlLink>(NodeId(static_cast<std::uint32_t>(i)), &memory_));
-  }
-  incarnations_.assign(options.node_count, 0);
-  over_.resize(options.node_count);
-  registered_.assign(options.node_count, 0);
-}
+    : options_(options), memory_(options.device, ControlLink::kMemorySize, 1u << 16) {}
 
 ControlPort::~ControlPort() { links_.clear(); }
+
+// A completion queue holds all that its links may have under way; it does not grow.
+absl::Status ControlPort::Grow(std::size_t node_count) {
+  while (links_.size() < node_count) {
+    const std::size_t added = links_.size() < options_.node_count
+                                  ? 0
+                                  : (links_.size() - options_.node_count) / kLinksPerQueue + 1;
+    if (added >= cqs_.size()) {
+      const std::size_t links = added == 0 ? options_.node_count : kLinksPerQueue;
+      const std::size_t depth = std::max<std::size_t>(
+          256, links * (ControlLink::kReceiveCount + ControlLink::kSendDepth));
+      RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::CompletionQueue> queue,
+                            options_.device->CreateCompletionQueue(depth));
+      cqs_.push_back(std::move(queue));
+    }
+    const NodeId peer(static_cast<std::uint32_t>(links_.size()));
+    links_.push_back(std::make_unique<ControlLink>(peer, &memory_));
+    incarnations_.push_back(0);
+    over_.emplace_back();
+    registered_.push_back(0);
+  }
+  return absl::OkStatus();
+}
+
+rdma::CompletionQueue* ControlPort::QueueOf(NodeId peer) const {
+  if (peer.value() < options_.node_count) return cqs_.front().get();
+  return cqs_[(peer.value() - options_.node_count) / kLinksPerQueue + 1].get();
+}
+
+void ControlPort::SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited) {
+  addresses_ = std::move(addresses);
+  awaited_ = std::move(awaited);
+  const absl::Status grown = Grow(addresses_.size());
+  if (!grown.ok()) {
+    RING_LOG(ERROR) << "node=" << options_.node.value()
+                    << " cannot connect to nodes from id=" << links_.size() << " on: " << grown;
+  }
+}
+
+void ControlPort::Arm() {
+  for (const std::unique_ptr<rdma::CompletionQueue>& queue : cqs_) queue->Arm();
+}
 
 // L8: a node that comes back with another incarnation lost its memory. It may connect when the
 // connection of its former start has ended, and then that start is over for good.
@@ -68,27 +102,35 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
   return absl::OkStatus();
 }
 
+// Of the start that is registered, and of one that was seen after it, nobody knows that it is over:
+// the handshake of a former start may come late, when that has crashed.
 void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation) {
   std::uint64_t& known = incarnations_[node];
   if (known == incarnation) return;
-  if (known != 0) {
-    std::vector<std::uint64_t>& over = over_[node];
-    if (over.size() == kOverMax) over.erase(over.begin());
-    over.push_back(known);
-  }
+  const std::uint64_t registered = registered_[node];
+  if (known != 0 && known != registered && incarnation != registered) MarkOver(node, known);
   known = incarnation;
 }
 
+void ControlPort::MarkOver(std::uint32_t node, std::uint64_t incarnation) {
+  std::vector<std::uint64_t>& over = over_[node];
+  if (std::find(over.begin(), over.end(), incarnation) != over.end()) return;
+  if (over.size() == kOverMax) over.erase(over.begin());
+  over.push_back(incarnation);
+}
+
 // Views come in their order, but a node that catches up sees old ones, and a start connects before
-// it can register: so only a change from one start to another says that a connection is of the
-// past, and the last word on who is over is the view's.
+// it can register: so a change from one start to another says that the first is over, and nothing
+// of a third, which may be the present one.
 void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
   if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
   const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());
-  if (before == 0 || before == incarnation.value()) return;
+  if (before == incarnation.value()) return;
   std::erase(over_[node.value()], incarnation.value());
-  if (incarnations_[node.value()] == incarnation.value()) return;
-  TakeIncarnation(node.value(), incarnation.value());
+  if (before == 0) return;
+  MarkOver(node.value(), before);
+  if (incarnations_[node.value()] != before) return;
+  incarnations_[node.value()] = incarnation.value();
   ControlLink& link = *links_[node.value()];
   if (link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
 }
@@ -117,8 +159,8 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   accept.node = options_.node.value();
   RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::QueuePair> qp,
                         options_.device->Accept(request,
-                                                {.send_cq = cq_.get(),
-                                                 .recv_cq = cq_.get(),
+                                                {.send_cq = QueueOf(link.peer()),
+                                                 .recv_cq = QueueOf(link.peer()),
                                                  .send_depth = ControlLink::kSendDepth,
                                                  .recv_depth = ControlLink::kReceiveCount},
                                                 protocol::EncodeHello(accept)));
@@ -140,8 +182,8 @@ void ControlPort::Connect(ControlLink& link) {
   hello.node = options_.node.value();
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
       options_.device->Connect(addresses_[link.peer().value()],
-                               {.send_cq = cq_.get(),
-                                .recv_cq = cq_.get(),
+                               {.send_cq = QueueOf(link.peer()),
+                                .recv_cq = QueueOf(link.peer()),
                                 .send_depth = ControlLink::kSendDepth,
                                 .recv_depth = ControlLink::kReceiveCount},
                                protocol::EncodeHello(hello));
@@ -266,9 +308,12 @@ void ControlPort::Send(NodeId node, ControlType type, std::string body) {
 }
 
 absl::Status ControlPort::Write(NodeId node, const rdma::Sge& from, std::uint64_t to,
-                                std::uint32_t rkey) {
+                                std::uint32_t rkey, absl::AnyInvocable<void()> done) {
   ControlLink& link = *links_[node.value()];
-  return link.up() ? link.Write(from, to, rkey) : NotConnected(link);
+  if (!link.up()) return NotConnected(link);
+  RING_RETURN_IF_ERROR(link.Write(from, to, rkey, std::move(done)));
+  link.Pump();
+  return absl::OkStatus();
 }
 
 void ControlPort::Dispatch(ControlType type, NodeId from, absl::string_view body,
@@ -331,16 +376,18 @@ void ControlPort::Answer(ControlLink& link, const ControlHeader& header, const s
 bool ControlPort::PollCompletions() {
   rdma::WorkCompletion completion;
   bool any = false;
-  while (cq_->Poll(absl::MakeSpan(&completion, 1)) > 0) {
-    any = true;
-    auto* const link = static_cast<ControlLink*>(completion.qp->context());
-    if (link->OnCompletion(completion)) OnMessage(*link);
-    if (link->failed().ok()) {
-      link->Pump();
-      continue;
+  for (std::size_t i = 0; i < cqs_.size(); ++i) {  // a message may bring a view with more nodes
+    while (cqs_[i]->Poll(absl::MakeSpan(&completion, 1)) > 0) {
+      any = true;
+      auto* const link = static_cast<ControlLink*>(completion.qp->context());
+      if (link->OnCompletion(completion)) OnMessage(*link);
+      if (link->failed().ok()) {
+        link->Pump();
+        continue;
+      }
+      const std::string why = FromView(link->failed().message());
+      Lose(*link, why);
     }
-    const std::string why = FromView(link->failed().message());
-    Lose(*link, why);
   }
   return any;
 }
@@ -351,7 +398,14 @@ void ControlPort::ConnectAll() {
       const std::string why = FromView(link->failed().message());
       Lose(*link, why);
     }
-    const bool mine = link->peer() > options_.node && !addresses_.empty();
+    // An attempt began its backoff before retry_ns.
+    const std::uint64_t begun_ns = link->retry_ns - std::min(link->retry_ns, link->backoff_ns);
+    if (link->qp() != nullptr && !link->established() && now_ns_ >= begun_ns + kConnectNs) {
+      Lose(*link,
+           absl::StrCat("did not answer the handshake within ", kConnectNs / 1'000'000, " ms"));
+    }
+    const bool mine = link->peer() > options_.node && link->peer().value() < addresses_.size() &&
+                      !addresses_[link->peer().value()].empty();
     if (mine && link->qp() == nullptr && now_ns_ >= link->retry_ns) Connect(*link);
   }
 }
@@ -392,17 +446,20 @@ bool ControlPort::Progress(std::uint64_t now_ns) {
   return any;
 }
 
+bool ControlPort::Awaited(const ControlLink& link) const {
+  if (link.peer() == options_.node || link.up()) return false;
+  return link.peer().value() >= awaited_.size() || awaited_[link.peer().value()];
+}
+
 bool ControlPort::ready() const {
-  for (const std::unique_ptr<ControlLink>& link : links_) {
-    if (link->peer() != options_.node && !link->up()) return false;
-  }
-  return true;
+  return std::none_of(links_.begin(), links_.end(),
+                      [this](const std::unique_ptr<ControlLink>& link) { return Awaited(*link); });
 }
 
 std::string ControlPort::Missing() const {
   std::string missing;
   for (const std::unique_ptr<ControlLink>& link : links_) {
-    if (link->peer() == options_.node || link->up()) continue;
+    if (!Awaited(*link)) continue;
     absl::StrAppend(&missing, missing.empty() ? "" : ", ", "control to node ", link->peer().value(),
                     link->last_error.empty() ? "" : ": ", link->last_error);
   }

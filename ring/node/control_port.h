@@ -3,7 +3,7 @@
 // What:      One control connection per pair of nodes (the lower id connects), spares too; Call
 //            asks another node, or this one; Handle says who answers a type. Everything
 //            cluster-wide goes through here, so that nodes of one process and nodes of many are the
-//            same.
+//            same. Nodes that are added to the cluster get their link when a view names them.
 // Shape:     calls are numbered; each has a deadline. Callbacks run on the node's thread, in
 //            Progress, never inside Call.
 // Ownership: owns the links. Callbacks of calls that are under way when the port dies are dropped.
@@ -13,7 +13,8 @@
 //            kResourceExhausted (too much is queued: nothing was sent). Each names the node. A peer
 //            that asks, but does not take the answers, loses its connection. One that comes back
 //            with another incarnation lost its memory and is refused (L8).
-// Cost:      idle: one poll of a completion queue a turn.
+//            An attempt to connect that is not answered for 3 s ends, and is made again.
+// Cost:      idle: one poll of a completion queue a turn, and one more for each 16 nodes added.
 // Source:    architecture section 3 (log: "the node pair's control queue pair"); protocol rule L8.
 #ifndef RING_NODE_CONTROL_PORT_H_
 #define RING_NODE_CONTROL_PORT_H_
@@ -40,8 +41,8 @@ class ControlPort {
     rdma::Device* device = nullptr;
     NodeId node;
     Incarnation incarnation;
-    std::uint64_t cluster = 0;  // ClusterHash
-    std::size_t node_count = 0;
+    std::uint64_t cluster = 0;   // ClusterHash
+    std::size_t node_count = 0;  // to begin with
   };
   // reply is called once, now or later, on the node's thread. The body is good for the call only.
   using Handler = absl::AnyInvocable<void(NodeId from, absl::string_view body, ControlReply reply)>;
@@ -49,8 +50,9 @@ class ControlPort {
   static absl::StatusOr<std::unique_ptr<ControlPort>> Create(const Options& options);
   ~ControlPort();
 
-  // By node id; from then on connects to every node with a higher one.
-  void SetAddresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
+  // By node id; from then on connects to every node with a higher one. More than before: nodes were
+  // added. "": the node was removed. awaited: ready() is not without a connection to them.
+  void SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited);
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   // Whether the event was for one of these connections.
   bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
@@ -62,8 +64,10 @@ class ControlPort {
   // REQUIRES: node is not this one.
   void Send(NodeId node, ControlType type, std::string body);
   // WRITEs into a peer's memory, before whatever is sent to it later. kUnavailable: not connected.
+  // done: the bytes are there; never called when the connection ends first.
   // REQUIRES: node is not this one.
-  absl::Status Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey);
+  absl::Status Write(NodeId node, const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey,
+                     absl::AnyInvocable<void()> done);
 
   // Faults on purpose. Until then, messages to and from the node are lost; its connection ends.
   void DropUntil(NodeId node, std::uint64_t until_ns);
@@ -71,7 +75,7 @@ class ControlPort {
 
   // Polls, connects, ends what is overdue. Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);
-  void Arm() { cq_->Arm(); }
+  void Arm();
   bool HasWork() const { return !local_.empty(); }
 
   bool ready() const;
@@ -87,6 +91,7 @@ class ControlPort {
   NodeId node() const { return options_.node; }
   std::size_t node_count() const { return links_.size(); }
   std::uint64_t now_ns() const { return now_ns_; }
+  static constexpr std::size_t kLinksPerQueue = 16;  // of nodes that were added
 
  private:
   struct PendingCall {
@@ -97,9 +102,13 @@ class ControlPort {
   };
 
   explicit ControlPort(const Options& options);
+  absl::Status Grow(std::size_t node_count);
+  rdma::CompletionQueue* QueueOf(NodeId peer) const;
+  bool Awaited(const ControlLink& link) const;
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
   void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
+  void MarkOver(std::uint32_t node, std::uint64_t incarnation);
   void Connect(ControlLink& link);
   void Lose(ControlLink& link, absl::string_view why);
   bool Dropped(NodeId node) const {
@@ -115,7 +124,7 @@ class ControlPort {
   bool RunLocal();
 
   Options options_;
-  std::unique_ptr<rdma::CompletionQueue> cq_;
+  std::vector<std::unique_ptr<rdma::CompletionQueue>> cqs_;  // of the first nodes, of those added
   BufferPool memory_;
   std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
@@ -123,6 +132,7 @@ class ControlPort {
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
   std::vector<std::uint64_t> dropped_until_ns_;      // by node; empty: nobody ever
   std::vector<std::string> addresses_;
+  std::vector<bool> awaited_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;
   std::vector<absl::AnyInvocable<void()>> local_;

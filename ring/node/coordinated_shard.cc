@@ -6,10 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
+#include "ring/cluster/active_roles.h"
+#include "ring/cluster/demotion.h"
 
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kUrgePeriodNs = 50'000'000;
+// All connections to who is gone end, but not all in the same turn.
+constexpr std::uint64_t kAllEndNs = 20'000'000;
+constexpr std::uint64_t kLagLookNs = 1'000'000;
+constexpr std::uint64_t kAskTimeoutNs = 200'000'000;
 }  // namespace
 
 CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId shard,
@@ -21,7 +27,10 @@ CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId
       index_(index),
       links_(&context->links, role_count, first_writer_id),
       joiners_(role_count),
-      joined_behind_(role_count) {}
+      lags_(role_count),
+      demotion_check_(MakeAsk()),
+      joined_behind_(role_count),
+      progress_(role_count) {}
 
 CoordinatedShard::~CoordinatedShard() {
   change_.reset();
@@ -34,10 +43,11 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
   view_ = std::move(view);
   addresses_ = addresses;
   outdated_ = met_ > group_view().epoch;
-  if (change_ == nullptr || change_->plan().epoch != group_view().epoch) {
+  if (change_ == nullptr || change_->plan().epoch != group_view().epoch || MayGoOn()) {
     StartEpoch();
     return;
   }
+  if (change_->plan().last.has_value()) change_->OnReachable(ReachableOf(*change_->plan().last));
   if (normal().epoch == group_view().epoch && !(normal() == applied_)) {
     applied_ = normal();
     change_->OnNormal(applied_.memgests);
@@ -49,6 +59,13 @@ bool CoordinatedShard::WasReplaced(const cluster::View& view) const {
   const cluster::NormalRecord& last = view.groups[group_.value()].shards[shard_.value()].normal;
   return served_ && last.epoch != Epoch() &&
          last.holders[shard_.value()] != cluster::Holder{context_->node, context_->incarnation};
+}
+
+// What was taken over in an epoch that was abandoned is no more than a copy of its metadata (E7).
+bool CoordinatedShard::LivesOn(const cluster::View& view) const {
+  const cluster::NormalRecord& last = view.groups[group_.value()].shards[shard_.value()].normal;
+  return coordinator_ != nullptr && last.epoch != Epoch() && made_in_ <= last.epoch &&
+         last.holders[shard_.value()] == cluster::Holder{context_->node, context_->incarnation};
 }
 
 // A shard that was never Normal waits for everybody: nothing is there to be read meanwhile.
@@ -70,6 +87,50 @@ std::vector<protocol::MemgestDescriptor> CoordinatedShard::LivingMemgests() cons
   return memgests;
 }
 
+bool CoordinatedShard::OverrunAllowed() const {
+  const cluster::GroupView& group = group_view();
+  return view_->overrun == cluster::OverrunPolicy::kContinue ||
+         group.shards[shard_.value()].overrun_epoch == group.epoch;
+}
+
+// E8: it stopped in this epoch, and an operator accepts what is lost.
+bool CoordinatedShard::MayGoOn() const {
+  return change_->phase() == recovery::EpochChange::Phase::kStopped && OverrunAllowed();
+}
+
+// Whom the cluster believes to be there, by role.
+recovery::RoleMask CoordinatedShard::ReachableOf(const cluster::NormalRecord& last) const {
+  recovery::RoleMask reachable = 0;
+  for (std::size_t role = 0; role < last.holders.size(); ++role) {
+    const cluster::Holder& holder = last.holders[role];
+    if (holder.node == cluster::kNoNode) continue;
+    const cluster::NodeInfo& node = view_->nodes[holder.node.value()];
+    const bool there =
+        node.incarnation == holder.incarnation &&
+        (node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining);
+    if (there) reachable |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
+  }
+  return reachable;
+}
+
+// Other shards of the group that are taken over, or were and lack blocks yet.
+int CoordinatedShard::AbsentShards() const {
+  const cluster::GroupView& group = group_view();
+  int absent = 0;
+  for (std::size_t i = 0; i < group.shards.size(); ++i) {
+    const cluster::NormalRecord& normal = group.shards[i].normal;
+    if (i == shard_.value() || normal.epoch == Epoch()) continue;
+    bool whole = normal.holders[i] == cluster::Holder{group.roles[i], group.incarnations[i]};
+    for (const protocol::MemgestDescriptor& memgest : view_->memgests) {
+      const cluster::MemgestNormal* const set = normal.Find(memgest.id);
+      if (memgest.scheme == protocol::Scheme::kReplicated || set == nullptr) continue;
+      whole &= (set->complete >> i & 1) != 0;
+    }
+    absent += whole ? 0 : 1;
+  }
+  return absent;
+}
+
 recovery::EpochPlan CoordinatedShard::MakePlan() const {
   const cluster::GroupView& group = group_view();
   recovery::EpochPlan plan;
@@ -83,22 +144,12 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   plan.demoted = group.demoted;
   plan.memgests = LivingMemgests();
   const cluster::ShardView& shard = group.shards[shard_.value()];
-  plan.overrun_allowed =
-      view_->overrun == cluster::OverrunPolicy::kContinue || shard.overrun_epoch == group.epoch;
+  plan.overrun_allowed = OverrunAllowed();
   if (shard.normal.epoch == Epoch()) return plan;
   plan.last = shard.normal;
-  for (std::size_t role = 0; role < plan.last->holders.size(); ++role) {
-    const cluster::Holder& holder = plan.last->holders[role];
-    if (holder.node == cluster::kNoNode) continue;
-    const cluster::NodeInfo& node = view_->nodes[holder.node.value()];
-    const bool there =
-        node.incarnation == holder.incarnation &&
-        (node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining);
-    if (there) plan.reachable |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
-  }
-  plan.living =
-      coordinator_ != nullptr &&
-      plan.last->holders[shard_.value()] == cluster::Holder{context_->node, context_->incarnation};
+  plan.reachable = ReachableOf(*plan.last);
+  plan.absent_shards = AbsentShards();
+  plan.living = LivesOn(*view_);
   if (plan.living) plan.own_logs = OwnLogs();
   return plan;
 }
@@ -114,14 +165,32 @@ std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
 }
 
 // The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
-void CoordinatedShard::StartEpoch() {
+void CoordinatedShard::EndEpoch() {
   change_.reset();
   takeover_.reset();
+  epoch_alive_.reset();
   applied_ = {};
   urge_reason_.clear();
+  urge_since_ns_ = urge_ns_ = 0;
+  urged_by_ = 0;
   for (Joiner& joiner : joiners_) joiner = Joiner();
+  std::fill(lags_.begin(), lags_.end(), LagWatch());
+  std::fill(progress_.begin(), progress_.end(), recovery::JoinProgress());
   further_.clear();
   incomplete_ = false;
+}
+
+// Its members' rings are left as they are: who seals them finds what it sent.
+void CoordinatedShard::Rest(const cluster::View& view) {
+  EndEpoch();
+  coordinator_->BeginEpoch(view.groups[group_.value()].epoch);
+  if (values_ != nullptr) values_->EndEpoch();
+  links_.Begin({});
+  active = false;
+}
+
+void CoordinatedShard::StartEpoch() {
+  EndEpoch();
   if (!EverybodyIsKnown()) return;
   epoch_alive_ = std::make_shared<bool>(true);
   recovery::EpochPlan plan = MakePlan();
@@ -131,14 +200,14 @@ void CoordinatedShard::StartEpoch() {
   } else {
     values_.reset();  // adopted in an epoch that was abandoned
     coordinator_.reset();
+    made_in_ = plan.epoch;
     std::fill(joined_behind_.begin(), joined_behind_.end(), 0);
     active = false;  // nobody is there to act
   }
   BeginLinks();
   watch_ = Watch();
   Tell(EventKind::kEpochBegun);
-  change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this,
-                                                    recovery::EpochChange::Timeouts());
+  change_ = std::make_unique<recovery::EpochChange>(std::move(plan), this, context_->timeouts);
 }
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
@@ -147,7 +216,56 @@ void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (!serving()) return;
   if (values_ != nullptr) values_->Progress(now_ns);
   ProgressJoins(now_ns);
+  DemoteWhoLags(now_ns);
   if (watch_.values) TellValues();
+}
+
+// E5: who counts and does not keep up is waited for when the log is full. It is not, for longer
+// than lag_ns, if the others can do without it: then they go on, and it joins again.
+void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
+  if (context_->lag_ns == 0 || !context_->propose || now_ns - lag_look_ns_ < kLagLookNs) return;
+  lag_look_ns_ = now_ns;
+  memgest::ShardLog& log = coordinator_->log();
+  for (const memgest::ShardLog::Link& link : log.links()) {
+    const memgest::LogWriter& writer = *link.writer;
+    if (link.behind || writer.broken()) continue;
+    LagWatch::Member member;
+    member.order = writer.last_order();
+    member.acked_order = writer.acked_order();
+    member.position = writer.position();
+    member.told_position = writer.shared_position();
+    member.folded_position = writer.LookAtFolded();
+    member.ring_size = writer.ring_size();
+    member.holds_up = log.IsHeldUpBy(link.role);
+    if (!lags_[link.role.value()].Look(member, now_ns, context_->lag_ns)) continue;
+    if (now_ns < urge_ns_) continue;
+    const std::uint32_t role = 1u << link.role.value();
+    if (!cluster::CheckDemotion(*view_, group_, role).ok()) continue;
+    if (!demotion_check_.Look(*view_, group_, role, now_ns)) continue;
+    RING_LOG(WARNING) << "group=" << group_.value() << " shard=" << shard_.value()
+                      << " member_node=" << group_view().roles[link.role.value()].value()
+                      << " lags, a new epoch without it is proposed";
+    urge_ns_ = now_ns + kUrgePeriodNs;
+    cluster::NewEpoch command;
+    command.group = group_;
+    command.expected = change_->plan().epoch;
+    command.demoted = role;
+    command.reason = absl::StrCat("role ", link.role.value(), " lags");
+    context_->propose(command);
+  }
+}
+
+DemotionCheck::Ask CoordinatedShard::MakeAsk() {
+  return
+      [control = context_->control](NodeId node, const recovery::ProgressRequest& request,
+                                    absl::AnyInvocable<void(const DemotionCheck::Answer&)> done) {
+        control->Call(node, ControlType::kProgress, recovery::EncodeProgressRequest(request),
+                      kAskTimeoutNs,
+                      [done = std::move(done)](const absl::StatusOr<std::string>& bytes) mutable {
+                        done(bytes.ok() ? recovery::DecodeProgressAnswer(*bytes)
+                                        : DemotionCheck::Answer(bytes.status()));
+                      });
+      };
 }
 
 bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
@@ -167,7 +285,22 @@ bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
   RING_LOG(WARNING) << "log connection lost group=" << group_.value() << " shard=" << shard_.value()
                     << " member_node=" << group_view().roles[news.role.value()].value();
   urge_reason_ = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", last_error_);
-  urge_ns_ = 0;
+  urged_by_ |= recovery::RoleBit(news.role);
+  return true;
+}
+
+// Who is gone for all is soon failed, and that begins an epoch without it. To begin one earlier
+// would be worse than to wait: it would ask the lost one to seal, and serve nothing meanwhile,
+// while now gets go on, and puts that can do without it.
+bool CoordinatedShard::MayYetFail(std::uint64_t now_ns) const {
+  const std::uint64_t waited_ns = now_ns - urge_since_ns_;
+  if (waited_ns < kAllEndNs) return true;
+  if (waited_ns >= context_->timeouts.patience_ns) return false;
+  const std::vector<NodeId>& roles = group_view().roles;
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const bool lost = (urged_by_ & recovery::RoleBit(Role(static_cast<std::uint16_t>(i)))) != 0;
+    if (lost && context_->control->connected(roles[i])) return false;
+  }
   return true;
 }
 
@@ -175,6 +308,8 @@ bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
 // with its leader: it is made again until the applied state shows another epoch.
 void CoordinatedShard::Urge(std::uint64_t now_ns) {
   if (urge_reason_.empty() || now_ns < urge_ns_ || !context_->propose) return;
+  if (urge_since_ns_ == 0) urge_since_ns_ = now_ns;
+  if (MayYetFail(now_ns)) return;
   urge_ns_ = now_ns + kUrgePeriodNs;
   cluster::NewEpoch command;
   command.group = group_;
@@ -197,9 +332,7 @@ void CoordinatedShard::ApplyCatalogue() {
       coordinator_->RemoveMemgest(descriptor.id);
     } else if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
       const recovery::RoleMask counting =
-          serving() ? recovery::ActiveFor(applied_, descriptor, change_->plan().memgests, shard_,
-                                          view_->s, view_->d)
-                    : 0;
+          serving() ? cluster::ActiveFor(applied_, descriptor, shard_, view_->s, view_->d) : 0;
       coordinator_->AddMemgest(descriptor, counting);
       memgest::MemberSet& members = coordinator_->FindMemgest(descriptor.id)->members();
       for (const coordinator::NamedSet& set : NamedBy(further_)) {

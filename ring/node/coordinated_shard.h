@@ -28,11 +28,14 @@
 #include "ring/node/absent_values.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control_port.h"
+#include "ring/node/demotion_check.h"
 #include "ring/node/event_log.h"
+#include "ring/node/lag_watch.h"
 #include "ring/node/log_links.h"
 #include "ring/node/snapshot_shipment.h"
 #include "ring/node/takeover.h"
 #include "ring/recovery/epoch_change.h"
+#include "ring/recovery/join_progress.h"
 
 namespace ring::node {
 
@@ -44,14 +47,17 @@ struct ShardContext {
   rdma::Device* device = nullptr;
   LogLinkContext links;
   memgest::DeltaArena* arena = nullptr;
+  memgest::CalcQueue* calc_queue = nullptr;  // null: deltas are calculated by the node's thread
   coordinator::ReplySink* sink = nullptr;
   ControlPort* control = nullptr;
   recovery::Pace* pace = nullptr;  // of recovery in the background
   EventLog* events = nullptr;
-  CommandSink propose;  // nothing is heard of it but the view that follows
+  CommandSink propose;       // nothing is heard of it but the view that follows
+  std::uint64_t lag_ns = 0;  // a member may lag so long (E5); 0: for ever
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
+  recovery::EpochChange::Timeouts timeouts;
   std::uint64_t last_snapshot_id = 0;
 };
 
@@ -68,12 +74,23 @@ class CoordinatedShard final : public recovery::EpochActions {
   // Another node coordinated the shard since this one served: what is here is out of date, whoever
   // holds the role now. Views may skip epochs.
   bool WasReplaced(const cluster::View& view) const;
+  // Nobody coordinated the shard since this one did: with the role it may go on from what it has.
+  bool LivesOn(const cluster::View& view) const;
+  // The role is nobody's: nothing is executed, committed or answered until ApplyView gives it back.
+  // REQUIRES: LivesOn(view).
+  void Rest(const cluster::View& view);
   void Progress(std::uint64_t now_ns);
   // Whether the event was for one of these connections.
   bool OnEvent(const rdma::ConnectionEvent& event);
   bool serving() const {
     return change_ != nullptr && change_->phase() == recovery::EpochChange::Phase::kServing &&
            !outdated_;
+  }
+  // Whether an operation may be executed now: all of them while the shard serves, reads also while
+  // a coordinator that keeps its state goes into an epoch (ShardCoordinator::BeginEpoch). Who may
+  // not answer any more is held back by the fence, then as ever.
+  bool Takes(protocol::Operation operation) const {
+    return serving() || (coordinator::IsRead(operation) && Reads());
   }
   // L9: a peer speaks of this epoch of the group. If it is a later one than the view's, nothing is
   // served until the view has it. Gives whether it is.
@@ -92,6 +109,7 @@ class CoordinatedShard final : public recovery::EpochActions {
     if (coordinator_->log().TakeTold()) links_.RingDoorbells();
   }
 
+  const DemotionCheck& demotion_check() const { return demotion_check_; }
   // Null: the shard was not taken over.
   const AbsentValues* values() const { return values_.get(); }
 
@@ -116,6 +134,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void Begin(const std::vector<recovery::AdoptedLog>& logs) override;
   absl::Status Reappend(Role role, const std::vector<recovery::LogEnd>& logs) override;
   absl::StatusOr<bool> Reappended(Role role) override;
+  void Renew(Role role) override;
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
 
@@ -128,6 +147,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void ProgressJoin(Role role, std::uint64_t now_ns);
   bool HoldsUp(Role role, std::uint64_t now_ns);
   void AskHowComplete();
+  recovery::JoinProgress::Ends LogEnds() const;
   void OnProgress(Role role, const absl::StatusOr<std::string>& bytes);
   void CheckOwnValues();
   bool HasAllValues(const memgest::Memgest& memgest) const;
@@ -135,18 +155,30 @@ class CoordinatedShard final : public recovery::EpochActions {
   void SendProposal();
   std::vector<coordinator::NamedSet> NamedBy(const std::vector<cluster::MemgestNormal>& sets) const;
 
+  bool Reads() const {
+    return change_ != nullptr && change_->plan().living && !outdated_ &&
+           change_->phase() < recovery::EpochPhase::kServing;
+  }
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
   coordinator::ShardOptions MakeOptions() const;
   absl::Status TakeOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
+  bool OverrunAllowed() const;
+  bool MayGoOn() const;
   std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
+  recovery::RoleMask ReachableOf(const cluster::NormalRecord& last) const;
+  int AbsentShards() const;
   recovery::EpochPlan MakePlan() const;
+  void EndEpoch();
   void StartEpoch();
   void ApplyCatalogue();
   std::vector<recovery::LogEnd> OwnLogs() const;
   void Urge(std::uint64_t now_ns);
+  bool MayYetFail(std::uint64_t now_ns) const;
+  void DemoteWhoLags(std::uint64_t now_ns);
+  DemotionCheck::Ask MakeAsk();
   // epoch_events.cc
   void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
   void TellServed();
@@ -163,6 +195,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::unique_ptr<Takeover> takeover_;    // of this epoch
   std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
+  Epoch made_in_;  // the epoch in which coordinator_ began, or is about to
   std::unique_ptr<recovery::EpochChange> change_;
   // Answers to calls of an epoch that is over are nobody's.
   std::shared_ptr<bool> epoch_alive_;
@@ -184,22 +217,28 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool outdated_ = false;
   // Why this epoch must end; it is proposed until it did.
   std::string urge_reason_;
-  std::uint64_t urge_ns_ = 0;
+  std::uint64_t urge_since_ns_ = 0;  // 0: since now
+  std::uint64_t urge_ns_ = 0;        // not before
+  recovery::RoleMask urged_by_ = 0;  // whose connections are lost
 
   // By role; of this epoch.
   struct Joiner {
     std::unique_ptr<SnapshotShipment> shipment;  // null: it does not join just now
     // From which extent on it counts for the memgests that it is a parity of (S6).
-    std::vector<std::pair<MemgestId, std::uint64_t>> parities;
+    recovery::EpochChange::ParityExtents parities;
     bool installed = false;
     std::uint64_t held_up_since_ns = 0;  // 0: nobody waits for it
   };
   std::vector<Joiner> joiners_;
+  std::vector<LagWatch> lags_;  // by role; of this epoch
+  DemotionCheck demotion_check_;
+  std::uint64_t lag_look_ns_ = 0;
   // By role; of the coordinator's life: large writes up to it may have PARTs that the role's
   // snapshot did not bring the bytes of.
   std::vector<std::uint64_t> joined_behind_;
-  int joins_given_up_ = 0;                       // in a row, as they held the log up
-  std::vector<cluster::MemgestNormal> further_;  // a further Normal, proposed here
+  std::vector<recovery::JoinProgress> progress_;  // by role; of this epoch
+  int joins_given_up_ = 0;                        // in a row, as they held the log up
+  std::vector<cluster::MemgestNormal> further_;   // a further Normal, proposed here
   bool further_sent_ = false;
   bool incomplete_ = false;  // somebody who counts lacks values
   std::uint64_t asked_ns_ = 0;

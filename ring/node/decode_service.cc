@@ -90,6 +90,8 @@ bool DecodeService::StepRow(WaitingRow& row, std::uint64_t now_ns) {
 
 absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& request) {
   const cluster::View& view = *node_->view();
+  if (request.group.value() >= view.groups.size())
+    return absl::InvalidArgumentError(absl::StrCat("no such group=", request.group.value()));
   const protocol::MemgestDescriptor* const memgest = view.FindMemgest(request.memgest);
   const memgest::ParityStore* const store =
       node_->members().FindParity(request.group, request.memgest);

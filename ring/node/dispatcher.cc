@@ -52,7 +52,7 @@ void Node::Route(BatchItem* item) {
                         : MemgestId(header.memgest);
   const cluster::Place place = routing_->OfKey(request.key);
   item->shard = FindShard(place.group, place.shard);
-  if (item->shard == nullptr || !item->shard->serving()) return;
+  if (item->shard == nullptr || !item->shard->Takes(request.operation)) return;
   request.hash = coordinator::KeyHash(request.key, hash_seed_);
   if (request.operation != Operation::kGet && request.operation != Operation::kWhere) {
     request.request_crc = coordinator::RequestCrc(request);
@@ -61,7 +61,7 @@ void Node::Route(BatchItem* item) {
 }
 
 void Node::Prefetch(const BatchItem& item) const {
-  if (item.shard != nullptr && item.shard->serving())
+  if (item.shard != nullptr && item.shard->Takes(item.request.operation))
     item.shard->coordinator()->PrefetchLines(item.request);
 }
 
@@ -96,7 +96,7 @@ void Node::Execute(BatchItem& item) {
     clients_->AnswerBare(request.reply, Outcome::kWrongOwner, owner);
     return;
   }
-  if (!item.shard->serving()) {
+  if (!item.shard->Takes(request.operation)) {
     clients_->AnswerBare(request.reply, Outcome::kUnavailable, options_.id);
     return;
   }

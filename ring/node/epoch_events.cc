@@ -1,19 +1,11 @@
 // What a shard's way through an epoch looks like to operators: its events.
 #include <algorithm>
 
+#include "ring/cluster/active_roles.h"
 #include "ring/node/coordinated_shard.h"
 
 namespace ring::node {
 namespace {
-
-// Every role of the memgest in the shard, the coordinator's too.
-std::uint32_t RolesOf(const protocol::MemgestDescriptor& memgest, const recovery::EpochPlan& plan) {
-  std::uint32_t roles = recovery::RoleBit(Role(plan.shard.value()));
-  for (const Role role : memgest.MemberRoles(plan.shard, plan.s, plan.d)) {
-    roles |= recovery::RoleBit(role);
-  }
-  return roles;
-}
 
 std::uint32_t ActiveRoles(const std::vector<cluster::MemgestNormal>& sets) {
   std::uint32_t roles = 0;
@@ -28,7 +20,7 @@ bool IsProtected(const recovery::EpochPlan& plan, const std::vector<cluster::Mem
         if (memgest.FailuresTolerated() == 0) return true;
         return std::any_of(sets.begin(), sets.end(), [&](const cluster::MemgestNormal& set) {
           return set.id == memgest.id && set.active_from.empty() &&
-                 set.complete == RolesOf(memgest, plan);
+                 set.complete == cluster::MembersOf(memgest, plan.shard, plan.s, plan.d);
         });
       });
 }

@@ -65,8 +65,9 @@ absl::Status CoordinatedShard::TakeOver() {
           {std::move(store->lines()),
            Mutant("X2-takeover") ? memgest::CompletionTable() : std::move(store->completions()),
            std::move(memgests)}));
+  coordinator_->log().set_calc_queue(context_->calc_queue);
   values_->Attach(coordinator_.get());
-  return absl::OkStatus();
+  return takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
 }
 
 coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
@@ -92,6 +93,7 @@ void CoordinatedShard::Begin(const std::vector<recovery::AdoptedLog>&) {
   if (coordinator_ == nullptr) {
     coordinator_ = std::make_unique<coordinator::ShardCoordinator>(MakeOptions(), context_->device,
                                                                    context_->arena, context_->sink);
+    coordinator_->log().set_calc_queue(context_->calc_queue);
   }
   ApplyCatalogue();
 }
@@ -126,6 +128,13 @@ absl::StatusOr<bool> CoordinatedShard::Reappended(Role role) {
         absl::StrCat("the log connection to role ", role.value(), " is lost"));
   }
   return coordinator_->log().CaughtUp(role);
+}
+
+void CoordinatedShard::Renew(Role role) {
+  urged_by_ |= recovery::RoleBit(role);
+  if (!urge_reason_.empty()) return;
+  urge_reason_ = absl::StrCat("shard ", shard_.value(), " needs role ", role.value(),
+                              " and cannot go on with it: ", last_error_);
 }
 
 void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) {

@@ -40,6 +40,8 @@ absl::string_view EventName(EventKind kind) {
       return "joined";
     case EventKind::kProtected:
       return "protected";
+    case EventKind::kAdded:
+      return "added";
   }
   return "unknown";
 }

@@ -41,8 +41,9 @@ enum class EventKind : std::uint8_t {
   kValuesComplete = 15,  // no value is away any more
   kJoined = 16,          // the subject counts as a member from here on (L7)
   kProtected = 17,       // all members of all memgests have everything
+  kAdded = 18,           // the subject is a part of the cluster, and comes when it is started
 };
-inline constexpr int kEventKindMax = 17;
+inline constexpr int kEventKindMax = 18;
 
 absl::string_view EventName(EventKind kind);
 

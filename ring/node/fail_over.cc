@@ -16,16 +16,30 @@ ShardFailOver* Find(FailOver* fail_over, const ClusterEvent& one) {
   return nullptr;
 }
 
+// The last one that was agreed upon before; or the next one, if it was suspected before: others may
+// act upon what is agreed before the leader tells of it. Null: none.
+FailOver* CauseOf(std::int64_t begun_ns, std::vector<FailOver>* fail_overs) {
+  FailOver* cause = nullptr;
+  for (FailOver& one : *fail_overs) {
+    const bool agreed = one.agreed_ns <= begun_ns;
+    if (agreed || one.suspected_ns.value_or(one.agreed_ns) <= begun_ns) cause = &one;
+    if (!agreed) break;
+  }
+  return cause;
+}
+
 void AddShardEvent(const ClusterEvent& one, std::vector<FailOver>* fail_overs) {
   const auto kind = static_cast<std::size_t>(one.event.kind);
   if (one.event.kind == EventKind::kEpochBegun) {
+    FailOver* const cause = CauseOf(one.unix_ns, fail_overs);
+    if (cause == nullptr) return;
     ShardFailOver shard;
     shard.group = GroupId(one.event.group);
     shard.shard = ShardId(one.event.shard);
     shard.epoch = one.event.epoch;
     shard.node = one.node;
     shard.at[kind] = one.unix_ns;
-    fail_overs->back().shards.push_back(shard);
+    cause->shards.push_back(shard);
     return;
   }
   // Values may come and members join long after the next failure.
@@ -71,9 +85,10 @@ std::vector<FailOver> FindFailOvers(absl::Span<const ClusterEvent> events) {
         suspected.erase(found);
       }
       fail_overs.push_back(std::move(fail_over));
-    } else if (one.event.group != Event::kNoPlace && !fail_overs.empty()) {
-      AddShardEvent(one, &fail_overs);
     }
+  }
+  for (const ClusterEvent& one : events) {
+    if (one.event.group != Event::kNoPlace) AddShardEvent(one, &fail_overs);
   }
   return fail_overs;
 }

@@ -3,7 +3,8 @@
 // What:      MergeEvents puts the events of all nodes into the order of their times. FindFailOvers
 //            gives, for each failure or drain, the shards that went into another epoch behind it
 //            and when each phase was reached there.
-// Shape:     an epoch belongs to the last failure before it; what superseded it, to the same.
+// Shape:     an epoch belongs to the last failure before it, or to one that was suspected before it
+//            and told of behind it; what superseded it, to the same.
 // Units:     nanoseconds since 1970, by each node's wall clock: across hosts, as good as their
 //            clocks agree.
 // Ownership: values.

@@ -1,7 +1,8 @@
 // ring/node/fault_service.h — does to this node what an operator asked for, if that is allowed.
 //
 // What:      FaultService answers kFault: refused unless the configuration has fault_injection;
-//            else the fault happens right behind the answer.
+//            else the fault happens right behind the answer, and the end of the device's faults
+//            before it. kDeviceFaults tells what became of those.
 // Ownership: borrows the node, which owns it.
 // Threads:   one, the node's. A pause stops it, for at most kFaultMsMax.
 // Errors:    kFailedPrecondition (not allowed here), and DecodeFault's.
@@ -29,7 +30,9 @@ class FaultService {
   void Progress(std::uint64_t now_ns);
 
  private:
+  absl::Status CheckAllowed() const;
   absl::StatusOr<std::string> Take(absl::string_view body);
+  absl::StatusOr<std::string> Tell() const;
   void Happen(const Fault& fault);
 
   Node* node_;

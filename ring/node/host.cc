@@ -256,6 +256,11 @@ NodeConfig EmbeddedConfig() {
   config.memgests = cluster::DefaultMemgests(config.s, config.d);
   config.default_memgest = "REP3";
   config.ring_size = kRingSizeMin;
+  // Nodes of one process do not die one by one: silence is a machine that is busy. So they may also
+  // sleep long.
+  config.control.heartbeat_ms = 100;
+  config.control.detect_ms = 1000;
+  config.control.lease_ms = 600;
   return config;
 }
 

@@ -50,7 +50,8 @@ class Host {
 };
 
 // The embedded cluster of `ringd --embedded`: s = 3, d = 2, five nodes and a spare on loopback with
-// ports chosen by the system, the paper's seven memgests, REP3 the default, rings of 256 KiB.
+// ports chosen by the system, the paper's seven memgests, REP3 the default, rings of 256 KiB;
+// who is silent for a second has failed.
 NodeConfig EmbeddedConfig();
 
 }  // namespace ring::node

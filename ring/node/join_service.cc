@@ -39,8 +39,8 @@ absl::StatusOr<std::string> JoinService::Tell(absl::string_view body) {
   }
   std::vector<recovery::ValuesToCome> memgests;
   membership->store->ForEachMemgest([&](MemgestId id) {
-    memgests.push_back(
-        {id, membership->store->absent_count(id), membership->store->absent_total(id)});
+    memgests.push_back({id, membership->store->applied(id), membership->store->absent_count(id),
+                        membership->store->absent_total(id)});
   });
   return recovery::EncodeProgressAnswer(memgests);
 }

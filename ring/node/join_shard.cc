@@ -6,6 +6,7 @@
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/recovery/join_message.h"
 
@@ -43,6 +44,7 @@ absl::Status CoordinatedShard::StartJoin(Role role, const cluster::Holder& holde
       coordinator_->AddLearner(role, std::move(writer), ++context_->last_snapshot_id));
   links_.set_writer(role, learner.writer);
   joined_behind_[role.value()] = coordinator_->last_large_write();
+  progress_[role.value()] = recovery::JoinProgress();
   const recovery::InstallRequest place{
       group_, shard_, change_->plan().epoch, links_.attempt(role), {}};
   Joiner& joiner = joiners_[role.value()];
@@ -89,13 +91,9 @@ void CoordinatedShard::ProgressJoin(Role role, std::uint64_t now_ns) {
   }
   if (coordinator_->log().IsBehind(role) || links_.writer(role)->broken()) return;
   joins_given_up_ = 0;
-  const std::vector<std::pair<MemgestId, std::uint64_t>> parities = std::move(joiner.parities);
+  recovery::EpochChange::ParityExtents parities = std::move(joiner.parities);
   joiner = Joiner();
-  for (const auto& [memgest, extent] : parities) {
-    change_->OnParityCounts(role, memgest, extent);
-    if (extent == 0) change_->OnComplete(role, memgest);
-  }
-  change_->OnJoined(role, absl::OkStatus());
+  change_->OnJoined(role, absl::OkStatus(), std::move(parities));
 }
 
 bool CoordinatedShard::HoldsUp(Role role, std::uint64_t now_ns) {
@@ -109,7 +107,7 @@ bool CoordinatedShard::HoldsUp(Role role, std::uint64_t now_ns) {
                                                  << std::min(joins_given_up_, kHoldUpDoublingsMax);
 }
 
-// Memgests that are younger than the sets count whom the others do.
+// Memgests that are younger than the sets count whom the sets name at all.
 std::vector<coordinator::NamedSet> CoordinatedShard::NamedBy(
     const std::vector<cluster::MemgestNormal>& sets) const {
   std::vector<coordinator::NamedSet> named;
@@ -119,8 +117,7 @@ std::vector<coordinator::NamedSet> CoordinatedShard::NamedBy(
   for (const protocol::MemgestDescriptor& memgest : change_->plan().memgests) {
     coordinator::NamedSet set;
     set.memgest = memgest.id;
-    set.roles =
-        recovery::ActiveFor(record, memgest, change_->plan().memgests, shard_, view_->s, view_->d);
+    set.roles = cluster::ActiveFor(record, memgest, shard_, view_->s, view_->d);
     const cluster::MemgestNormal* const one = record.Find(memgest.id);
     for (std::size_t i = 0; one != nullptr && i < one->active_from.size(); ++i)
       set.incomplete.push_back({one->active_from[i].role, one->active_from[i].extent});
@@ -132,7 +129,7 @@ std::vector<coordinator::NamedSet> CoordinatedShard::NamedBy(
 void CoordinatedShard::ProposeFurther(const std::vector<cluster::MemgestNormal>& sets) {
   if (further_.empty()) {
     further_ = sets;
-    if (!Mutant("L7-joint")) coordinator_->Propose(NamedBy(sets));
+    coordinator_->Propose(NamedBy(sets));
     active = true;
   }
   further_sent_ = false;
@@ -187,14 +184,26 @@ void CoordinatedShard::AskHowComplete() {
     const Role role(static_cast<std::uint16_t>(i));
     if ((replicas & recovery::RoleBit(role)) == 0 || i == shard_.value()) continue;
     if (coordinator_->HasLargeWriteUpTo(joined_behind_[i])) continue;
+    if (!progress_[i].has_ends()) progress_[i].SetEnds(LogEnds());
     const recovery::ProgressRequest request{group_, shard_, change_->plan().epoch};
-    context_->control->Call(change_->plan().holders[i].node, ControlType::kProgress,
-                            recovery::EncodeProgressRequest(request), kProgressTimeoutNs,
-                            [this, role, alive = std::weak_ptr<bool>(epoch_alive_)](
-                                const absl::StatusOr<std::string>& bytes) {
-                              if (!alive.expired()) OnProgress(role, bytes);
-                            });
+    context_->control->Call(
+        change_->plan().holders[i].node, ControlType::kProgress,
+        recovery::EncodeProgressRequest(request), kProgressTimeoutNs,
+        [this, role, attempt = links_.attempt(role),
+         alive = std::weak_ptr<bool>(epoch_alive_)](const absl::StatusOr<std::string>& bytes) {
+          // It may have begun again since.
+          if (alive.expired() || links_.attempt(role) != attempt) return;
+          OnProgress(role, bytes);
+        });
   }
+}
+
+recovery::JoinProgress::Ends CoordinatedShard::LogEnds() const {
+  recovery::JoinProgress::Ends ends;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : coordinator_->memgests()) {
+    if (memgest != nullptr) ends[memgest->descriptor().id] = memgest->next_index() - 1;
+  }
+  return ends;
 }
 
 void CoordinatedShard::OnProgress(Role role, const absl::StatusOr<std::string>& bytes) {
@@ -206,7 +215,7 @@ void CoordinatedShard::OnProgress(Role role, const absl::StatusOr<std::string>& 
     if (descriptor.scheme != protocol::Scheme::kReplicated) continue;
     if ((change_->Incomplete(descriptor) & recovery::RoleBit(role)) == 0) continue;
     for (const recovery::ValuesToCome& values : *memgests) {
-      if (values.memgest != descriptor.id || values.absent != 0) continue;
+      if (values.memgest != descriptor.id || !progress_[role.value()].IsComplete(values)) continue;
       change_->OnComplete(role, descriptor.id);
       break;
     }

@@ -43,6 +43,10 @@ void LeaseGranter::OnView(const cluster::View& before, const cluster::View& afte
 
 absl::Status LeaseGranter::CheckGrant(const cluster::View& view, NodeId node,
                                       const LeaseRenewal& renewal) const {
+  if (node.value() >= view.nodes.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no lease: node ", node.value(), " is not known here yet"));
+  }
   const cluster::NodeInfo& info = view.nodes[node.value()];
   if (info.incarnation != renewal.incarnation || info.status != cluster::NodeStatus::kUp) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -79,7 +83,7 @@ NodeId LeaseGranter::TakesFrom(const cluster::ClusterCommand& command, const clu
     const cluster::NodeInfo* const known = view.FindNode(start->info.name);
     const bool restarts = known != nullptr && known->incarnation != Incarnation() &&
                           known->incarnation != start->info.incarnation;
-    return restarts ? IfItMayServe(view, known->id) : cluster::kNoNode;
+    return restarts && !Mutant("L4-start") ? IfItMayServe(view, known->id) : cluster::kNoNode;
   }
   return cluster::kNoNode;
 }
@@ -92,6 +96,7 @@ void LeaseGranter::End(NodeId node) {
 
 std::uint64_t LeaseGranter::OverNs(NodeId node) const {
   const auto released = released_.find(node);
+  if (Mutant("L4-elected") && released == released_.end()) return 0;
   const std::uint64_t last_ns = released == released_.end() ? elected_ns_ : released->second;
   return Mutant("L1-wait") ? 0 : std::max(last_ns, elected_ns_) + wait_ns_;
 }

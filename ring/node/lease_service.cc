@@ -21,7 +21,7 @@ void LeaseService::OnRenew(NodeId from, absl::string_view body, ControlReply rep
   if (!renewal.ok()) return reply(renewal.status());
   if (lease_ns_ == 0) {  // so nobody would wait for it
     return reply(absl::FailedPreconditionError(
-        "this node keeps no leases: give all nodes the same fail_over"));
+        "this node keeps no leases: give all nodes the same fail_over and fence"));
   }
   if (replica_ == nullptr || !replica_->is_ready_leader()) {
     return reply(absl::UnavailableError("is not the leader: try again"));

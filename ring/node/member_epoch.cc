@@ -5,12 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/member_port.h"
 
 namespace ring::node {
 
-// Memberships of the roles that this node holds now.
+// Memberships of the roles that this node holds now. One of another role stays as it is until the
+// shard joins: the coordinator may seal it as what the last Normal record names (E7).
 void MemberPort::JoinGroups() {
   for (std::size_t g = 0; g < view_.groups.size(); ++g) {
     const GroupId group(static_cast<std::uint16_t>(g));
@@ -34,9 +36,10 @@ void MemberPort::JoinGroups() {
 // Step 7: what a later Normal record does without is of no use to anybody.
 void MemberPort::LeaveGroups() {
   const auto left = [this](const Membership& membership) {
-    const bool holds =
-        view_.RoleOf(membership.group, options_.node, options_.incarnation).has_value();
-    return !holds && view_.IsNormal(membership.group, membership.shard);
+    const std::optional<Role> role =
+        view_.RoleOf(membership.group, options_.node, options_.incarnation);
+    const bool member = role.has_value() && role->value() != membership.shard.value();
+    return !member && view_.IsNormal(membership.group, membership.shard);
   };
   for (Membership& membership : memberships_) {
     if (!left(membership)) continue;
@@ -48,17 +51,39 @@ void MemberPort::LeaveGroups() {
   std::erase_if(memberships_,
                 [](const Membership& membership) { return membership.store == nullptr; });
   next_ = 0;
+  DropUnusedParities();
+}
+
+// A parity of a role that the node left is kept as long as a shard's state here is that role's.
+void MemberPort::DropUnusedParities() {
   absl::erase_if(parities_, [this](const auto& parity) {
-    const auto group = static_cast<std::uint16_t>(parity.first >> 32);
-    return std::none_of(
-        memberships_.begin(), memberships_.end(),
-        [group](const Membership& membership) { return membership.group.value() == group; });
+    return std::none_of(memberships_.begin(), memberships_.end(),
+                        [&key = parity.first](const Membership& membership) {
+                          return membership.group == key.group && membership.role == key.role;
+                        });
   });
+}
+
+// A node that holds none any more counts for what it was.
+Role MemberPort::RoleNow(const Membership& membership) const {
+  return view_.RoleOf(membership.group, options_.node, options_.incarnation)
+      .value_or(membership.role);
+}
+
+// REQUIRES: the shard's state was reset.
+void MemberPort::StartRole(Membership& membership, Role role) {
+  if (membership.role == role) return;
+  membership.role = role;
+  DropUnusedParities();
 }
 
 // L5: the queue pair is destroyed and the ring's key revoked; whatever was under way fails at its
 // initiator.
 void MemberPort::EndRing(Membership& membership) {
+  if (Mutant("L5-reset")) {
+    (void)membership.qp.release();
+    return;
+  }
   if (membership.qp != nullptr) membership.qp->Reset();
   membership.qp.reset();
   if (membership.ring.region != nullptr) membership.ring.region->Revoke();
@@ -85,17 +110,23 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   const bool ring_is_of_l =
       store.reader() != nullptr && store.reader()->epoch() == request.last_normal;
   EndRing(*membership);
-  if (membership->join == Membership::Join::kAwaitsSnapshot) {
+  if (membership->failed || membership->join == Membership::Join::kAwaitsSnapshot) {
     return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
-                                           " was about to join group=", request.group.value(),
-                                           " shard=", request.shard.value()));
+                                           " has to join group=", request.group.value(),
+                                           " shard=", request.shard.value(), " from nothing"));
   }
   // That L became Normal may be news here.
-  if (ring_is_of_l && store.promised() == request.last_normal) {
+  if (ring_is_of_l && store.promised() == request.last_normal && !Mutant("step2-local")) {
     RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
   }
-  RING_ASSIGN_OR_RETURN(const std::vector<memgest::SealedLog> logs,
-                        store.Seal(request.epoch, request.last_normal));
+  absl::StatusOr<std::vector<memgest::SealedLog>> logs =
+      store.Seal(request.epoch, request.last_normal);
+  if (absl::IsDataLoss(logs.status())) {
+    // It has nothing that counts: nobody waits for it, nor takes it for one that may answer yet.
+    membership->failed = true;
+    return absl::AbortedError(logs.status().message());
+  }
+  RING_RETURN_IF_ERROR(logs.status());
   if (ring_is_of_l) {
     RetireSealed(*membership);
     membership->sealed_ring = std::exchange(membership->ring, {});
@@ -105,7 +136,7 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   }
   recovery::SealAnswer answer;
   answer.incarnation = options_.incarnation;
-  for (const memgest::SealedLog& log : logs)
+  for (const memgest::SealedLog& log : *logs)
     answer.logs.push_back({log.memgest, log.applied, log.last});
   return answer;
 }
@@ -127,11 +158,21 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
   }
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
+  const bool has_nothing =
+      membership.failed || membership.join == Membership::Join::kAwaitsSnapshot;
+  const Role role = RoleNow(membership);
+  if (!joins && (has_nothing || role != membership.role) && normal.epoch != Epoch()) {
+    // It was sealed for this epoch, and lost since what it said then; or what it has is of a role
+    // that it does not hold any more.
+    return absl::FailedPreconditionError("this member has to join from nothing");
+  }
   if (joins) {
+    RING_RETURN_IF_ERROR(CheckParitiesMayBeDropped(membership, role));
     EndRing(membership);
     retired_.Add(membership.writer, std::exchange(membership.ring, {}));
     store.Reset(epoch);
     RetireSealed(membership);
+    StartRole(membership, role);
     membership.join = Membership::Join::kAwaitsSnapshot;
     membership.failed = false;
     DropParitiesThatHold(membership);
@@ -140,6 +181,13 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     EndRing(membership);
     retired_.Add(membership.writer, std::exchange(membership.ring, {}));
     RING_RETURN_IF_ERROR(store.Seal(epoch, Epoch()).status());
+    if (role != membership.role) {
+      store.Reset(epoch);
+      RetireSealed(membership);
+      StartRole(membership, role);
+      for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
+        AddMemgest(membership, descriptor);
+    }
   } else if (store.promised() != epoch) {
     return absl::FailedPreconditionError(
         absl::StrCat("not sealed for epoch=", hello.epoch, " promised=", store.promised().value()));
@@ -150,19 +198,37 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
   return absl::OkStatus();
 }
 
+bool MemberPort::AnyParityHolds(const Membership& shard, Role role) const {
+  return std::any_of(parities_.begin(), parities_.end(), [&](const auto& parity) {
+    return parity.first.group == shard.group && parity.first.role == role &&
+           parity.second->Holds(shard.shard);
+  });
+}
+
+// What the other shards' coordinators were told of in a seal is theirs until they are Normal: they
+// may be about to fetch it, or to go on with it.
+absl::Status MemberPort::CheckParitiesMayBeDropped(const Membership& joining, Role role) const {
+  if (!AnyParityHolds(joining, role)) return absl::OkStatus();
+  for (const Membership& other : memberships_) {
+    if (other.group != joining.group || other.role != role || &other == &joining) continue;
+    const cluster::NormalRecord& normal =
+        view_.groups[other.group.value()].shards[other.shard.value()].normal;
+    if (other.store->promised() <= normal.epoch) continue;
+    return absl::UnavailableError(absl::StrCat("shard=", other.shard.value(),
+                                               " of the same parities changes its epoch; retry"));
+  }
+  return absl::OkStatus();
+}
+
 // S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
 // taken out, so all of it goes, and the others join again as well.
 void MemberPort::DropParitiesThatHold(const Membership& joining) {
-  const auto of_group = [&joining](const auto& parity) {
-    return parity.first >> 32 == joining.group.value();
+  if (!AnyParityHolds(joining, joining.role)) return;
+  const auto shares = [&joining](const Membership& other) {
+    return other.group == joining.group && other.role == joining.role && &other != &joining;
   };
-  const bool held = std::any_of(parities_.begin(), parities_.end(), [&](const auto& parity) {
-    return of_group(parity) && parity.second->Holds(joining.shard);
-  });
-  if (!held) return;
   for (Membership& other : memberships_) {
-    const bool joins = other.group == joining.group && &other != &joining;
-    if (!joins || other.store->promised() == Epoch()) continue;
+    if (!shares(other) || other.store->promised() == Epoch()) continue;
     RING_LOG(WARNING) << "joins again with its group=" << other.group.value()
                       << " shard=" << other.shard.value() << ", as shard=" << joining.shard.value()
                       << " does";
@@ -173,10 +239,11 @@ void MemberPort::DropParitiesThatHold(const Membership& joining) {
     other.join = Membership::Join::kAwaitsSnapshot;
     other.failed = false;
   }
-  absl::erase_if(parities_, of_group);
+  absl::erase_if(parities_, [&joining](const auto& parity) {
+    return parity.first.group == joining.group && parity.first.role == joining.role;
+  });
   for (Membership& other : memberships_) {
-    if (other.group != joining.group || &other == &joining) continue;
-    AddMemgestsOfJoiner(other);
+    if (shares(other)) AddMemgestsOfJoiner(other);
   }
 }
 
@@ -184,8 +251,8 @@ void MemberPort::DropParitiesThatHold(const Membership& joining) {
 void MemberPort::AddMemgestsOfJoiner(Membership& membership) {
   for (const protocol::MemgestDescriptor& descriptor : view_.memgests) {
     AddMemgest(membership, descriptor);
-    memgest::ParityStore* const parity = FindParity(membership.group, descriptor.id);
-    if (parity != nullptr) parity->Await(membership.shard);
+    const auto parity = parities_.find({membership.group, membership.role, descriptor.id});
+    if (parity != parities_.end()) parity->second->Await(membership.shard);
   }
 }
 
@@ -236,6 +303,7 @@ void MemberPort::AdoptNormal(Membership& membership) {
     RING_LOG(ERROR) << "cannot go on group=" << membership.group.value()
                     << " shard=" << membership.shard.value() << ": " << adopted.ToString();
     membership.failed = true;
+    EndRing(membership);
   }
   if (membership.store->sealed() == nullptr) RetireSealed(membership);
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "memgest/log_reader.h"
 #include "ring/base/log.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::node {
@@ -21,9 +23,6 @@ constexpr std::uint32_t kSendDepth = 64;
 constexpr std::size_t kPlacesPerMembership = 2 * kDoorbellCount + 8;
 constexpr std::size_t kPlacesMin = 1024;
 constexpr std::uint64_t kRetryNs = 20'000'000;
-std::uint64_t ParityKey(GroupId group, MemgestId memgest) {
-  return (std::uint64_t{group.value()} << 32) | memgest.value();
-}
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& options) {
@@ -59,8 +58,7 @@ void MemberPort::ApplyView(const cluster::View& view) {
       AddMemgest(membership, descriptor);
   }
   absl::erase_if(parities_, [&view](const auto& parity) {
-    const protocol::MemgestDescriptor* const descriptor =
-        view.FindMemgest(MemgestId(static_cast<std::uint16_t>(parity.first)));
+    const protocol::MemgestDescriptor* const descriptor = view.FindMemgest(parity.first.memgest);
     return descriptor != nullptr && descriptor->state == protocol::MemgestState::kDeleted;
   });
   AdoptNormals();
@@ -80,13 +78,17 @@ void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescr
     return;
   }
   std::unique_ptr<memgest::ParityStore>& store =
-      parities_[ParityKey(membership.group, descriptor.id)];
+      parities_[{membership.group, membership.role, descriptor.id}];
   if (store == nullptr) {
     store = std::make_unique<memgest::ParityStore>(options_.device, descriptor, view_.s,
                                                    static_cast<int>(found - members.begin()));
     AwaitShards(membership.group, descriptor.id, membership.role, store.get());
   }
+  const bool is_news = !membership.store->Knows(descriptor.id);
   membership.store->AddParity(descriptor, store.get());
+  // Not in the snapshot that its ring goes on behind: all of the memgest comes through that.
+  const bool whole = membership.join == Membership::Join::kLearner && is_news;
+  if (whole && store->awaits(membership.shard)) store->BeginRebuild(membership.shard, 0);
 }
 
 void MemberPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
@@ -111,8 +113,8 @@ absl::Status MemberPort::CheckHello(const protocol::LogHello& hello) const {
         absl::StrCat("epoch=", hello.epoch, " promised=", group.epoch.value()));
   }
   // L8: a node that was started again is not who the view means.
-  const bool same_start =
-      options_.static_membership || group.incarnations[hello.shard].value() == hello.incarnation;
+  const bool same_start = options_.static_membership || Mutant("L8-hello") ||
+                          group.incarnations[hello.shard].value() == hello.incarnation;
   if (group.roles[hello.shard].value() != hello.node || !same_start) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", hello.node, " is not the coordinator"));
@@ -211,12 +213,18 @@ int MemberPort::FoldOne(Membership& membership, int budget) {
   membership.retry_ns = 0;
   if (!folded.ok()) {
     // Entries ahead of the wrong one may be consumed and not folded: of this ring nothing is told
-    // any more.
+    // any more, and nothing that comes into it counts.
     membership.failed = true;
-    membership.credit_due = false;
+    EndRing(membership);
     RING_LOG(ERROR) << "cannot fold group=" << membership.group.value()
                     << " shard=" << membership.shard.value() << ": " << folded.status().ToString();
     return 0;
+  }
+  if (membership.damaged_told != membership.store->damaged_count()) {
+    membership.damaged_told = membership.store->damaged_count();
+    RING_LOG(WARNING) << "payloads came damaged, their values are fetched group="
+                      << membership.group.value() << " shard=" << membership.shard.value()
+                      << " payloads=" << membership.damaged_told;
   }
   membership.credit_due = true;
   if (membership.store->sealed() == nullptr) RetireSealed(membership);
@@ -276,7 +284,10 @@ MemberPort::Membership* MemberPort::Find(GroupId group, ShardId shard) {
 }
 
 memgest::ParityStore* MemberPort::FindParity(GroupId group, MemgestId memgest) {
-  const auto found = parities_.find(ParityKey(group, memgest));
+  if (group.value() >= view_.groups.size()) return nullptr;
+  const std::optional<Role> role = view_.RoleOf(group, options_.node, options_.incarnation);
+  if (!role.has_value()) return nullptr;
+  const auto found = parities_.find({group, *role, memgest});
   return found == parities_.end() ? nullptr : found->second.get();
 }
 

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,7 +50,9 @@ class MemberPort {
   struct Membership {
     GroupId group;
     ShardId shard;
-    Role role;  // of this node
+    // Of this node, as long as the shard's state here is that role's. If the node gets another
+    // role, this one follows when the shard joins in it: till then the state may be a source (E7).
+    Role role;
     std::unique_ptr<memgest::MemberShard> store;
     // Of the epoch that was promised last.
     std::unique_ptr<rdma::QueuePair> qp;
@@ -63,6 +66,7 @@ class MemberPort {
     enum class Join : std::uint8_t { kNo = 0, kAwaitsSnapshot = 1, kLearner = 2 };
     Join join = Join::kNo;
     bool failed = false;
+    std::uint64_t damaged_told = 0;
     bool credit_due = false;
     std::uint64_t retry_ns = 0;  // not 0: its next entry could not be folded yet
   };
@@ -98,6 +102,7 @@ class MemberPort {
   std::vector<Membership>& memberships() { return memberships_; }
   Membership* Find(GroupId group, ShardId shard);
   const cluster::View& view() const { return view_; }
+  // Of the role that the node holds now.
   memgest::ParityStore* FindParity(GroupId group, MemgestId memgest);
   std::uint64_t folded_count() const { return folded_count_; }
   // How often a ring had to wait for memory, or for a memgest that was not known here yet.
@@ -111,7 +116,12 @@ class MemberPort {
   absl::Status CheckHello(const protocol::LogHello& hello) const;
   // member_epoch.cc
   absl::Status EnterEpoch(Membership& membership, const protocol::LogHello& hello);
+  Role RoleNow(const Membership& membership) const;
+  void StartRole(Membership& membership, Role role);
+  bool AnyParityHolds(const Membership& shard, Role role) const;
+  absl::Status CheckParitiesMayBeDropped(const Membership& joining, Role role) const;
   void DropParitiesThatHold(const Membership& joining);
+  void DropUnusedParities();
   void AddMemgestsOfJoiner(Membership& membership);
   void AwaitShards(GroupId group, MemgestId memgest, Role role, memgest::ParityStore* parity) const;
   void EndRing(Membership& membership);
@@ -124,6 +134,18 @@ class MemberPort {
   int FoldOne(Membership& membership, int budget);
   bool Waits(const Membership& membership) const;
 
+  // What a parity holds is of its role alone.
+  struct ParityKey {
+    GroupId group;
+    Role role;
+    MemgestId memgest;
+    friend bool operator==(const ParityKey&, const ParityKey&) = default;
+    template <class H>
+    friend H AbslHashValue(H h, const ParityKey& key) {
+      return H::combine(std::move(h), key.group, key.role, key.memgest);
+    }
+  };
+
   Options options_;
   cluster::View view_;
   bool joined_ = false;
@@ -131,8 +153,7 @@ class MemberPort {
   BufferPool rings_;
   RetiredRings retired_;
   std::vector<Membership> memberships_;
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<memgest::ParityStore>>
-      parities_;  // by (group, memgest)
+  absl::flat_hash_map<ParityKey, std::unique_ptr<memgest::ParityStore>> parities_;
   std::size_t next_ = 0;
   std::uint64_t folded_count_ = 0;
   std::uint64_t wait_count_ = 0;

@@ -25,6 +25,8 @@ constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMs;
 constexpr std::uint64_t kCampaignPeriodNs = 10 * kMs;
 constexpr std::uint64_t kCampaignForNs = 1000 * kMs;
 constexpr std::uint64_t kJoinPeriodNs = 50 * kMs;
+// An election ends within two, unless it is repeated.
+constexpr std::uint64_t kUnheardDetections = 4;
 constexpr std::uint64_t kRegisterPeriodNs = 50 * kMs;
 constexpr std::uint64_t kFailPeriodNs = 50 * kMs;
 constexpr std::uint64_t kCallTimeoutNs = 5000 * kMs;
@@ -49,9 +51,11 @@ Configuration FirstConfiguration(int voter_count) {
   return configuration;
 }
 
-// The same on every node: how a node is reached, it says when it registers.
+// The same on every node: how a node is reached, it says when it registers. Who was added later is
+// in the log.
 cluster::View FirstView(const NodeConfig& config) {
   cluster::View view = config.InitialView();
+  view.nodes.resize(view.nodes.size() - config.added_count);
   for (cluster::NodeInfo& node : view.nodes) {
     cluster::NodeInfo bare;
     bare.id = node.id;
@@ -59,6 +63,13 @@ cluster::View FirstView(const NodeConfig& config) {
     node = std::move(bare);
   }
   return view;
+}
+
+// Only voters keep files (10.6): a learner decides nothing. "": the node keeps none.
+std::string DirectoryOf(const NodeConfig& config, NodeId node, const std::string& name) {
+  const bool voter = node.value() < static_cast<std::uint32_t>(config.voter_count());
+  const std::string& folder = config.control.data_dir;
+  return voter && !folder.empty() ? absl::StrCat(folder, "/", name) : "";
 }
 
 std::uint64_t TickNs(const ControlConfig& control) {
@@ -79,8 +90,7 @@ Membership::Membership(Options options)
       machine_(FirstView(*options_.config),
                [this](const std::shared_ptr<const cluster::View>& view) { OnView(view); }),
       leases_(options_.clock, &machine_, options_.lease_ns),
-      founding_(options_.node, options_.incarnation,
-                options_.config->control.VoterCount(options_.config->nodes.size())),
+      founding_(options_.node, options_.incarnation, options_.config->voter_count()),
       alive_(std::make_shared<Membership*>(this)) {
   HandleMessages();
 }
@@ -122,24 +132,26 @@ absl::Status Membership::Start(const cluster::NodeInfo& self) {
   return StartReplica(consensus::kNoServer, false);
 }
 
-// Only voters keep a file (10.6): a learner decides nothing.
+// A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
+// left its server. If that start ended before it founded, this one may.
 bool Membership::HasMemory() const {
-  const ControlConfig& control = options_.config->control;
-  const bool voter = options_.node.value() <
-                     static_cast<std::uint32_t>(control.VoterCount(options_.config->nodes.size()));
-  if (!voter || control.data_dir.empty()) return false;
   struct stat info {};
-  return stat(absl::StrCat(control.data_dir, "/", self_.name, "/identity").c_str(), &info) == 0;
+  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
+  if (directory.empty() || stat(absl::StrCat(directory, "/identity").c_str(), &info) != 0)
+    return false;
+  const absl::StatusOr<std::unique_ptr<consensus::FileStorage>> storage =
+      consensus::FileStorage::Open(directory, FounderOf(options_.node));
+  if (!storage.ok()) return true;  // to begin with it says why it cannot be
+  const absl::StatusOr<consensus::InitialState> initial = (*storage)->Load();
+  return !initial.ok() || !consensus::IsEmpty(*initial);
 }
 
 absl::StatusOr<std::unique_ptr<consensus::Storage>> Membership::OpenStorage(ServerId* id) {
-  const ControlConfig& control = options_.config->control;
-  const bool voter = options_.node.value() <
-                     static_cast<std::uint32_t>(control.VoterCount(options_.config->nodes.size()));
-  if (!voter || control.data_dir.empty()) return std::make_unique<consensus::MemoryStorage>();
+  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
+  if (directory.empty()) return std::make_unique<consensus::MemoryStorage>();
   RING_ASSIGN_OR_RETURN(
       std::unique_ptr<consensus::FileStorage> storage,
-      consensus::FileStorage::Open(absl::StrCat(control.data_dir, "/", self_.name),
+      consensus::FileStorage::Open(directory,
                                    *id == consensus::kNoServer ? FounderOf(options_.node) : *id));
   *id = storage->id();
   return storage;
@@ -147,7 +159,7 @@ absl::StatusOr<std::unique_ptr<consensus::Storage>> Membership::OpenStorage(Serv
 
 absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   const ControlConfig& control = options_.config->control;
-  const int voter_count = control.VoterCount(options_.config->nodes.size());
+  const int voter_count = options_.config->voter_count();
   server_ = fresh;
   RING_ASSIGN_OR_RETURN(storage_, OpenStorage(&server_));
   RING_ASSIGN_OR_RETURN(const consensus::InitialState initial, storage_->Load());
@@ -160,12 +172,13 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   options.raft.heartbeat_ticks = std::max<std::uint64_t>(1, control.heartbeat_ms * kMs / tick_ns_);
   options.raft.election_ticks = std::max(options.raft.heartbeat_ticks + 1,
                                          (control.detect_ms * kMs + tick_ns_ - 1) / tick_ns_);
-  RING_ASSIGN_OR_RETURN(replica_,
-                        consensus::Replica::Start(options, *storage_, machine_, *this, nullptr));
+  if (options_.word != nullptr) word_ = std::make_unique<FenceWord>(server_, options_.word);
+  RING_ASSIGN_OR_RETURN(
+      replica_, consensus::Replica::Start(options, *storage_, machine_, *this, word_.get()));
   leases_.set_replica(replica_.get());
   keeper_ = std::make_unique<ServerKeeper>(replica_.get(), voter_count);
   detector_ = std::make_unique<FailureDetector>(options_.node, options.raft.election_ticks);
-  last_tick_ns_ = now_ns_;
+  last_tick_ns_ = heard_ns_ = now_ns_;
   work_ = true;
   // The first voter of a new cluster need not wait for silence; the others may still be on the way.
   if (found && options_.node == NodeId(0)) campaign_until_ns_ = now_ns_ + kCampaignForNs;
@@ -257,8 +270,18 @@ bool Membership::TickReplica(std::uint64_t now_ns) {
   return true;
 }
 
+// Whether the others take this server for one. What names it may be no more than an entry in its
+// own log, of a leader that went before it was committed: the next one, who never had it, sends
+// nothing here. Who is named everywhere asks in vain, and no harm is done.
+bool Membership::HasPart(std::uint64_t now_ns) {
+  if (over_) return true;  // it is another start's
+  if (replica_->leader() != consensus::kNoServer) heard_ns_ = now_ns;
+  const std::uint64_t patience_ns = kUnheardDetections * options_.config->control.detect_ms * kMs;
+  return replica_->configuration().Contains(server_) && now_ns - heard_ns_ < patience_ns;
+}
+
 void Membership::ProgressJoin(std::uint64_t now_ns) {
-  if (replica_->configuration().Contains(server_) || now_ns < join_ns_) return;
+  if (HasPart(now_ns) || now_ns < join_ns_) return;
   join_ns_ = now_ns + (leader() == cluster::kNoNode ? kProbePeriodNs : kJoinPeriodNs);
   Probe();  // tells who leads
   ByteWriter out;
@@ -280,7 +303,11 @@ void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply)
   reply(std::string());
 }
 
+// Whether this node is in the view: one that was added may not have applied that command yet.
+bool Membership::Known() const { return options_.node.value() < machine_.view().nodes.size(); }
+
 bool Membership::Registered() const {
+  if (!Known()) return false;
   const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
   return known.incarnation == options_.incarnation && known.status != cluster::NodeStatus::kDown &&
          known.tcp_address == self_.tcp_address && known.shm_address == self_.shm_address &&
@@ -289,7 +316,7 @@ bool Membership::Registered() const {
 
 void Membership::ProgressRegistration(std::uint64_t now_ns) {
   if (over_ || register_pending_ || now_ns < register_ns_ || leader() == cluster::kNoNode) return;
-  if (!replica_->configuration().Contains(server_) || Registered()) return;
+  if (!replica_->configuration().Contains(server_) || !Known() || Registered()) return;
   register_ns_ = now_ns + kRegisterPeriodNs;
   register_pending_ = true;
   Propose(cluster::RegisterNode{self_},
@@ -343,6 +370,14 @@ void Membership::Renew(LeaseFence::Granted done) {
                          [done = std::move(done)](const absl::StatusOr<std::string>& body) mutable {
                            done(body.status());
                          });
+}
+
+RoleMark Membership::RolesKnown() const {
+  if (replica_ == nullptr) return {};
+  const consensus::RaftLog& log = replica_->raft().log();
+  // A leader's snapshot takes the log's place before it takes the state's.
+  if (replica_->applied_index() < log.base_index()) return {};
+  return {machine_.roles(), log.ConfigurationAt(replica_->applied_index()).voters};
 }
 
 void Membership::Refresh() {

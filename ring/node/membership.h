@@ -31,9 +31,11 @@
 #include "ring/node/control_port.h"
 #include "ring/node/event_log.h"
 #include "ring/node/failure_detector.h"
+#include "ring/node/fence_word.h"
 #include "ring/node/founding.h"
 #include "ring/node/lease_fence.h"
 #include "ring/node/lease_service.h"
+#include "ring/node/role_mark.h"
 #include "ring/node/server_keeper.h"
 
 namespace ring::node {
@@ -49,6 +51,7 @@ class Membership final : public consensus::ReplicaListener {
     Random* random = nullptr;
     ControlPort* control = nullptr;
     std::uint64_t lease_ns = 0;  // 0: no node holds leases
+    std::byte* word = nullptr;  // where this server shows what it has persisted (L1); null: nowhere
     // Each view that was agreed upon, in order.
     ClusterMachine::OnView on_view;
     // This node began or ended to lead.
@@ -68,6 +71,8 @@ class Membership final : public consensus::ReplicaListener {
   void Propose(const cluster::ClusterCommand& command, ProposeDone done);
   // Asks the leader for a lease of this start of the node.
   void Renew(LeaseFence::Granted done);
+  // How much of who holds which role is applied here; good until the next Progress.
+  RoleMark RolesKnown() const;
   // Learns what was agreed upon by now (a ReadIndex); it comes as a view.
   void Refresh();
   // Serves changes: an entry of its own term is committed.
@@ -94,8 +99,10 @@ class Membership final : public consensus::ReplicaListener {
   void ProgressFounding(std::uint64_t now_ns);
   void Probe();
   bool TickReplica(std::uint64_t now_ns);
+  bool HasPart(std::uint64_t now_ns);
   void ProgressJoin(std::uint64_t now_ns);
   void ProgressRegistration(std::uint64_t now_ns);
+  bool Known() const;
   bool Registered() const;
   void FailSilent(std::uint64_t now_ns);
   void OnJoin(NodeId from, absl::string_view body, ControlReply reply);
@@ -109,6 +116,7 @@ class Membership final : public consensus::ReplicaListener {
   std::shared_ptr<const cluster::View> agreed_;  // the last one that was told
   Founding founding_;
   std::unique_ptr<consensus::Storage> storage_;
+  std::unique_ptr<FenceWord> word_;  // null: nobody reads it
   std::unique_ptr<consensus::Replica> replica_;
   std::unique_ptr<ServerKeeper> keeper_;
   std::unique_ptr<FailureDetector> detector_;
@@ -126,6 +134,7 @@ class Membership final : public consensus::ReplicaListener {
   std::set<NodeId> suspected_;  // and told so
   std::uint64_t campaign_until_ns_ = 0;
   std::uint64_t campaign_ns_ = 0;
+  std::uint64_t heard_ns_ = 0;  // when a leader was known last
   std::uint64_t join_ns_ = 0;
   std::uint64_t register_ns_ = 0;
   std::uint64_t fail_ns_ = 0;

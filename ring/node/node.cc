@@ -41,9 +41,11 @@ Node::Node(const NodeOptions& options)
 Node::~Node() {
   services_.reset();
   membership_.reset();
+  words_.reset();  // behind whose word it is
   control_.reset();
   clients_.reset();  // before the shards whose slots it has pinned
   shards_.clear();
+  resting_shards_.clear();
   lost_shards_.clear();
   members_.reset();
 }
@@ -61,8 +63,15 @@ absl::Status Node::OpenDevice() {
   } else {
     RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
   }
+  if (options_.config.fault_injection) {
+    auto faulty = std::make_unique<rdma::FaultyDevice>(std::move(device_), options_.clock,
+                                                       options_.random->Next64());
+    faulty_device_ = faulty.get();
+    device_ = std::move(faulty);
+  }
   RING_ASSIGN_OR_RETURN(log_cq_, device_->CreateCompletionQueue(kLogCompletionDepth));
   RING_ASSIGN_OR_RETURN(arena_, memgest::DeltaArena::Create(device_.get()));
+  RING_RETURN_IF_ERROR(OpenCalc());
   credits_ = std::make_unique<BufferPool>(device_.get(), kCacheLine, 1u << 16);
   staging_ = std::make_unique<BufferPool>(device_.get(), kStagingSize, 1u << 16);
 
@@ -94,11 +103,25 @@ absl::Status Node::OpenDevice() {
       cluster::ClusterHash(options_.config.cluster_name, options_.config.s, options_.config.d);
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
+  RING_RETURN_IF_ERROR(OpenWords(control.cluster));
   OpenMembership();
   OpenFence();
   services_ = std::make_unique<ControlServices>(this);
 
   FillShardContext();
+  return absl::OkStatus();
+}
+
+// kAuto: the one device that a node opens is the software NIC. Its CALC runs in the node's thread,
+// and the work requests come on top (docs/adr/0021).
+absl::Status Node::OpenCalc() {
+  if (options_.config.encode != EncodePath::kNic) return absl::OkStatus();
+  CalcLink::Options calc;
+  calc.device = device_.get();
+  calc.check_every = options_.config.encode_check;
+  calc.word = absl::StrCat("calc/", absl::Hex(options_.random->Next64(), absl::kZeroPad16));
+  RING_ASSIGN_OR_RETURN(calc_, CalcLink::Create(calc));
+  shard_context_.calc_queue = &calc_->queue();
   return absl::OkStatus();
 }
 
@@ -119,9 +142,16 @@ void Node::FillShardContext() {
       membership_->Propose(command, [](const absl::StatusOr<cluster::ClusterResult>&) {});
     };
   }
+  if (options_.config.control.fail_over) {
+    shard_context_.lag_ns = options_.config.control.lag_ms * std::uint64_t{1'000'000};
+  }
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
+  // Who is left out of an epoch has to join from nothing. So nobody is while it may just be slow:
+  // of who is lost the cluster hears sooner.
+  std::uint64_t& patience_ns = shard_context_.timeouts.patience_ns;
+  patience_ns = std::max(patience_ns, std::uint64_t{4'000'000} * options_.config.control.detect_ms);
 }
 
 void Node::OpenMembership() {
@@ -134,6 +164,7 @@ void Node::OpenMembership() {
   options.control = control_.get();
   options.events = &events_;
   options.lease_ns = LeaseNs();
+  if (words_ != nullptr) options.word = words_->word();
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
@@ -142,10 +173,36 @@ void Node::OpenMembership() {
 // 0: no node holds a lease.
 std::uint64_t Node::LeaseNs() const {
   const ControlConfig& control = options_.config.control;
-  return control.fail_over ? control.lease_ms * std::uint64_t{1'000'000} : 0;
+  const bool leases = control.fail_over && control.fence == FenceKind::kLease;
+  return leases ? control.lease_ms * std::uint64_t{1'000'000} : 0;
+}
+
+// Whether coordinators read what voters know.
+bool Node::Checks() const {
+  const ControlConfig& control = options_.config.control;
+  return !options_.propose && control.fail_over && control.fence == FenceKind::kCheck;
+}
+
+absl::Status Node::OpenWords(std::uint64_t cluster) {
+  if (!Checks()) return absl::OkStatus();
+  WordLinks::Options words;
+  words.device = device_.get();
+  words.node = options_.id;
+  words.incarnation = info_.incarnation;
+  words.cluster = cluster;
+  RING_ASSIGN_OR_RETURN(words_, WordLinks::Create(words));
+  return absl::OkStatus();
 }
 
 void Node::OpenFence() {
+  if (Checks()) {
+    auto check = std::make_unique<CheckFence>(
+        options_.clock, words_.get(), [this] { return membership_->RolesKnown(); },
+        [this] { membership_->Refresh(); });
+    check_ = check.get();
+    fence_ = std::move(check);
+    return;
+  }
   if (options_.propose || LeaseNs() == 0) {
     fence_ = std::make_unique<coordinator::OpenFence>();
     return;
@@ -163,6 +220,7 @@ absl::Status Node::ListenAll() {
       info_.local_address,
       device_->Listen(absl::StrCat("local:", options_.config.cluster_name, "/", entry.name, "/",
                                    absl::Hex(info_.incarnation.value()))));
+  if (calc_ != nullptr) calc_->set_address(info_.local_address);
   if (!entry.shm.empty() && options_.config.transport != Transport::kTcp) {
     RING_ASSIGN_OR_RETURN(info_.shm_address, device_->Listen(absl::StrCat("shm:", entry.shm)));
   }
@@ -184,6 +242,7 @@ std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
 
 bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
+  if (calc_ != nullptr && calc_->Progress(now_ns)) FlushShards();
   // What no request waits for is looked at when the device says that something happened, and once
   // in a while: an idle turn of all nodes of a reactor is the floor under every latency.
   bool controlled = false;
@@ -201,6 +260,10 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
     controlled = control_->Progress(now_ns);
     controlled |= membership_->Progress(now_ns);
     if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
+    if (check_ != nullptr) {
+      words_->Progress(now_ns, membership_->RolesKnown().voters);
+      check_->Collect();
+    }
     controlled |= services_->Progress(now_ns);
   }
   return clients_->PollCompletions(busy) || moved || controlled;
@@ -210,6 +273,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
   rdma::ConnectionEvent event;
   while (device_->PollEvent(&event)) {
     if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+      if (calc_ != nullptr && calc_->OnConnectRequest(event.request, event.private_data)) continue;
       const absl::StatusOr<protocol::HelloKind> kind = protocol::PeekHello(event.private_data);
       if (!kind.ok()) {
         device_->Reject(event.request, std::string(kind.status().message()));
@@ -220,6 +284,10 @@ void Node::HandleEvents(std::uint64_t now_ns) {
         members_->OnConnectRequest(event.request, event.private_data);
       } else if (*kind == protocol::HelloKind::kControl) {
         control_->OnConnectRequest(event.request, event.private_data);
+      } else if (*kind == protocol::HelloKind::kWord && words_ != nullptr) {
+        words_->OnConnectRequest(event.request, event.private_data);
+      } else if (*kind == protocol::HelloKind::kWord) {
+        device_->Reject(event.request, "shows no word: give all nodes the same fence");
       } else {
         device_->Reject(event.request, "unknown kind of connection");
       }
@@ -231,11 +299,21 @@ void Node::HandleEvents(std::uint64_t now_ns) {
       continue;
     }
     if (control_->OnEvent(event, now_ns)) continue;
+    if (words_ != nullptr && words_->OnEvent(event)) continue;
+    if (calc_ != nullptr && calc_->OnEvent(event)) continue;
     const bool ended = event.kind == rdma::ConnectionEvent::Kind::kDisconnected;
     if (ended && members_->OnDisconnected(event.qp)) continue;
     for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
       if (shard->OnEvent(event)) break;
     }
+  }
+}
+
+void Node::FlushShards() {
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    if (!shard->active) continue;
+    const absl::Status flushed = shard->coordinator()->Flush();
+    if (!flushed.ok()) RING_LOG(WARNING) << "log flush: " << flushed.ToString();
   }
 }
 
@@ -265,11 +343,7 @@ bool Node::Finish(std::uint64_t now_ns, bool busy) {
     clients_->Send(*fence_);
     return false;
   }
-  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-    if (!shard->active) continue;
-    const absl::Status flushed = shard->coordinator()->Flush();
-    if (!flushed.ok()) RING_LOG(WARNING) << "log flush: " << flushed.ToString();
-  }
+  FlushShards();
   // A shard with entries under way is active, so without one no completion can come.
   const bool acked = PollLog();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
@@ -289,9 +363,11 @@ bool Node::Finish(std::uint64_t now_ns, bool busy) {
 
 void Node::Arm() {
   log_cq_->Arm();
+  if (calc_ != nullptr) calc_->Arm();
   clients_->Arm();
   members_->Arm();
   control_->Arm();
+  if (words_ != nullptr) words_->Arm();
   turns_ =
       kTurnsPerLook - 1;  // what came before is not told: the next Progress looks at everything
 }
@@ -306,7 +382,7 @@ bool Node::HasWork() const {
     // What waits for acknowledgements is woken by them.
     if (shard->active && shard->coordinator()->HasWork()) return true;
   }
-  return connecting_ || control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
+  return control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
          clients_->HasRequest();
 }
 

@@ -17,17 +17,21 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "rdma/faulty/faulty_device.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/clock.h"
 #include "ring/base/random.h"
 #include "ring/cluster/routing.h"
 #include "ring/cluster/view.h"
 #include "ring/coordinator/fence.h"
+#include "ring/node/calc_link.h"
+#include "ring/node/check_fence.h"
 #include "ring/node/client_port.h"
 #include "ring/node/config.h"
 #include "ring/node/control_port.h"
@@ -35,6 +39,7 @@
 #include "ring/node/event_log.h"
 #include "ring/node/member_port.h"
 #include "ring/node/membership.h"
+#include "ring/node/word_links.h"
 
 namespace ring::node {
 
@@ -108,10 +113,14 @@ class Node {
   void Arm();
   void SetSleeping(bool sleeping);
   bool HasWork() const;
+  // Shards wait for connections, members or records: not all of that rings a bell.
+  bool connecting() const { return connecting_; }
   int event_fd() const { return device_->event_fd(); }
 
   NodeId id() const { return options_.id; }
   rdma::Device& device() { return *device_; }
+  // Null unless the configuration allows faults.
+  rdma::FaultyDevice* faulty_device() { return faulty_device_; }
   ClientPort& clients() { return *clients_; }
   MemberPort& members() { return *members_; }
   ControlPort& control() { return *control_; }
@@ -120,7 +129,10 @@ class Node {
   Membership& membership() { return *membership_; }
   const EventLog& events() const { return events_; }
   recovery::Pace& pace() { return pace_; }
+  // Null: the device calculates nothing for puts.
+  CalcLink* calc() { return calc_.get(); }
   std::size_t lost_shard_count() const { return lost_shards_.size(); }
+  std::size_t resting_shard_count() const { return resting_shards_.size(); }
   // Counted by the reactor.
   void set_wakeups(const std::atomic<std::uint64_t>* wakeups) { wakeups_ = wakeups; }
   std::uint64_t wakeups() const {
@@ -135,20 +147,26 @@ class Node {
  private:
   explicit Node(const NodeOptions& options);
   absl::Status OpenDevice();
+  absl::Status OpenCalc();
   absl::Status ListenAll();
   std::string AddressOf(const cluster::NodeInfo& peer) const;
   void FillShardContext();
   void OpenMembership();
+  bool Checks() const;
+  absl::Status OpenWords(std::uint64_t cluster);
   void OpenFence();
   std::uint64_t LeaseNs() const;
   void StartMembership();
   void TellChanges(const cluster::View& before, const cluster::View& now);
   void HandleEvents(std::uint64_t now_ns);
+  void FlushShards();
   bool PollLog();
   void AnswerOwner(const coordinator::ReplyTo& to, const protocol::OwnerQuestion& question);
   bool Serving() const;
   void TakeRoles();
   void LoseShard(CoordinatedShard* shard);
+  bool MayRest(const CoordinatedShard& shard) const;
+  void WakeOrForget(GroupId group, std::optional<Role> role);
   void ForgetLostShards();
   CoordinatedShard* ShardOfWriter(std::uint16_t writer_id);
 
@@ -157,8 +175,10 @@ class Node {
   EventLog events_;
   std::uint64_t hash_seed_ = 0;
   std::unique_ptr<rdma::Device> device_;
+  rdma::FaultyDevice* faulty_device_ = nullptr;  // the device, if it is one
   std::unique_ptr<rdma::CompletionQueue> log_cq_;
   std::unique_ptr<memgest::DeltaArena> arena_;
+  std::unique_ptr<CalcLink> calc_;
   std::unique_ptr<BufferPool> credits_;
   std::unique_ptr<BufferPool> staging_;
   std::unique_ptr<ClientPort> clients_;
@@ -168,6 +188,8 @@ class Node {
   std::unique_ptr<ControlServices> services_;
   std::unique_ptr<coordinator::Fence> fence_;
   LeaseFence* lease_ = nullptr;              // the fence, if it is one
+  std::unique_ptr<WordLinks> words_;         // null: the fence needs none
+  CheckFence* check_ = nullptr;              // the fence, if it is one
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   recovery::Pace pace_;
@@ -176,6 +198,7 @@ class Node {
   std::string encoded_view_;
   std::unique_ptr<cluster::Routing> routing_;
   std::vector<std::unique_ptr<CoordinatedShard>> shards_;
+  std::vector<std::unique_ptr<CoordinatedShard>> resting_shards_;  // their roles are vacant
   std::vector<std::unique_ptr<CoordinatedShard>> lost_shards_;
   std::vector<CoordinatedShard*> by_group_;  // null: another node's
   std::size_t role_count_ = 0;

@@ -5,10 +5,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
-#include "ring/base/mutant.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
+namespace {
+
+// A node that failed has no part until it comes back, if others do its work; nor has one that was
+// removed, or was added and never started.
+bool IsAwaited(const cluster::View& view, const cluster::NodeInfo& node) {
+  if (node.status == cluster::NodeStatus::kRemoved) return false;
+  const bool away = view.fail_over || node.incarnation.value() == 0;
+  return node.status != cluster::NodeStatus::kDown || !away;
+}
+
+}  // namespace
 
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
@@ -22,8 +32,18 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
     by_group_.assign(static_cast<std::size_t>(view_->group_count()), nullptr);
   }
   std::vector<std::string> addresses;
-  for (const cluster::NodeInfo& node : view_->nodes) addresses.push_back(AddressOf(node));
-  control_->SetAddresses(addresses);
+  std::vector<bool> awaited;
+  for (const cluster::NodeInfo& node : view_->nodes) {
+    addresses.push_back(AddressOf(node));
+    awaited.push_back(IsAwaited(*view_, node));
+  }
+  control_->SetAddresses(addresses, std::move(awaited));
+  if (words_ != nullptr) {
+    std::vector<WordLinks::Peer> peers;
+    for (const cluster::NodeInfo& node : view_->nodes)
+      peers.push_back({AddressOf(node), node.incarnation});
+    words_->SetPeers(std::move(peers));
+  }
   TakeRoles();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(view_, addresses);
   connecting_ = true;
@@ -64,9 +84,13 @@ void Node::TellChanges(const cluster::View& before, const cluster::View& now) {
   for (const cluster::NodeInfo& node : now.nodes) {
     const bool known = node.id.value() < before.nodes.size();
     const cluster::NodeInfo old = known ? before.nodes[node.id.value()] : cluster::NodeInfo();
-    if (node.incarnation != old.incarnation) events_.Add(EventKind::kRegistered, node.id);
+    const bool started = node.incarnation.value() != 0 && node.incarnation != old.incarnation;
+    if (started) events_.Add(EventKind::kRegistered, node.id);
     if (known && node.status == old.status) continue;
-    if (node.status == cluster::NodeStatus::kDown) events_.Add(EventKind::kFailed, node.id);
+    if (node.status == cluster::NodeStatus::kDown) {
+      const bool added = node.incarnation.value() == 0;
+      events_.Add(added ? EventKind::kAdded : EventKind::kFailed, node.id);
+    }
     if (node.status == cluster::NodeStatus::kDraining) events_.Add(EventKind::kDraining, node.id);
     if (node.status == cluster::NodeStatus::kRemoved) events_.Add(EventKind::kRemoved, node.id);
   }
@@ -90,6 +114,7 @@ void Node::TakeRoles() {
       LoseShard(held);
       held = nullptr;
     }
+    WakeOrForget(group, role);
     if (!coordinates || held != nullptr) continue;
     const ShardId shard(role->value());
     shards_.push_back(
@@ -107,10 +132,54 @@ void Node::LoseShard(CoordinatedShard* shard) {
       shards_.begin(), shards_.end(),
       [shard](const std::unique_ptr<CoordinatedShard>& one) { return one.get() == shard; });
   clients_->ForgetShard(shard->index());
-  if (shard->coordinator() != nullptr && !Mutant("V7")) clients_->DropHeld(shard->coordinator());
-  (*lost)->Retire();
-  lost_shards_.push_back(std::move(*lost));
+  if (shard->coordinator() != nullptr) clients_->DropHeld(shard->coordinator());
+  std::unique_ptr<CoordinatedShard> taken = std::move(*lost);
   shards_.erase(lost);
+  if (MayRest(*taken)) {
+    taken->Rest(*view_);
+    resting_shards_.push_back(std::move(taken));
+  } else {
+    taken->Retire();
+    lost_shards_.push_back(std::move(taken));
+  }
+}
+
+// Without a spare the role of a node that was only silent stays vacant until it comes back. The
+// shard's state is worth keeping till then: nobody else has all of it, of Rep(1) nobody has any.
+//
+// It may go on from it under the rule by which a coordinator lives through abandoned epochs (E7):
+// the last Normal record L names this start of this node for the role, and the state is of a tenure
+// that began no later than L. Entries commit only in an epoch that became Normal, and answers leave
+// only from the coordinator that the last such record names. So in no epoch after L was anything
+// accepted or answered by another one, and none of what this node accepted in L is missing here.
+// Meanwhile it is as in the middle of an epoch change: its log is held, its links are gone, what
+// was captured is dropped (V7: of a role that is vacant the lease says nothing). The members'
+// rings of L are sealed, adopted and re-appended to in the next epoch as ever (steps 2 to 5).
+// Once somebody else has the role, it is retired: the state may be out of date soon, and the other
+// one has copies of what members have.
+bool Node::MayRest(const CoordinatedShard& shard) const {
+  const std::vector<NodeId>& roles = view_->groups[shard.group().value()].roles;
+  return roles[shard.shard().value()] == cluster::kNoNode && shard.LivesOn(*view_);
+}
+
+// A node coordinates one shard of a group: with another role it goes on in that one.
+void Node::WakeOrForget(GroupId group, std::optional<Role> role) {
+  const auto found = std::find_if(resting_shards_.begin(), resting_shards_.end(),
+                                  [group](const auto& shard) { return shard->group() == group; });
+  if (found == resting_shards_.end()) return;
+  const bool vacant =
+      view_->groups[group.value()].roles[(*found)->shard().value()] == cluster::kNoNode;
+  const bool returns = role.has_value() && role->value() == (*found)->shard().value();
+  if (vacant && !role.has_value()) return;
+  std::unique_ptr<CoordinatedShard> shard = std::move(*found);
+  resting_shards_.erase(found);
+  if (returns && shard->LivesOn(*view_)) {
+    by_group_[group.value()] = shard.get();
+    shards_.push_back(std::move(shard));
+  } else {
+    shard->Retire();
+    lost_shards_.push_back(std::move(shard));
+  }
 }
 
 void Node::ForgetLostShards() {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <ctime>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 // Reading the clock costs a good part of an idle turn: once in so many. What looks at it counts
 // milliseconds.
 constexpr std::uint32_t kTurnsPerClock = 16;
+// Who waits for connections and epochs always has work, and not all of that rings a bell. On a busy
+// machine who never sleeps waits for the processor longest, and looks silent to the others.
+constexpr std::uint64_t kUnreadySleepNs = 1'000'000;
 }  // namespace
 
 Reactor::Reactor(const ReactorOptions& options)
@@ -91,7 +95,6 @@ bool Reactor::Turn() {
     did |= node->Finish(now_ns_, expecting && !overdue);
   const bool folded = FoldTurn(count, overdue);
   busy_ = count > 0;
-  if (background_ != nullptr) did |= background_(now_ns_);
   return did || folded || expecting;
 }
 
@@ -129,8 +132,10 @@ bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
     return folded > 0;
   }
   if (quiet_turns_ < kQuietTurns && !overdue) return false;
+  // Overdue: all rings, as turns with requests, which leave most entries alone, go round them too,
+  // and in step with these might look at the same half each time.
   for (const std::unique_ptr<Node>& node : nodes_)
-    folded += node->Fold(kRingsPerTurn, MemberPort::kNoBudget);
+    folded += node->Fold(overdue ? INT_MAX : kRingsPerTurn, MemberPort::kNoBudget);
   if (overdue) {
     credit_due_ |= ShareCredits();
   } else if (folded > 0) {
@@ -165,6 +170,12 @@ bool Reactor::HasWork() const {
 }
 
 bool Reactor::PrepareSleep() {
+  return LooksIdle() &&
+         std::none_of(nodes_.begin(), nodes_.end(),
+                      [](const std::unique_ptr<Node>& node) { return node->connecting(); });
+}
+
+bool Reactor::LooksIdle() {
   for (const std::unique_ptr<Node>& node : nodes_) {
     node->Arm();
     node->SetSleeping(true);
@@ -182,13 +193,18 @@ void Reactor::WakeUp() {
 }
 
 void Reactor::Sleep() {
-  if (PrepareSleep()) {
+  if (LooksIdle()) {
+    const bool unready = std::any_of(
+        nodes_.begin(), nodes_.end(),
+        [](const std::unique_ptr<Node>& node) { return node->connecting() || !node->ready(); });
     poll_fds_.clear();
     poll_fds_.push_back({wake_fd_, POLLIN, 0});
     for (const std::unique_ptr<Node>& node : nodes_)
       poll_fds_.push_back({node->event_fd(), POLLIN, 0});
-    const timespec limit{static_cast<time_t>(options_.sleep_ns_max / 1'000'000'000),
-                         static_cast<long>(options_.sleep_ns_max % 1'000'000'000)};
+    const std::uint64_t limit_ns =
+        unready ? std::min(options_.sleep_ns_max, kUnreadySleepNs) : options_.sleep_ns_max;
+    const timespec limit{static_cast<time_t>(limit_ns / 1'000'000'000),
+                         static_cast<long>(limit_ns % 1'000'000'000)};
     ppoll(poll_fds_.data(), poll_fds_.size(), &limit, nullptr);
     wakeups_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -54,11 +54,6 @@ class Reactor {
   void Stop();
   // Runs the call on the reactor's thread, between turns.
   void Post(absl::AnyInvocable<void()> call);
-  // Called each turn on the reactor's thread: control plane, background work. Gives whether it did
-  // anything.
-  void set_background(absl::AnyInvocable<bool(std::uint64_t now_ns)> background) {
-    background_ = std::move(background);
-  }
 
   // One turn; for tests that own the clock. Gives whether anything was done.
   bool Turn();
@@ -91,6 +86,7 @@ class Reactor {
   bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;
+  bool LooksIdle();
   void Sleep();
 
   ReactorOptions options_;
@@ -106,7 +102,6 @@ class Reactor {
   std::uint64_t now_ns_ = 0;  // read once in some turns
   bool credit_due_ = false;   // something was folded since the members last told
   int idle_rings_ = 0;        // of each node, looked at since something was folded
-  absl::AnyInvocable<bool(std::uint64_t)> background_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_posted_{false};
   std::atomic<std::uint64_t> wakeups_{0};

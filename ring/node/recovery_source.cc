@@ -30,10 +30,12 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(MemberPort::Membership* const membership, FindMembership(request));
   std::uint64_t id = request.id;
   if (id == 0) {
+    ForgetEarlier(request);
     if (prepared_.size() >= kPreparedMax)
       return absl::ResourceExhaustedError("too many fetches are under way here: retry");
     id = ++last_id_;
     Prepared prepared;
+    prepared.request = request;
     RING_ASSIGN_OR_RETURN(prepared.pieces, Prepare(request, *membership, id));
     prepared_.emplace(id, std::move(prepared));
   }
@@ -51,6 +53,14 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   return answer;
 }
 
+void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {
+  absl::erase_if(prepared_, [&request](const auto& prepared) {
+    const recovery::FetchRequest& earlier = prepared.second.request;
+    return earlier.group == request.group && earlier.shard == request.shard &&
+           earlier.kind == request.kind && earlier.memgests == request.memgests;
+  });
+}
+
 absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
     const recovery::FetchRequest& request, MemberPort::Membership& membership, std::uint64_t id) {
   memgest::MemberShard& store = *membership.store;
@@ -61,7 +71,7 @@ absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
   }
   memgest::TailEncoder encoder;
   RING_RETURN_IF_ERROR(store.sealed()->ReadTail(
-      request.memgests.front(), request.after_index,
+      request.memgests.front(), request.index,
       [&encoder](const memgest::EntryView& entry) { encoder.Add(entry); }));
   return encoder.Take();
 }
@@ -69,11 +79,15 @@ absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
 absl::StatusOr<MemberPort::Membership*> RecoverySource::FindMembership(
     const recovery::FetchRequest& request) const {
   MemberPort::Membership* const membership = node_->members().Find(request.group, request.shard);
-  if (membership == nullptr || membership->failed) {
-    return absl::NotFoundError(absl::StrCat("node ", node_->id().value(),
-                                            " has nothing of group=", request.group.value(),
-                                            " shard=", request.shard.value()));
-  }
+  const auto nothing = [&] {
+    return absl::StrCat("node ", node_->id().value(),
+                        " has nothing of group=", request.group.value(),
+                        " shard=", request.shard.value());
+  };
+  // Who asks knows a record that names this node; this one's view is another, or it coordinates the
+  // shard and does not serve just now: that says nothing of what it has.
+  if (membership == nullptr) return absl::UnavailableError(absl::StrCat(nothing(), " now: retry"));
+  if (membership->failed) return absl::NotFoundError(nothing());
   if (membership->store->promised() == request.epoch) return membership;
   return absl::FailedPreconditionError(
       absl::StrCat("fetch in epoch=", request.epoch.value(),
@@ -88,6 +102,12 @@ absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchReque
     return shard->coordinator()->ReadValue(request.line, request.version);
   }
   RING_ASSIGN_OR_RETURN(const MemberPort::Membership* const membership, FindMembership(request));
+  // E3: what it has not folded yet it does not lack.
+  const std::uint64_t applied = membership->store->applied(request.memgests.front());
+  if (applied < request.index) {
+    return absl::UnavailableError(
+        absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
+  }
   return membership->store->ReadValue(request.line, request.version);
 }
 

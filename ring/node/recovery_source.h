@@ -38,11 +38,15 @@ class RecoverySource {
 
  private:
   struct Prepared {
+    recovery::FetchRequest request;  // the first
     std::vector<std::string> pieces;
     std::uint64_t asked_ns = 0;
   };
 
   absl::StatusOr<std::string> Answer(absl::string_view body);
+  // A shard has one taker: what it asked for before, and left when another source failed it, is
+  // nobody's.
+  void ForgetEarlier(const recovery::FetchRequest& request);
   absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
                                                    MemberPort::Membership& membership,
                                                    std::uint64_t id);

@@ -1,6 +1,7 @@
 #include "ring/node/server_keeper.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace ring::node {
@@ -49,21 +50,27 @@ bool ServerKeeper::AddWanted(std::uint64_t now_ns) {
   return false;
 }
 
+// Who has most of the log, and of those who was heard last: one that is gone is refused, and must
+// not keep others from becoming voters.
 bool ServerKeeper::PromoteOne(std::uint64_t now_ns) {
   const Configuration& present = replica_->configuration();
-  for (const ServerId learner : present.learners) {
-    if (consensus::NodeOf(learner) >= voter_count_) continue;
+  std::optional<consensus::PeerStatus> best;
+  for (const consensus::PeerStatus& peer : replica_->Peers()) {
+    const std::uint16_t node = consensus::NodeOf(peer.id);
+    if (!present.IsLearner(peer.id) || node >= voter_count_) continue;
     const bool has_voter =
-        std::any_of(present.voters.begin(), present.voters.end(), [learner](ServerId voter) {
-          return consensus::NodeOf(voter) == consensus::NodeOf(learner);
-        });
+        std::any_of(present.voters.begin(), present.voters.end(),
+                    [node](ServerId voter) { return consensus::NodeOf(voter) == node; });
     if (has_voter) continue;
-    Configuration next = present;
-    next.AddVoter(learner);
-    Change(next, now_ns);
-    return true;
+    const bool better = !best.has_value() || peer.match > best->match ||
+                        (peer.match == best->match && peer.silent_ticks < best->silent_ticks);
+    if (better) best = peer;
   }
-  return false;
+  if (!best.has_value()) return false;
+  Configuration next = present;
+  next.AddVoter(best->id);
+  Change(next, now_ns);
+  return true;
 }
 
 bool ServerKeeper::Progress(std::uint64_t now_ns) {

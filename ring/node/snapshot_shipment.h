@@ -34,7 +34,6 @@ class SnapshotShipment {
 
   // Sends the first piece, and again what failed.
   void Progress(std::uint64_t now_ns);
-  std::size_t sent_count() const { return next_; }
 
  private:
   void Send();

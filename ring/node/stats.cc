@@ -65,6 +65,7 @@ NodeReport CollectStats(Node& node) {
   stats.log_entries_folded = node.members().folded_count();
   stats.wakeups = node.wakeups();
   stats.system_calls = node.device().system_calls();
+  if (node.faulty_device() != nullptr) stats.device_faults = node.faulty_device()->injected();
   for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
     if (shard->serving()) AddShard(*shard, &stats);
   }
@@ -82,6 +83,8 @@ NodeReport CollectStats(Node& node) {
   }
   for (std::size_t i = 0; i < node.control().node_count(); ++i)
     stats.transports.push_back(node.control().TransportTo(NodeId(static_cast<std::uint32_t>(i))));
+  const absl::string_view fence = node.fence().name();
+  stats.fence = std::string(fence.data(), fence.size());
   return report;
 }
 
@@ -92,11 +95,12 @@ std::string EncodeReport(const NodeReport& report) {
   for (const std::uint64_t value :
        {node.resident_bytes, node.gets, node.puts, node.deletes, node.moves, node.refusals,
         node.clients, node.log_entries_appended, node.log_entries_folded, node.log_bytes,
-        node.wakeups})
+        node.wakeups, node.device_faults})
     out.Put(value);
   for (const auto field : rdma::kSystemCallCounts) out.Put(node.system_calls.*field);
   out.Put(static_cast<std::uint32_t>(node.transports.size()));
   for (const std::string& transport : node.transports) out.PutString(transport);
+  out.PutString(node.fence);
   out.Put(static_cast<std::uint32_t>(report.memgests.size()));
   for (const MemgestStats& memgest : report.memgests) {
     out.Put(memgest.id.value());
@@ -115,7 +119,7 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
   for (std::uint64_t* const value :
        {&node.resident_bytes, &node.gets, &node.puts, &node.deletes, &node.moves, &node.refusals,
         &node.clients, &node.log_entries_appended, &node.log_entries_folded, &node.log_bytes,
-        &node.wakeups})
+        &node.wakeups, &node.device_faults})
     *value = in.Get<std::uint64_t>();
   for (const auto field : rdma::kSystemCallCounts)
     node.system_calls.*field = in.Get<std::uint64_t>();
@@ -124,6 +128,8 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
     const absl::string_view transport = in.GetString();
     node.transports.emplace_back(transport.data(), transport.size());
   }
+  const absl::string_view fence = in.GetString();
+  node.fence = std::string(fence.data(), fence.size());
   const auto memgest_count = in.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < memgest_count && in.ok(); ++i) {
     MemgestStats memgest;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::node {
@@ -17,13 +15,8 @@ using recovery::FetchKind;
 
 Takeover::Takeover(rdma::Device* device, ControlPort* control, const recovery::EpochPlan& plan,
                    const std::vector<recovery::AdoptedLog>& logs, Done done)
-    : control_(control),
-      group_(plan.group),
-      shard_(plan.shard),
-      epoch_(plan.epoch),
-      done_(std::move(done)),
-      store_(std::make_unique<memgest::MemberShard>(device, plan.group, plan.shard, kLineCountMax)),
-      alive_(std::make_shared<bool>(true)) {
+    : store_(
+          std::make_unique<memgest::MemberShard>(device, plan.group, plan.shard, kLineCountMax)) {
   for (const protocol::MemgestDescriptor& memgest : plan.memgests) {
     if (memgest.scheme == protocol::Scheme::kReplicated) {
       store_->AddReplica(memgest);
@@ -31,71 +24,83 @@ Takeover::Takeover(rdma::Device* device, ControlPort* control, const recovery::E
       store_->AddMetadata(memgest);
     }
   }
-  std::vector<Step> tails;
+  recovery::FetchRequest request;
+  request.group = plan.group;
+  request.shard = plan.shard;
+  request.epoch = plan.epoch;
+  std::vector<PieceFetch::Thing> things, tails;
+  std::vector<Step> tail_steps;
   for (const recovery::AdoptedLog& log : logs) {
     if (!log.source.has_value()) continue;
     const NodeId source = plan.last->holders[log.source->value()].node;
-    const auto known = std::find_if(steps_.begin(), steps_.end(),
-                                    [source](const Step& step) { return step.source == source; });
-    if (known == steps_.end()) {
-      steps_.push_back({FetchKind::kSnapshot, source, {log.memgest}});
+    const auto known =
+        std::find_if(things.begin(), things.end(),
+                     [source](const PieceFetch::Thing& thing) { return thing.source == source; });
+    if (known == things.end()) {
+      request.kind = FetchKind::kSnapshot;
+      request.memgests = {log.memgest};
+      request.index = 0;
+      things.push_back({source, request});
+      steps_.emplace_back();
     } else {
-      known->memgests.push_back(log.memgest);
+      known->request.memgests.push_back(log.memgest);
     }
-    tails.push_back({FetchKind::kTail, source, {log.memgest}});
+    // Entries that the source folded may be in its ring yet.
+    request.kind = FetchKind::kTail;
+    request.memgests = {log.memgest};
+    request.index = std::min(log.applied, log.shortest);
+    tails.push_back({source, request});
+    tail_steps.push_back({FetchKind::kTail, log.memgest, *log.source, log.applied, log.shortest});
   }
-  steps_.insert(steps_.end(), tails.begin(), tails.end());
+  things.insert(things.end(), tails.begin(), tails.end());
+  steps_.insert(steps_.end(), tail_steps.begin(), tail_steps.end());
+  const auto send = [control](NodeId source, const recovery::FetchRequest& fetch,
+                              ControlReply answered) {
+    control->Call(source, ControlType::kFetch, EncodeFetchRequest(fetch), kFetchTimeoutNs,
+                  std::move(answered));
+  };
+  fetch_ = std::make_unique<PieceFetch>(
+      send, std::move(things),
+      [this](std::size_t step, std::uint32_t number, absl::string_view piece, bool last) {
+        return TakePiece(step, number, piece, last);
+      },
+      [this](std::size_t step, const absl::Status& status, recovery::FetchRequest* again) {
+        return AskAgain(step, status, again);
+      },
+      std::move(done));
 }
 
 Takeover::~Takeover() = default;
 
-void Takeover::Start() {
-  if (steps_.empty()) return done_(absl::OkStatus());
-  Ask();
+// What the shortest lacks is in no ring any more: who lacks it joins.
+bool Takeover::AskAgain(std::size_t index, const absl::Status& status,
+                        recovery::FetchRequest* request) {
+  Step& step = steps_[index];
+  if (step.kind != FetchKind::kTail || !absl::IsOutOfRange(status) || step.shortest >= step.applied)
+    return false;
+  step.shortest = step.applied;
+  request->index = step.applied;
+  return true;
 }
 
-void Takeover::Ask() {
-  const Step& step = steps_[step_];
-  recovery::FetchRequest request;
-  request.kind = step.kind;
-  request.group = group_;
-  request.shard = shard_;
-  request.epoch = epoch_;
-  request.id = id_;
-  request.piece = piece_;
-  request.memgests = step.memgests;
-  if (step.kind == FetchKind::kTail) {
-    if (id_ == 0) decoder_ = std::make_unique<memgest::TailDecoder>();
-    request.after_index = store_->applied(step.memgests.front());
-  }
-  control_->Call(
-      step.source, ControlType::kFetch, EncodeFetchRequest(request), kFetchTimeoutNs,
-      [this, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
-        if (alive.expired()) return;
-        const absl::Status status = Take(bytes);
-        if (!status.ok() || step_ == steps_.size()) return done_(status);
-        Ask();
-      });
-}
-
-absl::Status Takeover::Take(const absl::StatusOr<std::string>& bytes) {
-  RING_RETURN_IF_ERROR(bytes.status());
-  RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer, recovery::DecodeFetchAnswer(*bytes));
-  RING_RETURN_IF_ERROR(TakePiece(answer));
-  id_ = answer.id;
-  if (++piece_ < answer.piece_count) return absl::OkStatus();
-  if (steps_[step_].kind == FetchKind::kTail && !decoder_->done())
+absl::Status Takeover::TakePiece(std::size_t index, std::uint32_t number, absl::string_view piece,
+                                 bool last) {
+  const Step& step = steps_[index];
+  if (step.kind == FetchKind::kSnapshot) return store_->Install(piece);
+  if (number == 0) decoder_ = std::make_unique<memgest::TailDecoder>();
+  RING_RETURN_IF_ERROR(decoder_->Add(
+      piece, [this, &step](const memgest::EntryView& entry) { return TakeEntry(step, entry); }));
+  if (last && !decoder_->done())
     return absl::InvalidArgumentError("the shipped tail ends within an entry");
-  ++step_;
-  id_ = 0;
-  piece_ = 0;
   return absl::OkStatus();
 }
 
-absl::Status Takeover::TakePiece(const recovery::FetchAnswer& answer) {
-  if (steps_[step_].kind == FetchKind::kSnapshot) return store_->Install(answer.piece);
-  return decoder_->Add(
-      answer.piece, [this](const memgest::EntryView& entry) { return store_->FoldShipped(entry); });
+absl::Status Takeover::TakeEntry(const Step& step, const memgest::EntryView& entry) {
+  if (entry.header.index > store_->applied(step.memgest)) {
+    RING_RETURN_IF_ERROR(store_->FoldShipped(entry));
+  }
+  if (entry.header.index > step.shortest) tail_.Keep(entry, step.role);
+  return absl::OkStatus();
 }
 
 }  // namespace ring::node

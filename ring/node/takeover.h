@@ -3,10 +3,12 @@
 // What:      Takeover asks the sources of the adopted logs for snapshots and for the entries that
 //            they have not folded, and folds them: what a member of all memgests of the shard would
 //            have. Values come later, on demand.
-// Shape:     one fetch at a time; from the beginning again when one fails.
+// Shape:     all is asked for at once (piece_fetch.h), and folded in order, snapshots first; from
+//            the beginning again when something fails.
 // Ownership: owns the folded state until Release; borrows the node's control port.
 // Threads:   one, the node's.
 // Errors:    told to `done`, once: the sources' own, or kInvalidArgument from what they sent.
+// Cost:      two round trips and what the bytes take, but for very large shards.
 // Source:    protocol rules section 5, steps 4 and 5; Ring section 5.5.
 #ifndef RING_NODE_TAKEOVER_H_
 #define RING_NODE_TAKEOVER_H_
@@ -16,12 +18,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "memgest/log_tail.h"
 #include "memgest/member_shard.h"
-#include "ring/node/control_port.h"
+#include "ring/node/piece_fetch.h"
+#include "ring/node/shipped_tail.h"
 #include "ring/recovery/epoch_change.h"
-#include "ring/recovery/fetch_message.h"
 
 namespace ring::node {
 
@@ -32,33 +33,32 @@ class Takeover {
            const std::vector<recovery::AdoptedLog>& logs, Done done);
   ~Takeover();
 
-  void Start();
+  void Start() { fetch_->Start(); }
   // REQUIRES: done with success.
   std::unique_ptr<memgest::MemberShard> Release() { return std::move(store_); }
+  // What members that go on lack.
+  ShippedTail& tail() { return tail_; }
 
  private:
+  // Of what is fetched, by its place there.
   struct Step {
     recovery::FetchKind kind = recovery::FetchKind::kSnapshot;
-    NodeId source;
-    std::vector<MemgestId> memgests;
+    MemgestId memgest;           // a tail's, as is what follows
+    Role role;                   // of the source
+    std::uint64_t applied = 0;   // there
+    std::uint64_t shortest = 0;  // of the members that go on
   };
 
-  void Ask();
-  absl::Status Take(const absl::StatusOr<std::string>& bytes);
-  absl::Status TakePiece(const recovery::FetchAnswer& answer);
+  bool AskAgain(std::size_t step, const absl::Status& status, recovery::FetchRequest* request);
+  absl::Status TakePiece(std::size_t step, std::uint32_t number, absl::string_view piece,
+                         bool last);
+  absl::Status TakeEntry(const Step& step, const memgest::EntryView& entry);
 
-  ControlPort* control_;
-  GroupId group_;
-  ShardId shard_;
-  Epoch epoch_;
-  Done done_;
   std::unique_ptr<memgest::MemberShard> store_;
   std::vector<Step> steps_;
-  std::size_t step_ = 0;
-  std::uint64_t id_ = 0;  // of what the source prepared for this step
-  std::uint32_t piece_ = 0;
   std::unique_ptr<memgest::TailDecoder> decoder_;
-  std::shared_ptr<bool> alive_;
+  ShippedTail tail_;
+  std::unique_ptr<PieceFetch> fetch_;
 };
 
 }  // namespace ring::node

@@ -7,14 +7,16 @@
 // Shape:     one per shard that was taken over; kBackgroundMax fetches under way in the background.
 // Ownership: borrows shard, control port and pace.
 // Threads:   one, the node's.
-// Errors:    a source that does not answer is asked again, or another one; a value that each source
-//            says it has not is lost, and told so.
-// Source:    Ring section 5.5 (on-demand recovery); protocol rules S5, E3, I4.
+// Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
+//            and others are; so is everyone when bytes do not have the version's checksum. A value
+//            is lost when each source refused it kRefusalsOfEach times, until the next record.
+// Source:    Ring section 5.5 (on-demand recovery); protocol rules S5, S12, E3, F10, I4.
 #ifndef RING_NODE_VALUE_FETCH_H_
 #define RING_NODE_VALUE_FETCH_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,21 +30,31 @@
 
 namespace ring::node {
 
-class ValueFetch final : public coordinator::ValueFetcher {
+class ValueFetch {
  public:
   static constexpr std::size_t kBackgroundMax = 8;
+  static constexpr int kRefusalsOfEach = 100;
+  static constexpr std::uint64_t kTimeoutNs = 200'000'000;
+
+  // Sends the request; done: once, with the body of the answer.
+  using Send =
+      std::function<void(NodeId source, const recovery::FetchRequest& request, ControlReply done)>;
 
   // on_value: operations of the shard may go on.
-  ValueFetch(ControlPort* control, recovery::Pace* pace, GroupId group, ShardId shard,
+  ValueFetch(Send send, recovery::Pace* pace, GroupId group, ShardId shard,
              std::function<void()> on_value);
-  ~ValueFetch() override;
+  ~ValueFetch();
 
-  // The record of the present epoch: who has all values.
+  // The coordinator that was just taken over: its logs end where they were adopted. Before anything
+  // else.
+  void Attach(coordinator::ShardCoordinator* shard);
+  // The record of the present epoch: who has all values. Whoever came back may have what was lost.
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal);
-  bool CanBring(std::uint32_t line, MemgestId memgest) const override;
-  void Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) override;
+  // As ValueFetcher's, for lines of replicated memgests.
+  bool CanBring(std::uint32_t line, MemgestId memgest) const;
+  void Want(std::uint32_t line, Version version);
   // Asks again what failed, and goes on in the background.
-  void Progress(std::uint64_t now_ns, coordinator::ShardCoordinator& shard);
+  void Progress(std::uint64_t now_ns);
   bool busy() const { return !fetches_.empty() || !walked_; }
 
  private:
@@ -50,21 +62,23 @@ class ValueFetch final : public coordinator::ValueFetcher {
     Version version;
     MemgestId memgest;
     std::size_t source = 0;  // of the record's holders, tried in turn
-    std::size_t refusals = 0;
+    NodeId asked_of;
+    std::map<NodeId, int> refusals;
     std::string bytes;
     std::uint32_t piece = 0;
-    bool asked = false;
+    std::uint64_t call = 0;  // that is under way; 0: none
     std::uint64_t retry_ns = 0;
   };
 
   void Ask(std::uint32_t line, Fetch& fetch);
   void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
   void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);
+  bool EachRefused(const Fetch& fetch) const;
   void Finish(std::uint32_t line, bool ok);
-  bool Store(std::uint32_t line, const Fetch& fetch);
+  absl::Status Store(std::uint32_t line, const Fetch& fetch);
   std::vector<NodeId> SourcesOf(MemgestId memgest) const;
 
-  ControlPort* control_;
+  Send send_;
   recovery::Pace* pace_;
   GroupId group_;
   ShardId shard_id_;
@@ -72,9 +86,11 @@ class ValueFetch final : public coordinator::ValueFetcher {
   Epoch epoch_;
   cluster::NormalRecord normal_;
   coordinator::ShardCoordinator* shard_ = nullptr;
+  std::map<MemgestId, std::uint64_t> adopted_;         // last index of each log
   absl::flat_hash_map<std::uint32_t, Fetch> fetches_;  // by line
   std::uint32_t walk_line_ = 0;
   bool walked_ = false;
+  std::uint64_t last_call_ = 0;
   std::uint64_t now_ns_ = 0;
   std::shared_ptr<bool> alive_;
 };

@@ -24,6 +24,10 @@ template <>
 struct KindOf<ControlHello> : std::integral_constant<HelloKind, HelloKind::kControl> {};
 template <>
 struct KindOf<ControlAccept> : std::integral_constant<HelloKind, HelloKind::kControl> {};
+template <>
+struct KindOf<WordHello> : std::integral_constant<HelloKind, HelloKind::kWord> {};
+template <>
+struct KindOf<WordAccept> : std::integral_constant<HelloKind, HelloKind::kWord> {};
 
 absl::Status CheckBuffer(absl::string_view name, const BufferFields& buffer,
                          std::uint64_t length_min) {
@@ -77,6 +81,7 @@ absl::StatusOr<HelloKind> PeekHello(absl::string_view bytes) {
     case HelloKind::kClient:
     case HelloKind::kLog:
     case HelloKind::kControl:
+    case HelloKind::kWord:
       return prefix.kind;
   }
   return absl::InvalidArgumentError(
@@ -109,5 +114,7 @@ template absl::StatusOr<LogHello> DecodeHello<LogHello>(absl::string_view);
 template absl::StatusOr<LogAccept> DecodeHello<LogAccept>(absl::string_view);
 template absl::StatusOr<ControlHello> DecodeHello<ControlHello>(absl::string_view);
 template absl::StatusOr<ControlAccept> DecodeHello<ControlAccept>(absl::string_view);
+template absl::StatusOr<WordHello> DecodeHello<WordHello>(absl::string_view);
+template absl::StatusOr<WordAccept> DecodeHello<WordAccept>(absl::string_view);
 
 }  // namespace ring::protocol

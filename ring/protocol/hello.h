@@ -1,8 +1,9 @@
 // ring/protocol/hello.h — the private data of connections: who connects, to what end, and which
 // memory is offered.
 //
-// What:      ClientHello/ClientAccept, LogHello/LogAccept, ControlHello/ControlAccept. Fixed
-//            little-endian structs behind one prefix {magic, version, kind}.
+// What:      ClientHello/ClientAccept, LogHello/LogAccept, ControlHello/ControlAccept,
+//            WordHello/WordAccept. Fixed little-endian structs behind one prefix {magic, version,
+//            kind}.
 // Shape:     at most rdma::kPrivateDataSizeMax bytes each.
 // Ownership: values.
 // Threads:   pure.
@@ -20,9 +21,11 @@
 namespace ring::protocol {
 
 inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
-inline constexpr std::uint16_t kProtocolVersion = 2;
+// Raised when anything changes that nodes, or clients and nodes, say to each other
+// (tests/node/wire_format_test.cc).
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
-enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3 };
+enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3, kWord = 4 };
 
 struct HelloPrefix {
   std::uint32_t magic = kHelloMagic;
@@ -98,6 +101,21 @@ struct ControlAccept {
   std::uint32_t reserved = 0;
 };
 
+// Who READs the word of a voter (L1, check).
+struct WordHello {
+  HelloPrefix prefix{kHelloMagic, kProtocolVersion, HelloKind::kWord};
+  std::uint64_t cluster = 0;
+  std::uint64_t incarnation = 0;
+  std::uint32_t node = 0;
+  std::uint32_t reserved = 0;
+};
+
+struct WordAccept {
+  HelloPrefix prefix{kHelloMagic, kProtocolVersion, HelloKind::kWord};
+  std::uint64_t incarnation = 0;
+  BufferFields word;  // 8 bytes
+};
+
 // Any of the above, as bytes.
 template <class T>
 std::string EncodeHello(const T& hello) {
@@ -114,6 +132,8 @@ extern template absl::StatusOr<LogHello> DecodeHello<LogHello>(absl::string_view
 extern template absl::StatusOr<LogAccept> DecodeHello<LogAccept>(absl::string_view);
 extern template absl::StatusOr<ControlHello> DecodeHello<ControlHello>(absl::string_view);
 extern template absl::StatusOr<ControlAccept> DecodeHello<ControlAccept>(absl::string_view);
+extern template absl::StatusOr<WordHello> DecodeHello<WordHello>(absl::string_view);
+extern template absl::StatusOr<WordAccept> DecodeHello<WordAccept>(absl::string_view);
 
 }  // namespace ring::protocol
 

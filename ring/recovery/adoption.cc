@@ -33,8 +33,11 @@ AdoptedLog AdoptOne(const LogMembers& log, absl::Span<const SealedRole> sealed,
     if (!better) continue;
     adopted.source = answer.role;
     adopted.last = last;
+    adopted.applied = end == nullptr ? 0 : end->applied;
   }
-  adopted.lost = answers < AnswersNeeded(*log.memgest, log.active);
+  adopted.shortest = adopted.last;
+  // A coordinator that lives on appended all that was ever acknowledged.
+  adopted.lost = !preferred.has_value() && answers < AnswersNeeded(*log.memgest, log.active);
   return adopted;
 }
 

@@ -54,6 +54,10 @@ struct AdoptedLog {
   bool lost = false;
   std::optional<Role> source;  // none: the log starts empty
   std::uint64_t last = 0;
+  // What the source had folded when it was sealed: it folds no more before this epoch is Normal.
+  std::uint64_t applied = 0;
+  // Every other member that goes on has the log up to here, or lacks so much that it joins.
+  std::uint64_t shortest = 0;
 };
 
 // How many of ACTIVE(L), the coordinator among them if it lives, must have answered before the

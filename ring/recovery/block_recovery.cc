@@ -175,7 +175,15 @@ void BlockRecovery::OnBlock(std::uint64_t number, const absl::StatusOr<std::stri
   const Call call = found->second;
   calls_.erase(found);
   memgest::Memgest* const memgest = actions_->Find(call.key.first);
-  if (memgest == nullptr) return;
+  if (memgest == nullptr) {  // deleted: its place among those that are asked for is another's
+    const auto deleted = blocks_.find(call.key);
+    if (call.epoch != epoch_ || deleted == blocks_.end()) return;
+    if (deleted->second.asked) --asked_count_;
+    blocks_.erase(deleted);
+    here_.erase(call.key);
+    wanted_.erase(call.key);
+    return;
+  }
   // S5: of an epoch that is over; the block may have come since, and been written.
   const bool decoding = memgest->allocator().state(call.key.second) == BlockState::kDecoding;
   if ((call.epoch != epoch_ || !decoding) && !Mutant("S5")) return;

@@ -6,42 +6,20 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/cluster/view.h"
 
 namespace ring::recovery {
 namespace {
 
-RoleMask MemberMask(const protocol::MemgestDescriptor& memgest, ShardId shard, int s, int d) {
-  RoleMask mask = RoleBit(Role(shard.value()));
-  for (const Role role : memgest.MemberRoles(shard, s, d)) mask |= RoleBit(role);
-  return mask;
-}
+// More than this is not kept at a coordinator: who lacks it needs a snapshot.
+constexpr std::uint64_t kShippedMax = 255;
+// How much rarer a call that fails is made again in the end.
+constexpr std::uint64_t kRetryRarer = 16;
 
 bool Vacant(const cluster::Holder& holder) { return holder.node == cluster::kNoNode; }
 
 }  // namespace
-
-RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
-                   absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
-                   int d) {
-  if (const cluster::MemgestNormal* const set = normal.Find(memgest.id); set != nullptr) {
-    return set->active;
-  }
-  RoleMask active = MemberMask(memgest, shard, s, d);
-  for (const protocol::MemgestDescriptor& other : memgests) {
-    const cluster::MemgestNormal* const set = normal.Find(other.id);
-    if (set != nullptr) active &= ~(MemberMask(other, shard, s, d) & ~set->active);
-  }
-  return active;
-}
-
-RoleMask CompleteFor(const cluster::NormalRecord& normal,
-                     const protocol::MemgestDescriptor& memgest,
-                     absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
-                     int d) {
-  const cluster::MemgestNormal* const set = normal.Find(memgest.id);
-  return set != nullptr ? set->complete : ActiveFor(normal, memgest, memgests, shard, s, d);
-}
 
 EpochChange::EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts)
     : plan_(std::move(plan)), actions_(actions), timeouts_(timeouts), roles_(plan_.holders.size()) {
@@ -101,24 +79,35 @@ bool EpochChange::AdvanceOnce() {
   RING_CHECK(false) << "phase=" << static_cast<int>(phase_);
 }
 
+// Soon at first; the longer a phase lasts the rarer: what its device or another's refuses (memory,
+// queue pairs) may be refused for long.
+std::uint64_t EpochChange::RetryNs() const {
+  const std::uint64_t waited_ns = now_ns_ - phase_since_ns_;
+  return now_ns_ + std::clamp(waited_ns / 4, timeouts_.retry_ns, timeouts_.retry_ns * kRetryRarer);
+}
+
 void EpochChange::Fail(Call* call, RoleState* role) {
   *call = Call::kRetry;
-  role->retry_ns = now_ns_ + timeouts_.retry_ns;
+  role->retry_ns = RetryNs();
 }
 
 // Steps 2 to 4. All that the cluster believes to be there are waited for, quorums too: who is not
-// sealed has to drop its state (step 7), and the cluster finds out soon who is not there.
+// sealed has to drop its state (step 7), and the cluster finds out soon who is not there. Who is
+// demoted does so anyhow (E5): a coordinator that lives on waits for it only if it must.
 bool EpochChange::AdvanceSealing() {
   bool all = true;
+  bool awaited = true;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     if (Due(role.seal, role)) {
       role.seal = Call::kAsked;
       actions_->Seal(RoleAt(i), plan_.last->holders[i]);
     }
-    all &= role.seal == Call::kDone || role.seal == Call::kGone;
+    const bool settled = role.seal == Call::kDone || role.seal == Call::kGone;
+    all &= settled;
+    awaited &= settled || (plan_.living && (plan_.demoted & RoleBit(RoleAt(i))) != 0);
   }
-  if (!all && !PatienceIsOver()) return false;
+  if (!awaited && !PatienceIsOver() && !Mutant("step3-wait")) return false;
   const RoleMask holders = HoldersOfLast();
   std::vector<LogMembers> members;
   std::vector<SealedRole> sealed;
@@ -130,15 +119,15 @@ bool EpochChange::AdvanceSealing() {
   }
   adopted_ = Adopt(members, sealed,
                    plan_.living ? std::optional<Role>(own_role()) : std::optional<Role>());
-  if (!plan_.last.has_value()) {
-    for (AdoptedLog& log : adopted_) log.lost = false;
-  }
-  if (LostTooMuch() && !plan_.overrun_allowed) {
+  for (std::size_t i = 0; i < adopted_.size(); ++i)
+    adopted_[i].lost &= plan_.last.has_value() && !NeverUsed(plan_.memgests[i]);
+  DecideWhoGoesOn();
+  MarkLostValues();
+  if (LostTooMuch() && !plan_.overrun_allowed && !Mutant("E8")) {
     if (!all) return false;  // some may still answer
     Enter(Phase::kStopped);
     return false;
   }
-  DecideWhoGoesOn();
   Enter(Phase::kFetching);
   return true;
 }
@@ -149,12 +138,21 @@ bool EpochChange::LostTooMuch() const {
 }
 
 RoleMask EpochChange::MembersOf(const protocol::MemgestDescriptor& memgest) const {
-  return MemberMask(memgest, plan_.shard, plan_.s, plan_.d);
+  return cluster::MembersOf(memgest, plan_.shard, plan_.s, plan_.d);
 }
 
 RoleMask EpochChange::ActiveInLast(const protocol::MemgestDescriptor& memgest) const {
   if (!plan_.last.has_value()) return 0;
-  return ActiveFor(*plan_.last, memgest, plan_.memgests, plan_.shard, plan_.s, plan_.d);
+  return cluster::ActiveFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+}
+
+// Who was to hold it and is gone, maybe before it was made, took nothing of it along. G11: nobody
+// wrote into a memgest before the state machine said that it is ACTIVE; nor could anybody (S13) as
+// long as it is younger than the record and too few count for it.
+bool EpochChange::NeverUsed(const protocol::MemgestDescriptor& memgest) const {
+  if (memgest.state == protocol::MemgestState::kCreating) return true;
+  if (!plan_.last.has_value() || plan_.last->Find(memgest.id) != nullptr) return false;
+  return std::popcount(ActiveInLast(memgest)) < cluster::MembersMin(memgest);
 }
 
 // Who is ACTIVE for a memgest came with the metadata of all, and got the entries of all since: a
@@ -167,9 +165,11 @@ RoleMask EpochChange::HoldersOfLast() const {
 
 void EpochChange::DecideWhoGoesOn() {
   RoleMask members = 0;
-  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) members |= MembersOf(memgest);
-  // Roles without any memgest lack nothing.
-  const RoleMask known = (HoldersOfLast() | ~members) & ~plan_.demoted;
+  // Roles without any memgest that was used lack nothing.
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests)
+    members |= NeverUsed(memgest) ? 0 : MembersOf(memgest);
+  const RoleMask demoted = Mutant("E5-demoted") ? 0 : plan_.demoted;
+  const RoleMask known = (HoldersOfLast() | ~members) & ~demoted;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     const bool other = RoleAt(i) != own_role();
@@ -178,11 +178,28 @@ void EpochChange::DecideWhoGoesOn() {
       role.goes_on = !Vacant(plan_.holders[i]);  // empty logs: nothing to lack
       continue;
     }
-    role.goes_on = role.seal == Call::kDone && plan_.last->holders[i] == plan_.holders[i] &&
-                   (known & RoleBit(RoleAt(i))) != 0;
+    const bool sealed = role.seal == Call::kDone || Mutant("step7-silent");
+    role.goes_on =
+        sealed && plan_.last->holders[i] == plan_.holders[i] && (known & RoleBit(RoleAt(i))) != 0;
   }
   at(own_role()).goes_on = true;
   at(own_role()).reappended = true;
+  FindShortest();
+}
+
+// What one that goes on lacks of a log that another had in full.
+void EpochChange::FindShortest() {
+  for (AdoptedLog& adopted : adopted_) {
+    for (std::size_t i = 0; i < roles_.size(); ++i) {
+      const RoleState& role = roles_[i];
+      if (!role.goes_on || RoleAt(i) == own_role()) continue;
+      for (const LogEnd& log : role.logs) {
+        if (log.memgest != adopted.memgest || log.last > adopted.last) continue;
+        if (adopted.last - log.last > kShippedMax) continue;
+        adopted.shortest = std::min(adopted.shortest, log.last);
+      }
+    }
+  }
 }
 
 bool EpochChange::AdvanceFetching() {
@@ -193,6 +210,7 @@ bool EpochChange::AdvanceFetching() {
     actions_->Fetch(adopted_);
   }
   if (!nothing && fetch_ != Call::kDone) return false;
+  begun_ = true;
   actions_->Begin(adopted_);
   Enter(Phase::kConnecting);
   return true;
@@ -221,29 +239,56 @@ bool EpochChange::AdvanceConnecting() {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     if (!role.goes_on || RoleAt(i) == own_role() || role.link == Call::kDone) continue;
-    if (PatienceIsOver()) DropOut(RoleAt(i));
+    if (PatienceIsOver()) GiveUp(RoleAt(i));
     all &= !role.goes_on;
   }
   if (!all) return false;
-  for (std::size_t i = 0; i < roles_.size(); ++i) {
-    RoleState& role = roles_[i];
-    if (!role.goes_on || RoleAt(i) == own_role()) continue;
-    const absl::Status status = actions_->Reappend(RoleAt(i), role.logs);
-    if (!status.ok()) DropOut(RoleAt(i));
-  }
   Enter(Phase::kReappending);
   return true;
 }
 
-// E2: what is adopted must be everywhere before anything is served from it.
+// Whether there is an outcome to be asked for. What this node has not got now, memory perhaps, is
+// no fault of the member's: it is not dropped for it (F11).
+bool EpochChange::BeginReappend(Role role) {
+  RoleState& state = at(role);
+  if (state.append == Call::kDone) return true;
+  if (Due(state.append, state)) {
+    const absl::Status status = actions_->Reappend(role, state.logs);
+    if (status.ok() || Mutant("step5-kept")) {
+      state.append = Call::kDone;
+      return true;
+    }
+    if (absl::IsOutOfRange(status)) {
+      OnOutOfRange(role);
+      return false;
+    }
+    Fail(&state.append, &state);
+  }
+  if (PatienceIsOver() && state.goes_on) actions_->Renew(role);
+  return false;
+}
+
+// E2: what is adopted must be everywhere before anything is served from it. L4: a connection that
+// ended is a hint, no loss: another epoch asks the member what it has. In a shard that was never
+// Normal there is nothing to lose.
 bool EpochChange::AdvanceReappending() {
   bool all = true;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     if (!role.goes_on || role.reappended) continue;
-    const absl::StatusOr<bool> done = actions_->Reappended(RoleAt(i));
-    role.reappended = done.ok() && (*done || Mutant("step5"));
-    if (!done.ok() || (!role.reappended && PatienceIsOver())) DropOut(RoleAt(i));
+    if (BeginReappend(RoleAt(i))) {
+      const absl::StatusOr<bool> done = actions_->Reappended(RoleAt(i));
+      role.reappended = done.ok() && (*done || Mutant("step5"));
+      const bool drops = !plan_.last.has_value() || Mutant("step5-error");
+      if (!done.ok() && drops) {
+        DropOut(RoleAt(i));
+      } else if (!role.reappended && PatienceIsOver()) {
+        GiveUp(RoleAt(i));
+      } else if (!done.ok()) {
+        actions_->Renew(RoleAt(i));
+      }
+    }
+    if (phase_ == Phase::kStopped) return false;
     all &= role.reappended || !role.goes_on;
   }
   if (!all) return false;
@@ -256,8 +301,8 @@ bool EpochChange::MayBeNamed(const protocol::MemgestDescriptor& memgest, std::si
   if (!roles_[role].goes_on || !roles_[role].reappended) return false;
   const bool coded = memgest.scheme == protocol::Scheme::kStretchedReedSolomon;
   const bool rebuilt = !plan_.last.has_value() || RoleAt(role) == own_role() ||
-                       (ActiveInLast(memgest) & RoleBit(RoleAt(role))) != 0;
-  return !coded || (rebuilt && !roles_[role].joined);
+                       NeverUsed(memgest) || (ActiveInLast(memgest) & RoleBit(RoleAt(role))) != 0;
+  return !coded || rebuilt;
 }
 
 // Of the epoch's first Normal.
@@ -270,10 +315,12 @@ cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& 
   }
   set.complete = set.active;
   if (!plan_.last.has_value()) return set;
-  if (!plan_.living) set.complete &= ~RoleBit(own_role());
+  const RoleMask own = RoleBit(own_role());
+  if (!plan_.living) set.complete &= ~own;
   const cluster::MemgestNormal* const before = plan_.last->Find(memgest.id);
+  if (before != nullptr) set.complete &= before->complete;
+  if (IsEmpty(memgest)) set.complete |= own;  // nothing is still to come
   if (before == nullptr) return set;
-  set.complete &= before->complete;
   for (const cluster::ActiveFrom& from : before->active_from) {
     if ((set.active & RoleBit(from.role)) != 0) set.active_from.push_back(from);
   }
@@ -289,12 +336,14 @@ bool EpochChange::AdvanceProposing() {
       proposed_.push_back(FirstSet(memgest));
     }
     actions_->Propose(proposed_);
+    if (Mutant("step6")) actions_->Serve(proposed_);
   }
   return false;
 }
 
 void EpochChange::OnSealed(Role role, std::vector<LogEnd> logs) {
-  if (phase_ != Phase::kSealing || at(role).seal != Call::kAsked) return;  // too late (step 7)
+  const bool late = phase_ != Phase::kSealing || at(role).seal != Call::kAsked;
+  if (late && !Mutant("step7-late")) return;
   at(role).seal = Call::kDone;
   at(role).logs = std::move(logs);
   Advance();
@@ -314,7 +363,7 @@ void EpochChange::OnSealFailed(Role role, bool gone) {
 void EpochChange::OnFetched(const absl::Status& status) {
   if (fetch_ != Call::kAsked) return;
   fetch_ = status.ok() ? Call::kDone : Call::kRetry;
-  fetch_retry_ns_ = now_ns_ + timeouts_.retry_ns;
+  fetch_retry_ns_ = RetryNs();
   Advance();
 }
 
@@ -331,11 +380,17 @@ void EpochChange::OnConnectFailed(Role role) {
 
 void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   if (phase_ != Phase::kProposing && phase_ != Phase::kServing) return;
-  named_ = sets;
+  named_.memgests = sets;
   proposed_.clear();
   settled_ = false;
-  if (phase_ == Phase::kProposing) Enter(Phase::kServing);
-  actions_->Serve(named_);
+  if (phase_ == Phase::kProposing) {
+    Enter(Phase::kServing);
+    // Proposed before they were made.
+    for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+      if (named_.Find(memgest.id) == nullptr) CountFromItsStart(memgest);
+    }
+  }
+  actions_->Serve(named_.memgests);
   Advance();
 }
 

@@ -12,7 +12,8 @@
 // Ownership: borrows the actions.
 // Threads:   one, the node's. Actions may answer from within the call.
 // Errors:    what fails is tried again until a newer epoch comes; who cannot be reached in time is
-//            not named and joins as a learner.
+//            not named and joins as a learner, if nobody needs what it has. Else another epoch is
+//            asked for: an error of a link, or of memory, costs nobody the last copy (E8, F11).
 // Source:    protocol rules section 5; E1, E2, E6, E7, E8, L7.
 #ifndef RING_RECOVERY_EPOCH_CHANGE_H_
 #define RING_RECOVERY_EPOCH_CHANGE_H_
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,25 +45,14 @@ struct EpochPlan {
   // Holders of `last` that the cluster believes to be there, by role of L.
   RoleMask reachable = 0;
   std::vector<protocol::MemgestDescriptor> memgests;  // all but DELETED ones
+  // Other shards of the group whose coordinator has not all of its blocks: each needs a parity.
+  int absent_shards = 0;
   // This node coordinated the shard in the epoch of `last`, and has its state.
   bool living = false;
   std::vector<LogEnd> own_logs;  // living: where its own logs end
   RoleMask demoted = 0;          // do not go on, whatever they have (E5)
   bool overrun_allowed = false;  // E8: go on without what is lost
 };
-
-// The members of `memgest` that `normal` counts, with the coordinator: as its record says, and for
-// one that is younger than the record, those that are ACTIVE for all they are members of.
-RoleMask ActiveFor(const cluster::NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
-                   absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
-                   int d);
-
-// ... and those of them that have all values and blocks: what is younger than the record began with
-// all of it.
-RoleMask CompleteFor(const cluster::NormalRecord& normal,
-                     const protocol::MemgestDescriptor& memgest,
-                     absl::Span<const protocol::MemgestDescriptor> memgests, ShardId shard, int s,
-                     int d);
 
 enum class EpochPhase : std::uint8_t {
   kSealing = 0,
@@ -90,10 +81,13 @@ class EpochActions {
   // Begins the epoch: logs go on behind the adopted ends, held until Serve.
   virtual void Begin(const std::vector<AdoptedLog>& logs) = 0;
   // Appends to a connected role what it lacks behind `logs`. kOutOfRange: it is in no ring any
-  // more.
+  // more. Another error: not now.
   virtual absl::Status Reappend(Role role, const std::vector<LogEnd>& logs) = 0;
   // Whether the role acknowledged all that was re-appended to it; kUnavailable: it is lost.
   virtual absl::StatusOr<bool> Reappended(Role role) = 0;
+  // This epoch does not come to its end with the role, nor may it do without: another one is to
+  // begin. Asked again and again.
+  virtual void Renew(Role role) = 0;
   // Proposes Normal; the outcome comes with OnNormal. Asked again, with equal sets while serving,
   // when nothing is heard. While serving: from here on entries need both sets (L7), and who is
   // named must have caught up before the proposal goes out.
@@ -111,7 +105,7 @@ class EpochChange {
  public:
   using Phase = EpochPhase;
   struct Timeouts {
-    std::uint64_t retry_ns = 2'000'000;       // of a call that failed
+    std::uint64_t retry_ns = 2'000'000;       // of a call that failed; later it is rarer
     std::uint64_t patience_ns = 600'000'000;  // with who is believed to be there
     std::uint64_t proposal_retry_ns = 50'000'000;
   };
@@ -122,6 +116,9 @@ class EpochChange {
   // named.
   void Step(std::uint64_t now_ns);
 
+  // The cluster's belief of who is there changed; roles of L. Who came back is asked to seal, also
+  // by a shard that stopped; who is gone is waited for no more.
+  void OnReachable(RoleMask reachable);
   void OnSealed(Role role, std::vector<LogEnd> logs);
   // gone: it has no state of the shard, or is another incarnation: no reason to ask again.
   void OnSealFailed(Role role, bool gone);
@@ -130,20 +127,20 @@ class EpochChange {
   void OnConnectFailed(Role role);
   // The applied state names `sets` for this epoch.
   void OnNormal(const std::vector<cluster::MemgestNormal>& sets);
-  // OK: the role has all metadata and every entry since, and may be named for replicated memgests
-  // (coded ones: OnParityCounts). Else it begins again, after a while.
-  void OnJoined(Role role, const absl::Status& status);
-  // S6: a joined parity may be named for this memgest, for entries in extents from this one on.
-  // Lower, or 0: it has more rows of it by now.
-  void OnParityCounts(Role role, MemgestId memgest, std::uint64_t from_extent);
+  // S6: from which extent on a joined parity counts, by memgest; 0: it has all.
+  using ParityExtents = std::vector<std::pair<MemgestId, std::uint64_t>>;
+  // OK: the role has all metadata and every entry since, and may be named. parities: of the coded
+  // memgests that its snapshot knew; what is younger came to it whole. Else it begins again, after
+  // a while.
+  void OnJoined(Role role, const absl::Status& status, ParityExtents parities = {});
   // All values or blocks of the memgest are at the role's holder.
   void OnComplete(Role role, MemgestId memgest);
   // The connection of a role that has not joined is lost: it begins again. False: it counts, and
   // without it the epoch is over.
   bool OnLearnerLost(Role role);
   // The catalogue changed. memgests: all but DELETED ones. One that was made while the epoch
-  // changes is empty, and is named with the others (V2); one that is made later follows from the
-  // record (ActiveFor).
+  // changes is empty, and is named with the others (V2). One that is made later follows from the
+  // record (cluster::ActiveFor), and a further Normal names who has it and does not follow.
   void OnCatalogue(const std::vector<protocol::MemgestDescriptor>& memgests);
 
   // ACTIVE for the memgest by the last Normal of this epoch, without all of its values. REQUIRES:
@@ -153,7 +150,7 @@ class EpochChange {
   const EpochPlan& plan() const { return plan_; }
   const std::vector<AdoptedLog>& adopted() const { return adopted_; }
   // Who counts, by the last Normal of this epoch; empty before it.
-  const std::vector<cluster::MemgestNormal>& named() const { return named_; }
+  const std::vector<cluster::MemgestNormal>& named() const { return named_.memgests; }
   // E8: memgests of which too little survived.
   std::vector<MemgestId> lost() const;
   // "waits for node 3 to seal", for operators.
@@ -164,10 +161,12 @@ class EpochChange {
   struct RoleState {
     Call seal = Call::kGone;
     Call link = Call::kGone;
+    Call append = Call::kIdle;
     Call join = Call::kGone;
     bool goes_on = false;  // of ACTIVE(L), sealed, and of the same role now; or joined since
     bool reappended = false;
     bool joined = false;
+    ParityExtents parities;  // joined: those of its snapshot
     std::vector<LogEnd> logs;
     std::uint64_t retry_ns = 0;
   };
@@ -182,6 +181,7 @@ class EpochChange {
   bool Due(Call call, const RoleState& role) const {
     return call == Call::kIdle || (call == Call::kRetry && now_ns_ >= role.retry_ns);
   }
+  std::uint64_t RetryNs() const;
   void Fail(Call* call, RoleState* role);
   bool AdvanceSealing();
   bool AdvanceFetching();
@@ -191,18 +191,32 @@ class EpochChange {
   void AdvanceJoins();
   void ConnectAll(bool joins);
   void DropOut(Role role);
+  void GiveUp(Role role);
+  bool BeginReappend(Role role);
+  void OnOutOfRange(Role role);
+  bool IsEmpty(const protocol::MemgestDescriptor& memgest) const;
+  bool ValuesCount(const protocol::MemgestDescriptor& memgest) const;
+  RoleMask SourcesOf(const protocol::MemgestDescriptor& memgest) const;
+  bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const;
+  bool MayDoWithout(Role role) const;
+  void MarkLostValues();
   void BeginAgain(Role role);
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);
   void DecideWhoGoesOn();
+  void FindShortest();
   bool LostTooMuch() const;
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
   RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;
   RoleMask HoldersOfLast() const;
+  bool NeverUsed(const protocol::MemgestDescriptor& memgest) const;
+  void CountFromItsStart(const protocol::MemgestDescriptor& memgest);
   bool MayBeNamed(const protocol::MemgestDescriptor& memgest, std::size_t role) const;
   cluster::MemgestNormal FirstSet(const protocol::MemgestDescriptor& memgest) const;
+  static std::uint64_t ExtentOf(const RoleState& joined, MemgestId memgest);
   cluster::MemgestNormal PresentSet(const protocol::MemgestDescriptor& memgest) const;
-  cluster::MemgestNormal SetToName(const protocol::MemgestDescriptor& memgest) const;
+  cluster::MemgestNormal SetToName(const protocol::MemgestDescriptor& memgest,
+                                   cluster::MemgestNormal present) const;
 
   EpochPlan plan_;
   EpochActions* actions_;
@@ -214,11 +228,12 @@ class EpochChange {
   std::uint64_t fetch_retry_ns_ = 0;
   Call fetch_ = Call::kIdle;
   bool advancing_ = false;
+  bool begun_ = false;    // connections of this epoch may be there
   bool settled_ = false;  // serving, nothing is under way
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;
   std::vector<cluster::MemgestNormal> learned_;   // beyond what the last Normal names
-  std::vector<cluster::MemgestNormal> named_;     // by the last Normal of this epoch
+  cluster::NormalRecord named_;                   // memgests by the last Normal of this epoch
   std::vector<cluster::MemgestNormal> proposed_;  // what is on its way
 };
 

@@ -2,40 +2,57 @@
 #include <algorithm>
 #include <utility>
 
+#include "ring/base/mutant.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/recovery/epoch_change.h"
 
 namespace ring::recovery {
 
+// S6: 0, if it has all: nothing was used when its snapshot was taken, or the memgest is younger.
+std::uint64_t EpochChange::ExtentOf(const RoleState& joined, MemgestId memgest) {
+  for (const auto& [id, extent] : joined.parities) {
+    if (id == memgest) return extent;
+  }
+  return 0;
+}
+
 // As the last Normal of the epoch says. A memgest that is younger than it is complete where it
 // counts.
 cluster::MemgestNormal EpochChange::PresentSet(const protocol::MemgestDescriptor& memgest) const {
-  cluster::NormalRecord record;
-  record.memgests = named_;
-  if (const cluster::MemgestNormal* const set = record.Find(memgest.id); set != nullptr) {
+  if (const cluster::MemgestNormal* const set = named_.Find(memgest.id); set != nullptr) {
     return *set;
   }
   cluster::MemgestNormal set;
   set.id = memgest.id;
-  set.active = ActiveFor(record, memgest, plan_.memgests, plan_.shard, plan_.s, plan_.d);
+  set.active = cluster::ActiveFor(named_, memgest, plan_.shard, plan_.s, plan_.d);
   set.complete = set.active;
   return set;
 }
 
-cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor& memgest) const {
-  cluster::MemgestNormal set = PresentSet(memgest);
+// One record names a role that joined for all memgests that it is a member of: the epoch may end
+// with any record, and who counts for one memgest goes on in the next, and does not join again.
+cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor& memgest,
+                                              cluster::MemgestNormal present) const {
+  cluster::MemgestNormal set = std::move(present);
   const RoleMask members = MembersOf(memgest);
+  const bool coded = memgest.scheme == protocol::Scheme::kStretchedReedSolomon;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    if (roles_[i].joined && MayBeNamed(memgest, i)) set.active |= members & RoleBit(RoleAt(i));
+    const RoleMask role = RoleBit(RoleAt(i));
+    if (!roles_[i].joined || (members & ~set.active & role) == 0) continue;
+    set.active |= role;
+    if (!coded) continue;  // its values are still to come
+    const std::uint64_t extent = ExtentOf(roles_[i], memgest.id);
+    if (extent > 0) {
+      set.active_from.push_back({RoleAt(i), extent});
+    } else {
+      set.complete |= role;
+    }
   }
+  if (Mutant("E6")) set.complete = set.active;
   for (const cluster::MemgestNormal& learned : learned_) {
     if (learned.id != memgest.id) continue;
     set.active |= learned.active;
     set.complete |= learned.complete & set.active;
-    for (const cluster::ActiveFrom& from : learned.active_from) {
-      std::erase_if(set.active_from,
-                    [&](const cluster::ActiveFrom& old) { return old.role == from.role; });
-      if (from.extent > 0) set.active_from.push_back(from);
-    }
   }
   std::erase_if(set.active_from, [&set](const cluster::ActiveFrom& from) {
     return (set.complete & RoleBit(from.role)) != 0;
@@ -66,8 +83,9 @@ void EpochChange::AdvanceJoins() {
   if (proposed_.empty()) {
     std::vector<cluster::MemgestNormal> sets;
     for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-      sets.push_back(SetToName(memgest));
-      news |= !(sets.back() == PresentSet(memgest));
+      const cluster::MemgestNormal present = PresentSet(memgest);
+      sets.push_back(SetToName(memgest, present));
+      news |= !(sets.back() == present);
     }
     if (news) proposed_ = std::move(sets);
     proposed_ns_ = now_ns_;
@@ -79,11 +97,12 @@ void EpochChange::AdvanceJoins() {
   settled_ = all && !news && proposed_.empty();
 }
 
-void EpochChange::OnJoined(Role role, const absl::Status& status) {
+void EpochChange::OnJoined(Role role, const absl::Status& status, ParityExtents parities) {
   RoleState& state = at(role);
   if (state.join != Call::kAsked) return;
   if (status.ok()) {
     state.join = Call::kDone;
+    state.parities = std::move(parities);
     state.joined = state.goes_on = state.reappended = true;
   } else {
     BeginAgain(role);
@@ -116,31 +135,43 @@ cluster::MemgestNormal& EpochChange::LearnedOf(MemgestId memgest) {
   return learned_.back();
 }
 
-void EpochChange::OnParityCounts(Role role, MemgestId memgest, std::uint64_t from_extent) {
-  cluster::MemgestNormal& learned = LearnedOf(memgest);
-  learned.active |= RoleBit(role);
-  std::erase_if(learned.active_from,
-                [role](const cluster::ActiveFrom& from) { return from.role == role; });
-  learned.active_from.push_back({role, from_extent});
-  Advance();
-}
-
 void EpochChange::OnComplete(Role role, MemgestId memgest) {
   LearnedOf(memgest).complete |= RoleBit(role);
   Advance();
 }
 
+// Who goes on has had a ring since before the memgest was made: it has all of it. The record says
+// so of who counts for another memgest; the others are named by the next one.
+void EpochChange::CountFromItsStart(const protocol::MemgestDescriptor& memgest) {
+  RoleMask have = 0;
+  for (std::size_t i = 0; i < roles_.size(); ++i)
+    have |= roles_[i].goes_on ? RoleBit(RoleAt(i)) : 0;
+  have &= MembersOf(memgest) & ~PresentSet(memgest).active;
+  if (have == 0) return;
+  cluster::MemgestNormal& learned = LearnedOf(memgest.id);
+  learned.active |= have;
+  learned.complete |= have;
+}
+
 // Whom a change looks for is decided when it begins; it goes on with what came meanwhile.
 void EpochChange::OnCatalogue(const std::vector<protocol::MemgestDescriptor>& memgests) {
+  const auto known = [this](const protocol::MemgestDescriptor& memgest) {
+    return std::any_of(
+        plan_.memgests.begin(), plan_.memgests.end(),
+        [&memgest](const protocol::MemgestDescriptor& one) { return one.id == memgest.id; });
+  };
   if (phase_ == Phase::kServing) {
+    for (const protocol::MemgestDescriptor& memgest : memgests) {
+      if (!known(memgest)) CountFromItsStart(memgest);
+    }
     plan_.memgests = memgests;
     return;
   }
   for (const protocol::MemgestDescriptor& memgest : memgests) {
-    const bool known = std::any_of(
-        plan_.memgests.begin(), plan_.memgests.end(),
-        [&memgest](const protocol::MemgestDescriptor& one) { return one.id == memgest.id; });
-    if (!known) plan_.memgests.push_back(memgest);
+    if (known(memgest) || Mutant("V2-made")) continue;
+    plan_.memgests.push_back(memgest);
+    // However far it has come: who would write into it serves first.
+    plan_.memgests.back().state = protocol::MemgestState::kCreating;
   }
 }
 

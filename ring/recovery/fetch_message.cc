@@ -13,7 +13,7 @@ std::string EncodeFetchRequest(const FetchRequest& request) {
   writer.Put(request.epoch.value());
   writer.Put(request.id);
   writer.Put(request.piece);
-  writer.Put(request.after_index);
+  writer.Put(request.index);
   writer.Put(request.line);
   writer.Put(request.version.bits());
   writer.Put(static_cast<std::uint16_t>(request.memgests.size()));
@@ -34,7 +34,7 @@ absl::StatusOr<FetchRequest> DecodeFetchRequest(absl::string_view bytes) {
   request.epoch = Epoch(reader.Get<std::uint32_t>());
   request.id = reader.Get<std::uint64_t>();
   request.piece = reader.Get<std::uint32_t>();
-  request.after_index = reader.Get<std::uint64_t>();
+  request.index = reader.Get<std::uint64_t>();
   request.line = reader.Get<std::uint32_t>();
   request.version = Version(reader.Get<std::uint64_t>());
   const std::size_t count = reader.Get<std::uint16_t>();

@@ -4,7 +4,7 @@
 //            an index (memgest/log_tail.h), or a value of one version; FetchAnswer: a piece of it.
 // Shape:     bodies of control messages; integers little-endian, no padding:
 //            request   u8 kind, u16 group, u16 shard, u32 epoch, u64 id, u32 piece,
-//                      u64 after_index, u32 line, u64 version, u16 n, n * u16 memgest
+//                      u64 index, u32 line, u64 version, u16 n, n * u16 memgest
 //            answer    u64 id, u32 piece_count, the piece
 //            The first request of a snapshot or a tail has id 0: the source prepares it, and says
 //            its id with the first piece.
@@ -38,7 +38,9 @@ struct FetchRequest {
   Epoch epoch;           // of the group, that the asking node is in
   std::uint64_t id = 0;  // of what was prepared
   std::uint32_t piece = 0;
-  std::uint64_t after_index = 0;    // tail
+  // tail: the entries behind it; value: the source has folded the log up to it (E3), or answers
+  // kUnavailable.
+  std::uint64_t index = 0;
   std::uint32_t line = 0;           // value
   Version version;                  // value
   std::vector<MemgestId> memgests;  // snapshot: some; tail, value: one

@@ -52,6 +52,7 @@ std::string EncodeProgressAnswer(const std::vector<ValuesToCome>& memgests) {
   writer.Put(static_cast<std::uint16_t>(memgests.size()));
   for (const ValuesToCome& memgest : memgests) {
     writer.Put(memgest.memgest.value());
+    writer.Put(memgest.applied);
     writer.Put(memgest.absent);
     writer.Put(memgest.total);
   }
@@ -65,6 +66,7 @@ absl::StatusOr<std::vector<ValuesToCome>> DecodeProgressAnswer(absl::string_view
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     ValuesToCome memgest;
     memgest.memgest = MemgestId(reader.Get<std::uint16_t>());
+    memgest.applied = reader.Get<std::uint64_t>();
     memgest.absent = reader.Get<std::uint64_t>();
     memgest.total = reader.Get<std::uint64_t>();
     memgests.push_back(memgest);

@@ -1,11 +1,12 @@
 // ring/recovery/join_message.h — what a coordinator sends to a member that joins its shard.
 //
 // What:      InstallRequest: a piece of the snapshot that the member's ring is open behind.
-//            ProgressRequest and ProgressAnswer: how many values are still to come there.
+//            ProgressRequest and ProgressAnswer: how far each log is folded there, and how many
+//            values are still to come of what is.
 // Shape:     bodies of control messages; integers little-endian, no padding:
 //            install   u16 group, u16 shard, u32 epoch, u16 attempt, the piece
 //            progress  u16 group, u16 shard, u32 epoch
-//            answer    u16 n, n * {u16 memgest, u64 absent, u64 total}
+//            answer    u16 n, n * {u16 memgest, u64 applied, u64 absent, u64 total}
 //            An install is answered with an empty body.
 // Ownership: values; InstallRequest::piece borrows.
 // Threads:   pure.
@@ -41,6 +42,7 @@ struct ProgressRequest {
 
 struct ValuesToCome {
   MemgestId memgest;
+  std::uint64_t applied = 0;  // absent counts what the log says up to here
   std::uint64_t absent = 0;
   std::uint64_t total = 0;  // that ever were
   friend bool operator==(const ValuesToCome&, const ValuesToCome&) = default;

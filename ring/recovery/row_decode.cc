@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ring/recovery/epoch_change.h"
+#include "ring/cluster/active_roles.h"
 
 namespace ring::recovery {
 namespace {
@@ -43,7 +43,7 @@ std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
       const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, row, column).shard));
       const cluster::NormalRecord& normal = group_view.shards[shard.value()].normal;
       has_all = role < normal.holders.size() && normal.holders[role] == holder &&
-                (Has(CompleteFor(normal, memgest, view.memgests, shard, view.s, view.d), role) ||
+                (Has(cluster::CompleteFor(normal, memgest, shard, view.s, view.d), role) ||
                  CountsFrom(normal, memgest.id, role, extent));
     }
     complete |= has_all ? 1u << j : 0;

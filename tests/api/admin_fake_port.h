@@ -130,14 +130,34 @@ class FakeAdminPort : public node::AdminPort {
   absl::Status DrainNode(absl::string_view node, bool force) override {
     return ChangeNode("drain", node, force, cluster::NodeStatus::kDraining);
   }
+  absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override {
+    MutexLock lock(mutex_);
+    node_changes.push_back(absl::StrCat("add ", info.name, " ", info.tcp_address, " ",
+                                        info.shm_address, " ", info.admin_address));
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    return NodeId(static_cast<std::uint32_t>(view_.nodes.size()));
+  }
   absl::Status RemoveNode(absl::string_view node, bool force) override {
     return ChangeNode("remove", node, force, cluster::NodeStatus::kRemoved);
+  }
+
+  absl::StatusOr<int> AcceptLoss() override {
+    MutexLock lock(mutex_);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    node_changes.push_back("accept-loss");
+    return static_cast<int>(std::erase_if(
+        health.shards, [](const cluster::ShardHealth& shard) { return shard.stopped; }));
   }
 
   absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {
     MutexLock lock(mutex_);
     faults.emplace_back(std::string(node), fault);
     return TakeFailure(fail_next);
+  }
+  absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view) override {
+    MutexLock lock(mutex_);
+    if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
+    return device_faults;
   }
 
   absl::StatusOr<node::ScrubReport> Scrub(
@@ -158,6 +178,7 @@ class FakeAdminPort : public node::AdminPort {
   bool endless_scrub = false;
   std::vector<node::AdminRequestId> requests;
   std::vector<std::pair<std::string, node::Fault>> faults;
+  node::DeviceFaults device_faults;
   std::vector<std::string> node_changes;  // "drain n3 force"
 
  private:

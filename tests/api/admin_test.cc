@@ -142,6 +142,24 @@ TEST_F(AdminTest, ThePortsStatusesPassUnchanged) {
   EXPECT_OK(client_->DeleteMemgest("REP2", true));
 }
 
+TEST_F(AdminTest, ANodeIsAddedWithWhatItIsReachedBy) {
+  cluster::NodeInfo info;
+  info.name = "n9";
+  info.tcp_address = "tcp:10.0.0.9:7800";
+  info.shm_address = "shm:/run/n9.sock";
+  info.admin_address = "10.0.0.9:7900";
+  EXPECT_THAT(client_->AddNode(info),
+              ::ring::testing::IsOkAndHolds(
+                  NodeId(static_cast<std::uint32_t>(port_.GetView()->nodes.size()))));
+  EXPECT_THAT(port_.node_changes,
+              ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900"));
+  port_.fail_next = {absl::AlreadyExistsError("address=tcp:10.0.0.9:7800 is that of node 1")};
+  EXPECT_THAT(client_->AddNode(info).status(),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("is that of node 1")));
+  info.name.clear();
+  EXPECT_THAT(client_->AddNode(info).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(AdminTest, G10TheDefaultCanBeChangedAndThenDeleted) {
   ASSERT_OK(client_->SetDefaultMemgest("SRS32"));
   EXPECT_EQ(client_->GetClusterView()->default_memgest, port_.GetView()->default_memgest);
@@ -204,8 +222,9 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   node.log_entries_folded = 9;
   node.log_bytes = 10;
   node.wakeups = 11;
-  node.system_calls = {1, 2, 3, 4, 5, 6, 7};
+  node.system_calls = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   node.transports = {"tcp", "shm", ""};
+  node.fence = "check";
   port_.stats.nodes = {node};
   ASSERT_OK_AND_ASSIGN(const node::ClusterStats stats, client_->GetStats());
   ASSERT_EQ(stats.memgests.size(), 1u);
@@ -223,6 +242,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_EQ(n.system_calls, node.system_calls);
   EXPECT_THAT(n.transports, ElementsAre("tcp", "shm", ""));
+  EXPECT_EQ(n.fence, "check");
 }
 
 TEST_F(AdminTest, HealthArrivesWhole) {
@@ -261,7 +281,7 @@ TEST_F(AdminTest, EventsArriveWholeAndOnlyThoseNotSeen) {
   EXPECT_EQ(all[0].events, node.events);
   const node::EventCursor seen{node.node, node.incarnation, 15};
   ASSERT_OK_AND_ASSIGN(const auto rest, client_->GetEvents({&seen, 1}));
-  EXPECT_EQ(rest[0].events.size(), 2u);
+  EXPECT_EQ(rest[0].events.size(), node::kEventKindMax - 15u);
   const node::EventCursor other_start{node.node, Incarnation(76), 15};
   ASSERT_OK_AND_ASSIGN(const auto anew, client_->GetEvents({&other_start, 1}));
   EXPECT_EQ(anew[0].events.size(), node.events.size());

@@ -11,6 +11,7 @@
 #include "api/client_requests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/status.h"
 #include "tests/api/twin_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -47,6 +48,18 @@ class ClientCoreTest : public ::testing::Test {
     core_ = *std::move(core);
   }
   Request Put(absl::string_view key) { return *PutRequest(core_.get(), key, "value", {}); }
+  // Under way until the client has seen that its connection is silent.
+  absl::StatusOr<Operation*> PutToASilentNode() {
+    cluster_.node().faults().silent = true;
+    RING_ASSIGN_OR_RETURN(Operation * op, core_->Submit(Put("a")));
+    core_->Step();
+    for (int i = 0; i < 200 && !op->unanswered; ++i) {
+      core_->WaitStep(clock_.NowNs() + 1'000'000);
+      clock_.Jump(absl::Milliseconds(50));
+    }
+    if (!op->unanswered) return absl::DeadlineExceededError("the silence was not noted");
+    return op;
+  }
   std::set<std::uint64_t> Clients() {
     MutexLock lock(cluster_.store().mutex);
     std::set<std::uint64_t> clients;
@@ -91,14 +104,7 @@ TEST_F(ClientCoreTest, X4NothingIsSentAgainAMinuteAfterTheFirstAttempt) {
 }
 
 TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
-  cluster_.node().faults().silent = true;
-  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
-  core_->Step();
-  for (int i = 0; i < 200 && !op->unanswered; ++i) {
-    core_->WaitStep(clock_.NowNs() + 1'000'000);
-    clock_.Jump(absl::Milliseconds(50));
-  }
-  EXPECT_TRUE(op->unanswered);
+  ASSERT_OK_AND_ASSIGN(Operation * op, PutToASilentNode());
   cluster_.node().faults().silent = false;
   Await(core_.get(), op);
   EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
@@ -119,14 +125,7 @@ TEST_F(ClientCoreTest, X5OnlyADecisionIsCertainAfterALostAttempt) {
       {protocol::Outcome::kDataLost, OpOutcome::kDataLost},
   };
   for (const auto& [answered, expected] : cases) {
-    cluster_.node().faults().silent = true;
-    ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
-    core_->Step();
-    for (int i = 0; i < 200 && !op->unanswered; ++i) {
-      core_->WaitStep(clock_.NowNs() + 1'000'000);
-      clock_.Jump(absl::Milliseconds(50));
-    }
-    ASSERT_TRUE(op->unanswered);
+    ASSERT_OK_AND_ASSIGN(Operation * op, PutToASilentNode());
     cluster_.node().faults().refuse_with = answered;
     cluster_.node().faults().refuse_count = 1'000'000;
     cluster_.node().faults().silent = false;

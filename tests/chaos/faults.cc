@@ -14,12 +14,12 @@ namespace {
 
 constexpr absl::Duration kProtectedMax = absl::Seconds(60);
 constexpr absl::Duration kReadyMax = absl::Seconds(60);
-constexpr std::array<absl::string_view, 7> kFaults = {"kill",   "restart",   "forget", "pause",
-                                                      "zombie", "partition", "double"};
+constexpr std::array<absl::string_view, 8> kFaults = {"kill",   "restart",   "forget", "pause",
+                                                      "zombie", "partition", "double", "nic"};
 
 }  // namespace
 
-FaultInjector::FaultInjector(const ChaosOptions& options, NodeProcesses* nodes,
+FaultInjector::FaultInjector(const ChaosOptions& options, tools::NodeProcesses* nodes,
                              const ViewWatch* watch)
     : options_(options),
       nodes_(nodes),
@@ -76,6 +76,7 @@ absl::Status FaultInjector::Inject(absl::string_view fault) {
     Pause(victim, Between(detect_ * 2, detect_ * 4 + absl::Seconds(1)));
     return absl::OkStatus();
   }
+  if (fault == "nic") return DisturbNic(victim);
   if (fault == "partition") return Partition(victim, Between(detect_ * 2, detect_ * 6));
   if (fault == "double") {
     // Half of the time who leads the consensus is one of them.
@@ -114,6 +115,83 @@ void FaultInjector::Pause(std::size_t victim, absl::Duration time) {
   nodes_->Resume(victim);
   // Who was replaced registers again: only then the view says what became of it.
   if (time > detect_) absl::SleepFor(detect_);
+}
+
+// No more than one copy is damaged at a time: the next fault comes when that is mended.
+rdma::DeviceFault FaultInjector::DrawNicFault() {
+  rdma::DeviceFault fault;
+  fault.kind = rdma::kDeviceFaultKinds[random_.Below(rdma::kDeviceFaultKinds.size())];
+  fault.one_in = 1 + static_cast<std::uint32_t>(random_.Below(100));
+  fault.count = 1;
+  switch (fault.kind) {
+    case rdma::DeviceFaultKind::kFail:
+    case rdma::DeviceFaultKind::kTear:
+      fault.count += static_cast<std::uint32_t>(random_.Below(5));
+      if (random_.Below(2) == 0) fault.status = rdma::WcStatus::kRnrRetryExceeded;
+      break;
+    case rdma::DeviceFaultKind::kFlip:
+      break;
+    case rdma::DeviceFaultKind::kLate:
+      fault.count = 0;
+      fault.delay_us = static_cast<std::uint32_t>(
+          absl::ToInt64Microseconds(Between(absl::Microseconds(100), detect_ / 4)));
+      break;
+    case rdma::DeviceFaultKind::kNoMemory:
+    case rdma::DeviceFaultKind::kNoQueuePair:
+      fault.count = 0;
+      fault.one_in = 1;
+      break;
+  }
+  fault.duration_ms = static_cast<std::uint32_t>(
+      absl::ToInt64Milliseconds(Between(absl::Milliseconds(500), absl::Seconds(3))));
+  return fault;
+}
+
+// What is refused shows only where something is made: so connections fail beside it.
+absl::Status FaultInjector::DisturbNic(std::size_t victim) {
+  if (admin_ == nullptr) {
+    admin::AdminClientOptions options;
+    for (const node::NodeEntry& entry : nodes_->config().nodes)
+      options.addresses.push_back(entry.admin);
+    options.attempt_deadline = absl::Seconds(3);
+    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create(options));
+  }
+  node::Fault fault;
+  fault.kind = node::FaultKind::kDevice;
+  fault.device = DrawNicFault();
+  const std::string name = nodes_->name(victim);
+  Say("nic", absl::StrCat(name, " ", std::string(rdma::DeviceFaultName(fault.device.kind)),
+                          " count=", fault.device.count, " ms=", fault.device.duration_ms,
+                          " one_in=", fault.device.one_in, " delay_us=", fault.device.delay_us));
+  if (const absl::Status injected = admin_->InjectFault(name, fault); !injected.ok()) {
+    // Nodes that were just started find each other a little later.
+    if (!absl::IsUnavailable(injected)) return injected;
+    Say("nic", injected.message());
+    return absl::OkStatus();
+  }
+  const absl::Time end = absl::Now() + absl::Milliseconds(fault.device.duration_ms);
+  const bool refuses = fault.device.kind == rdma::DeviceFaultKind::kNoMemory ||
+                       fault.device.kind == rdma::DeviceFaultKind::kNoQueuePair;
+  if (refuses) {
+    absl::SleepFor(absl::Milliseconds(20));  // that one is in the device by then
+    node::Fault fail = fault;
+    fail.device.kind = rdma::DeviceFaultKind::kFail;
+    fail.device.count = 3;
+    fail.device.one_in = 50;
+    // Its answer may be what fails.
+    admin_->InjectFault(name, fail).IgnoreError();
+  }
+  absl::SleepFor(end - absl::Now());
+  fault.kind = node::FaultKind::kClear;
+  // The way to the node may be what is disturbed; the fault ends by itself, too.
+  admin_->InjectFault(name, fault).IgnoreError();
+  const absl::StatusOr<node::DeviceFaults> faults = admin_->GetDeviceFaults(name);
+  if (!faults.ok()) return absl::OkStatus();
+  for (const rdma::DeviceFaultStatus& status : *faults) {
+    Say("nic", absl::StrCat(name, " ", std::string(rdma::DeviceFaultName(status.fault.kind)),
+                            " happened ", status.injected, " times so far"));
+  }
+  return absl::OkStatus();
 }
 
 // In one network namespace the other's address leads nowhere.

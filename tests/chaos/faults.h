@@ -10,30 +10,34 @@
 //            zombie    SIGSTOP longer than the detection: it is replaced, and wakes up
 //            partition a node and the rest cannot reach each other, or one way only
 //            double    two nodes at once: only where every memgest with f >= 1 has f >= 2
+//            nic       the network device of a node does wrong for a while: requests fail, WRITEs
+//                      are torn, a bit turns, completions are late, resources are refused
 // Ownership: borrows the nodes and the watch.
 // Threads:   one, that of the nodes.
 // Errors:    kDeadlineExceeded: the cluster was not protected again in time; kUnavailable: a
 //            program could not be started.
-// Source:    protocol rules section 11: F1, F2, F4, F5, F6.
+// Source:    protocol rules section 11: F1, F2, F4 to F8, F10, F11.
 #ifndef RING_TESTS_CHAOS_FAULTS_H_
 #define RING_TESTS_CHAOS_FAULTS_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "api/admin/admin_client.h"
 #include "ring/base/random.h"
 #include "tests/chaos/chaos_options.h"
-#include "tests/chaos/node_processes.h"
 #include "tests/chaos/view_watch.h"
+#include "tools/common/node_processes.h"
 
 namespace ring::chaos {
 
 class FaultInjector {
  public:
-  FaultInjector(const ChaosOptions& options, NodeProcesses* nodes, const ViewWatch* watch);
+  FaultInjector(const ChaosOptions& options, tools::NodeProcesses* nodes, const ViewWatch* watch);
 
   // Whether there is such a class.
   static bool Knows(absl::string_view fault);
@@ -47,6 +51,8 @@ class FaultInjector {
   absl::Status Inject(absl::string_view fault);
   absl::Status Kill(std::vector<std::size_t> victims, absl::Duration down, bool forget);
   void Pause(std::size_t victim, absl::Duration time);
+  absl::Status DisturbNic(std::size_t victim);
+  rdma::DeviceFault DrawNicFault();
   absl::Status Partition(std::size_t victim, absl::Duration time);
   absl::Status Route(absl::string_view verb, std::size_t from, std::size_t to);
   std::size_t Victim();
@@ -54,12 +60,13 @@ class FaultInjector {
   absl::Duration Between(absl::Duration low, absl::Duration high);
 
   const ChaosOptions& options_;
-  NodeProcesses* nodes_;
+  tools::NodeProcesses* nodes_;
   const ViewWatch* watch_;
   SeededRandom random_;
   absl::Duration detect_;
   std::vector<std::pair<std::size_t, std::size_t>> cut_;
   std::map<std::string, int> counts_;
+  std::unique_ptr<admin::AdminClient> admin_;  // of nic: null until there is one
 };
 
 }  // namespace ring::chaos

@@ -10,9 +10,9 @@
 #include "absl/time/clock.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/load.h"
-#include "tests/chaos/node_processes.h"
 #include "tests/chaos/verdict.h"
 #include "tests/chaos/view_watch.h"
+#include "tools/common/node_processes.h"
 
 namespace ring::chaos {
 namespace {
@@ -70,7 +70,11 @@ int Run(const ChaosOptions& options) {
     std::fprintf(stderr, "ring-chaos: %s\n", std::string(config.status().message()).c_str());
     return 2;
   }
-  NodeProcesses nodes(options, *config);
+  tools::NodeProcesses nodes({.ringd = options.ringd,
+                              .config = options.config,
+                              .folder = options.folder,
+                              .namespaces = options.namespaces},
+                             *config);
   if (const absl::Status started = nodes.StartAll(kReadyMax); !started.ok()) {
     std::fprintf(stderr, "ring-chaos: %s\n", std::string(started.message()).c_str());
     return 1;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "ring/base/check.h"
-#include "ring/cluster/health_summary.h"
+#include "tools/common/protection.h"
 #include "tools/common/ticks.h"
 
 namespace ring::chaos {
@@ -81,21 +79,7 @@ std::vector<OwnerLoss> ViewWatch::losses() const {
 }
 
 std::string ViewWatch::Unprotected() const {
-  if (view() == nullptr) return "no node gave a view yet";
-  const absl::StatusOr<cluster::Health> health = any_->GetHealth();
-  if (!health.ok()) return std::string(health.status().message());
-  std::vector<std::string> missing = health->warnings;
-  for (const cluster::MemgestHealth& memgest : health->memgests) {
-    if (memgest.condition == cluster::Condition::kProtected) continue;
-    missing.push_back(absl::StrCat(
-        memgest.name, " is ", std::string(cluster::ConditionName(memgest.condition)), ", survives ",
-        memgest.now, " of ", memgest.promised, ", keys lost: ", memgest.keys_lost));
-  }
-  for (const cluster::ShardHealth& shard : health->shards) {
-    missing.push_back(absl::StrCat("group=", shard.group.value(), " shard=", shard.shard.value(),
-                                   " does not serve: ", shard.reason));
-  }
-  return absl::StrJoin(missing, "; ");
+  return view() == nullptr ? "no node gave a view yet" : tools::Unprotected(*any_);
 }
 
 NodeId ViewWatch::Leader() const {
@@ -104,16 +88,7 @@ NodeId ViewWatch::Leader() const {
 }
 
 absl::Status ViewWatch::WaitProtected(absl::Duration timeout) const {
-  const absl::Time deadline = absl::Now() + timeout;
-  for (;;) {
-    const std::string missing = Unprotected();
-    if (missing.empty()) return absl::OkStatus();
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("not protected after ", absl::FormatDuration(timeout), ": ", missing));
-    }
-    absl::SleepFor(kPause);
-  }
+  return tools::WaitProtected([this] { return Unprotected(); }, timeout);
 }
 
 }  // namespace ring::chaos

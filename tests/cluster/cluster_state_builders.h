@@ -1,7 +1,7 @@
 // tests/cluster/cluster_state_builders.h — commands of a test cluster.
 //
-// What:      FailOverView(): TestView() with fail-over on; Register(i, incarnation): node "ni";
-//            NormalOf(view, g, i): a record in which everybody counts and has everything.
+// What:      FailOverView(): TestView() with fail-over on; Register(i, incarnation), Add(i): node
+//            "ni"; NormalOf(view, g, i): a record in which everybody counts and has everything.
 // Threads:   pure.
 // Errors:    none.
 #ifndef RING_TESTS_CLUSTER_CLUSTER_STATE_BUILDERS_H_
@@ -26,6 +26,8 @@ inline RegisterNode Register(int i, std::uint64_t incarnation) {
   command.info.tcp_address = absl::StrCat("tcp:10.0.0.", i + 1, ":7800");
   return command;
 }
+
+inline AddNode Add(int i) { return {Register(i, 0).info}; }
 
 inline SetNormal NormalOf(const View& view, std::uint16_t g, std::uint16_t i) {
   SetNormal command{GroupId(g), ShardId(i), view.groups[g].epoch, {}};

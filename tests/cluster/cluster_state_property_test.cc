@@ -21,7 +21,7 @@ class CommandSource {
   explicit CommandSource(Random* random) : random_(random) {}
 
   ClusterCommand Next(const View& view) {
-    switch (Below(12)) {
+    switch (Below(13)) {
       case 0:
       case 1:
       case 2:
@@ -44,6 +44,11 @@ class CommandSource {
         return SomeNormal(view);
       case 10:
         return SomeOverrun(view);
+      case 11: {
+        AddNode command = Add(static_cast<int>(Below(9)));
+        if (Below(4) == 0) command.info.tcp_address = view.nodes[0].tcp_address;
+        return command;
+      }
       default:
         return SomeCatalogue(view);
     }
@@ -203,8 +208,8 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
       }
     }
   }
-  EXPECT_EQ(changed_kinds.size(), 8u) << "some kind of command never changed anything";
-  EXPECT_EQ(refused_kinds.size(), 8u) << "some kind of command was never refused";
+  EXPECT_EQ(changed_kinds.size(), 9u) << "some kind of command never changed anything";
+  EXPECT_EQ(refused_kinds.size(), 9u) << "some kind of command was never refused";
 }
 
 TEST(ClusterSnapshot, OfMutatedBytesIsAnErrorOrAState) {

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "ring/cluster/health.h"
 #include "tests/cluster/cluster_state_builders.h"
+#include "tests/cluster/cluster_state_fixture.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::cluster {
@@ -20,29 +21,7 @@ using ::testing::IsEmpty;
 
 constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
 
-class ClusterStateTest : public ::testing::Test {
- protected:
-  // Nodes n0..n5 registered with incarnations 100.., n5 the spare.
-  ClusterStateTest() : state_(FailOverView()) {
-    for (int i = 0; i < 6; ++i) EXPECT_OK(Do(Register(i, 100 + i)).status);
-  }
-
-  ClusterResult Do(const ClusterCommand& command) { return state_.Apply(command); }
-  const View& view() const { return *state_.view(); }
-  const GroupView& group(int g) const { return view().groups[static_cast<std::size_t>(g)]; }
-  void ExpectRefused(const ClusterCommand& command, const std::string& what,
-                     absl::StatusCode code = kRefused) {
-    const std::string before = state_.Snapshot();
-    EXPECT_THAT(Do(command).status, StatusIs(code, HasSubstr(what)));
-    EXPECT_EQ(state_.Snapshot(), before) << CommandText(command);
-  }
-  void Fail(int node, std::uint64_t incarnation) {
-    ASSERT_OK(Do(FailNode{NodeId(static_cast<std::uint32_t>(node)), Incarnation(incarnation), "x"})
-                  .status);
-  }
-
-  ClusterState state_;
-};
+using ClusterStateTest = ClusterStateFixture;
 
 TEST_F(ClusterStateTest, L8TheFirstStartOfANodeTakesItsRolesWithoutANewEpoch) {
   for (int g = 0; g < 5; ++g) {
@@ -78,23 +57,11 @@ TEST_F(ClusterStateTest, RegisteringAgainChangesTheAddressesOnly) {
   EXPECT_EQ(group(0).epoch, Epoch(1));
 }
 
-TEST_F(ClusterStateTest, ANodeNobodyKnewGetsTheNextId) {
-  const ClusterResult result = Do(Register(9, 109));
-  ASSERT_OK(result.status);
-  EXPECT_EQ(result.node, NodeId(6));
-  EXPECT_EQ(view().nodes[6].name, "n9");
-  EXPECT_EQ(view().spare_count(), 2);
-}
-
 TEST_F(ClusterStateTest, RegistrationsThatNoViewCanHoldAreRefused) {
-  RegisterNode bad = Register(9, 109);
+  RegisterNode bad = Register(2, 202);
   bad.info.tcp_address = view().nodes[0].tcp_address;
   ExpectRefused(bad, "address=", absl::StatusCode::kInvalidArgument);
-  bad = Register(9, 0);
-  ExpectRefused(bad, "without an incarnation", absl::StatusCode::kInvalidArgument);
-  bad = Register(9, 109);
-  bad.info.name.clear();
-  ExpectRefused(bad, "no name", absl::StatusCode::kInvalidArgument);
+  ExpectRefused(Register(2, 0), "without an incarnation", absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ClusterStateTest, OneSpareInheritsAllRolesOfAFailedNode) {
@@ -143,6 +110,33 @@ TEST_F(ClusterStateTest, CoordinatorsComeBeforeRedundantRoles) {
   for (int g = 0; g < 5; ++g) {
     const std::vector<NodeId>& roles = group(g).roles;
     const auto taken = std::find(roles.begin(), roles.end(), NodeId(5)) - roles.begin();
+    const auto vacant = std::find(roles.begin(), roles.end(), kNoNode) - roles.begin();
+    EXPECT_LT(taken, vacant) << "g=" << g;
+  }
+}
+
+// What a start has counts in the role that the last Normal record names it in, and in no other.
+TEST_F(ClusterStateTest, E7ASilentNodeThatComesBackTakesItsFormerRoleIfThatIsVacant) {
+  for (std::uint16_t g = 0; g < 5; ++g) {
+    for (std::uint16_t i = 0; i < 3; ++i) ASSERT_OK(Do(NormalOf(view(), g, i)).status);
+  }
+  Fail(5, 105);
+  const std::vector<GroupView> before = view().groups;
+  Fail(1, 101);
+  Fail(4, 104);
+  ASSERT_OK(Do(Register(4, 104)).status);
+  for (std::size_t g = 0; g < 5; ++g) {
+    const auto role = static_cast<std::size_t>((5 + 4 - g) % 5);
+    ASSERT_EQ(before[g].roles[role], NodeId(4));
+    EXPECT_EQ(view().groups[g].roles[role], NodeId(4)) << "g=" << g;
+    EXPECT_EQ(view().groups[g].incarnations[role], Incarnation(104));
+  }
+  // Another start of it has nothing: coordinators come first.
+  Fail(4, 104);
+  ASSERT_OK(Do(Register(4, 204)).status);
+  for (std::size_t g = 0; g < 5; ++g) {
+    const std::vector<NodeId>& roles = view().groups[g].roles;
+    const auto taken = std::find(roles.begin(), roles.end(), NodeId(4)) - roles.begin();
     const auto vacant = std::find(roles.begin(), roles.end(), kNoNode) - roles.begin();
     EXPECT_LT(taken, vacant) << "g=" << g;
   }
@@ -225,6 +219,10 @@ TEST_F(ClusterStateTest, ANodeIsRemovedWhenNobodyNeedsItAnyMore) {
 }
 
 TEST_F(ClusterStateTest, E5ANewEpochDemotesLaggingMembersToLearners) {
+  ExpectRefused(NewEpoch{GroupId(2), Epoch(1), 0b10000, "role 4 lags"}, "does not serve");
+  for (std::uint16_t shard = 0; shard < 3; ++shard) {
+    ASSERT_OK(Do(NormalOf(view(), 2, shard)).status);
+  }
   ASSERT_OK(Do(NewEpoch{GroupId(2), Epoch(1), 0b10000, "role 4 lags"}).status);
   EXPECT_EQ(group(2).epoch, Epoch(2));
   EXPECT_EQ(group(2).demoted, 0b10000u);
@@ -366,6 +364,22 @@ TEST_F(ClusterStateTest, E8LossesCountOnlyWhenTheyWereAccepted) {
   ExpectRefused(Overrun{GroupId(0), ShardId(0), Epoch(2), {MemgestId(1)}}, "serves already");
 }
 
+TEST_F(ClusterStateTest, E8ARecordNamesSomebodyWithTheValues) {
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  Fail(0, 100);
+  SetNormal normal = NormalOf(view(), 0, 0);
+  normal.memgests[1].complete = 0;
+  ExpectRefused(normal, "memgest=2: names nobody with all values");
+  SetNormal accepted = normal;
+  accepted.memgests[1].lost = true;
+  ASSERT_OK(Do(Overrun{GroupId(0), ShardId(0), Epoch(2), {MemgestId(2)}}).status);
+  ExpectRefused(normal, "names nobody");
+  ASSERT_OK(Do(accepted).status);
+  ASSERT_OK(Do(NewEpoch{GroupId(0), Epoch(2), 0, "test"}).status);
+  normal.epoch = Epoch(3);
+  ASSERT_OK(Do(normal).status) << "nobody had them";
+}
+
 // More may be lost by then than the operator looked at.
 TEST_F(ClusterStateTest, E8TheForceEndsWithItsEpoch) {
   ASSERT_OK(Do(Overrun{GroupId(0), ShardId(0), Epoch(1), {MemgestId(2)}}).status);
@@ -391,6 +405,19 @@ TEST_F(ClusterStateTest, L11IsAWarningNotACondition) {
   ClusterState state(initial);
   EXPECT_THAT(HealthWarnings(*state.view()), ElementsAre(HasSubstr("voters=3")));
   EXPECT_OK(state.Apply(NormalOf(*state.view(), 0, 0)).status);
+}
+
+// Its last record could not say whether it holds something of a memgest that came in between.
+TEST_F(ClusterStateTest, E8AMemgestIsOfNoUseWhileAShardIsBetweenTwoEpochs) {
+  using protocol::MemgestState;
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  ASSERT_OK(Do(CreateCommand({"a", 1}, Rep("REP2", 2))).status);
+  ASSERT_OK(Do(NewEpoch{GroupId(0), group(0).epoch, 0, "a link"}).status);
+  const CatalogueCommand activate =
+      SetStateCommand({}, MemgestId(3), MemgestState::kCreating, MemgestState::kActive);
+  ExpectRefused(activate, "group=0 shard=0", absl::StatusCode::kUnavailable);
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  EXPECT_OK(Do(activate).status);
 }
 
 TEST_F(ClusterStateTest, G10TheCatalogueIsPartOfTheView) {

@@ -82,11 +82,14 @@ class ReplicaNet {
     std::vector<LogIndex> said_after_durable;
   };
 
+  // Servers 1 .. voters.
   explicit ReplicaNet(std::uint64_t voters, ReplicaOptions replica_options = {})
+      : ReplicaNet(UpTo(voters), replica_options) {}
+  explicit ReplicaNet(const std::vector<std::uint64_t>& voters, ReplicaOptions replica_options = {})
       : options(replica_options) {
     Configuration configuration;
-    for (std::uint64_t id = 1; id <= voters; ++id) configuration.AddVoter(S(id));
-    for (std::uint64_t id = 1; id <= voters; ++id) {
+    for (const std::uint64_t id : voters) configuration.AddVoter(S(id));
+    for (const std::uint64_t id : voters) {
       EXPECT_TRUE(Bootstrap(configuration, servers_[id].storage).ok());
       Start(id);
     }
@@ -143,6 +146,11 @@ class ReplicaNet {
   }
 
  private:
+  static std::vector<std::uint64_t> UpTo(std::uint64_t last) {
+    std::vector<std::uint64_t> ids;
+    for (std::uint64_t id = 1; id <= last; ++id) ids.push_back(id);
+    return ids;
+  }
   struct Packet {
     std::uint64_t from;
     std::uint64_t to;

@@ -38,7 +38,7 @@ TEST_P(FabricConnection, RejectCarriesItsReason) {
 
 TEST_P(FabricConnection, NobodyListensIsARejection) {
   std::string nowhere = FreshAddress(GetParam());
-  if (GetParam() == LinkKind::kTcp) nowhere = "tcp:127.0.0.1:1";
+  if (IsTcp(GetParam())) nowhere = "tcp:127.0.0.1:1";
   auto qp = *a_->device->Connect(nowhere, a_->qp_options(), "");
   const ConnectionEvent rejected = EventAtA(ConnectionEvent::Kind::kRejected);
   EXPECT_EQ(rejected.qp, qp.get());

@@ -35,6 +35,8 @@ std::string LinkKindName(LinkKind kind) {
       return "Shm";
     case LinkKind::kTcp:
       return "Tcp";
+    case LinkKind::kTcpUring:
+      return "TcpUring";
     case LinkKind::kSim:
       return "Sim";
   }
@@ -45,7 +47,7 @@ std::string FreshAddress(LinkKind kind) {
   static std::atomic<int> counter{0};
   const std::string unique = absl::StrCat("ring-fabric-", getpid(), "-", counter.fetch_add(1));
   if (kind == LinkKind::kShm) return absl::StrCat("shm:/tmp/", unique);
-  if (kind == LinkKind::kTcp) return "tcp:127.0.0.1:0";
+  if (IsTcp(kind)) return "tcp:127.0.0.1:0";
   return absl::StrCat("local:", unique);
 }
 
@@ -157,6 +159,7 @@ void FabricContract::SetUp() {
   SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;
   options.shareable = GetParam() == LinkKind::kShm;
+  options.tcp_uring = UsesUring(GetParam());
   options.rnr_timeout_ms = 50;
   if (GetParam() == LinkKind::kSim)
     network_ = std::make_unique<sim::SimNetwork>(testing::UnitTest::GetInstance()->random_seed(),

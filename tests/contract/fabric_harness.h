@@ -26,13 +26,20 @@
 
 namespace ring::rdma {
 
-enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp, kSim };
+// kTcp: its sockets are received from one by one; kTcpUring: through io_uring, where the system
+// allows it.
+enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp, kTcpUring, kSim };
+constexpr bool UsesUring(LinkKind kind) { return kind == LinkKind::kTcpUring; }
+constexpr bool IsTcp(LinkKind kind) {
+  return kind == LinkKind::kTcp || kind == LinkKind::kTcpUring;
+}
 // Between which memory is shared by threads.
-#define RING_FABRIC_REAL_LINKS \
-  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp)
+#define RING_FABRIC_REAL_LINKS                                                                     \
+  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
+                    LinkKind::kTcpUring)
 #define RING_FABRIC_LINKS                                                                          \
   ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
-                    LinkKind::kSim)
+                    LinkKind::kTcpUring, LinkKind::kSim)
 
 std::string LinkKindName(LinkKind kind);
 // An address of the kind to listen at, unlike any other of this machine.
@@ -113,7 +120,7 @@ class FabricContract : public ::testing::TestWithParam<LinkKind> {
   bool BytesAtB(std::size_t offset, absl::string_view expected);
 
   // Where somebody may sleep and has to be woken.
-  bool needs_doorbells() const { return GetParam() != LinkKind::kTcp; }
+  bool needs_doorbells() const { return !IsTcp(GetParam()); }
   bool mapped() const { return needs_doorbells() && GetParam() != LinkKind::kSim; }
 
   std::unique_ptr<sim::SimNetwork> network_;  // of kSim

@@ -243,6 +243,7 @@ TEST_P(FabricMessaging, ArmedQueueWakesTheSleeperOnce) {
 TEST_P(FabricMessaging, ArmedSendQueueWakesItsOwner) {
   for (int i = 0; i < 200; ++i) a_->CollectEvents();
   a_->send_cq->Arm();
+  a_->device->SetSleeping(true);
   const Sge sge = a_->At(0, 4);
   WorkRequest wr = Write(sge, 0);
   wr.signaled = true;
@@ -251,6 +252,7 @@ TEST_P(FabricMessaging, ArmedSendQueueWakesItsOwner) {
     // Only b makes progress: a sleeps.
     return a_->Readable(0);
   }));
+  a_->device->SetSleeping(false);
   EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
 }
 

@@ -80,6 +80,51 @@ TEST(Epoch, E2NothingIsAnsweredOrToldBeforeNormal) {
   harness.Scrub();
 }
 
+// Told to go on without what was lost it begins the epoch once more in which it stopped.
+TEST(Epoch, E8AShardThatStoppedGoesOnInItsEpoch) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", "old"));
+  harness.Settle();
+  harness.shard().BeginEpoch(Epoch(harness.epoch().value() + 1));
+  harness.BeginEpoch();
+  harness.Normal();
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "old");
+  EXPECT_EQ(harness.Run(harness.Put(kRep3, "k", "new")).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// What was committed before stays so: it is read all the time. What was not is waited for (V4).
+TEST(Epoch, E2ReadsOfWhatWasCommittedGoOn) {
+  ShardHarness harness;
+  for (const MemgestId memgest : kStrong)
+    harness.Run(harness.Put(memgest, "k" + std::to_string(memgest.value()), "old"));
+  harness.Run(harness.Delete("k" + std::to_string(kRep4.value())));
+  harness.Settle();
+  harness.SetFlow(false, false);
+  const int put = harness.Put(kSrs32, "k" + std::to_string(kSrs32.value()), "new");
+  harness.Turns(3);
+  harness.BeginEpoch({3});
+  for (const MemgestId memgest : {kRep2, kRep3, kSrs21, kSrs31}) {
+    const Answered& got = harness.Run(harness.Get("k" + std::to_string(memgest.value())));
+    EXPECT_EQ(got.outcome, Outcome::kOk);
+    EXPECT_EQ(got.value, "old");
+  }
+  EXPECT_EQ(harness.Run(harness.Get("k" + std::to_string(kRep4.value()))).outcome,
+            Outcome::kNotFound);
+  EXPECT_EQ(harness.Run(harness.Get("never put")).outcome, Outcome::kNotFound);
+  const int get = harness.Get("k" + std::to_string(kSrs32.value()));
+  harness.Turns(5);
+  EXPECT_FALSE(harness.answered(get) || harness.answered(put));
+  harness.BeginEpoch({3});  // E7
+  EXPECT_EQ(harness.Run(harness.Get("k" + std::to_string(kRep3.value()))).value, "old");
+  EXPECT_FALSE(harness.answered(get) || harness.answered(put));
+  harness.SetFlow(true, true);
+  harness.Normal();
+  EXPECT_EQ(harness.Run(get).value, "new");
+  EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+}
+
 TEST(Epoch, V1VersionsOfANewEpochCountFromOneAndAreHigher) {
   ShardHarness harness;
   Version last;

@@ -210,5 +210,24 @@ TEST(Move, I4OfDamagedBytesIsRefused) {
   harness.Scrub();
 }
 
+// Small values and large ones; the members that would take over know it as well.
+TEST(Move, V10KeepsTheExpiry) {
+  ShardHarness harness;
+  for (const std::uint32_t size : {100u, 300000u}) {
+    const std::string value = Bytes(size, size);
+    ASSERT_EQ(harness.Run(harness.Put(kRep1, "k", value, {.large = size > 65536})).outcome,
+              Outcome::kOk);
+    constexpr std::uint64_t kExpiryNs = 123'456'789'000;
+    harness.shard().lines().line(harness.HeadLine("k")).expiry_ns = kExpiryNs;
+    for (const MemgestId to : {kRep3, kSrs32}) {
+      ASSERT_EQ(harness.Run(harness.Move("k", to)).outcome, Outcome::kOk);
+      harness.Settle();
+      const std::uint32_t line = harness.HeadLine("k");
+      EXPECT_EQ(harness.shard().lines().line(line).expiry_ns, kExpiryNs);
+      EXPECT_EQ(harness.member(3).shard().lines().line(line).expiry_ns, kExpiryNs);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ring::coordinator

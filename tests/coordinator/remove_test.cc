@@ -1,4 +1,4 @@
-// delete: G4, G5.
+// delete: G4, G5, V9.
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {
@@ -68,6 +68,57 @@ TEST(Remove, G4OfAMissingKeyWritesNothing) {
   ShardHarness harness;
   EXPECT_EQ(harness.Run(harness.Delete("k")).outcome, Outcome::kNotFound);
   EXPECT_EQ(harness.shard().log().next_order(), 1u);
+}
+
+// Its tombstone commits without role 3, which the put of the other log waits for: if the
+// coordinator died, the put would be gone, and come again behind a delete that had told of it.
+TEST(Remove, V9ADeleteTellsNothingThatAnotherLogMayLose) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep4, "k", "old"));
+  harness.Settle();
+  harness.member(3).lands = harness.member(3).acks = false;
+  EXPECT_EQ(harness.Run(harness.Delete("k")).outcome, Outcome::kOk);
+  ASSERT_EQ(HomeOf(harness, "k"), kRep4);
+  const int put = harness.Put(kSrs21, "k", "new");
+  const int removed = harness.Delete("k");
+  harness.Turns(20);
+  EXPECT_FALSE(harness.answered(put));
+  EXPECT_FALSE(harness.answered(removed));
+  harness.SetFlow(true, true);
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+  EXPECT_EQ(harness.outcome(removed), Outcome::kOk);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  harness.Scrub();
+}
+
+// ... nor that it stands above a tombstone which is not committed.
+TEST(Remove, V9WhatATombstoneHidesSaysNotThatTheKeyIsThere) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  const int first = harness.Put(kRep4, "k", "old");
+  const int gone = harness.Delete("k");
+  ASSERT_EQ(HomeOf(harness, "k"), kRep4);
+  const int put = harness.Put(kSrs21, "k", "new");
+  const int removed = harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kSrs21) << "the delete waits for the put";
+  harness.Settle();
+  for (const int number : {first, gone, put, removed})
+    EXPECT_EQ(harness.outcome(number), Outcome::kOk) << number;
+  harness.Scrub();
+}
+
+// ... but one of its own log commits before it: nothing is waited for.
+TEST(Remove, V9APutOfTheSameLogIsNotWaitedFor) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  harness.Put(kRep4, "k", "new");
+  harness.Put(kSrs21, "k", "newer");
+  harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kRep4);
+  EXPECT_EQ(harness.Chain("k").size(), 3u);
+  harness.Settle();
+  harness.Scrub();
 }
 
 // G4, kill half-way: whatever prefix of the logs is committed, no lower version is without the

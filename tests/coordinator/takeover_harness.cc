@@ -3,27 +3,19 @@
 #include <cstring>
 #include <utility>
 
-#include "ring/base/crc32c.h"
+#include "ring/node/shipped_tail.h"
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {
 
 namespace {
 
-// The raw bytes of an entry of an adopted log.
-struct RawEntry {
-  MemgestId memgest;
-  std::string head;
-  std::string payload;
-  std::uint32_t payload_crc = 0;
-};
-
-// Step 4 for one log: a snapshot of the longest, and its tail; what others lack goes to tails.
+// Step 4 for one log: a snapshot of the longest, and its tail; what others lack goes to tail.
 FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
                       const std::vector<std::unique_ptr<MemberTwin>>& members,
                       const std::vector<std::vector<memgest::SealedLog>>& sealed,
                       std::uint64_t snapshot, memgest::MemberShard& taker,
-                      std::vector<RawEntry>* tails) {
+                      node::ShippedTail* tail) {
   MemberTwin* from = nullptr;
   std::uint64_t longest = 0;
   std::uint64_t shortest = ~std::uint64_t{0};
@@ -37,8 +29,6 @@ FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
     }
   }
   RING_CHECK(from != nullptr) << descriptor.name << " has nobody left";
-  const bool coded = descriptor.scheme == protocol::Scheme::kStretchedReedSolomon;
-  RING_CHECK(!coded || shortest == longest) << "a delta for another parity: not a test's work";
   memgest::MemberShard& source = from->shard();
   for (const std::string& piece : source.TakeSnapshot(snapshot, {descriptor.id}).pieces) {
     RING_CHECK(taker.Install(piece).ok());
@@ -47,13 +37,7 @@ FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
   if (source.sealed() != nullptr && known < longest) {
     const auto visit = [&](const memgest::EntryView& entry) {
       RING_CHECK(taker.FoldShipped(entry).ok()) << "index=" << entry.header.index;
-      if (entry.header.index <= shortest) return;
-      const absl::Span<const std::byte> raw = memgest::EntryBytes(entry);
-      const auto* const bytes = reinterpret_cast<const char*>(raw.data());
-      const auto head = static_cast<std::size_t>(entry.payload - raw.data());
-      const std::size_t length = entry.header.payload_length;
-      tails->push_back({descriptor.id, std::string(bytes, head), std::string(bytes + head, length),
-                        Crc32c(bytes + head, length)});
+      if (entry.header.index > shortest) tail->Keep(entry, from->role());
     };
     RING_CHECK(source.sealed()->ReadTail(descriptor.id, known, visit).ok());
   }
@@ -63,21 +47,6 @@ FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
   folded.next_index = longest + 1;
   folded.end_cells = taker.end_cells(descriptor.id);
   return folded;
-}
-
-// Members that lack it get it from the new coordinator.
-void AdoptEntry(const RawEntry& raw, memgest::DeltaArena& arena, ShardCoordinator& shard) {
-  const memgest::DeltaArena::Piece piece = *arena.TakeAside(raw.payload.size() + 64);
-  std::memcpy(piece.memory, raw.payload.data(), raw.payload.size());
-  const rdma::Sge sge{piece.memory, static_cast<std::uint32_t>(raw.payload.size()), piece.lkey};
-  memgest::EntryPayload payload;
-  payload.sges = absl::MakeConstSpan(&sge, raw.payload.empty() ? 0 : 1);
-  payload.crc = raw.payload_crc;
-  const absl::Status status =
-      shard.log().Adopt(*shard.FindMemgest(raw.memgest),
-                        {reinterpret_cast<const std::byte*>(raw.head.data()), raw.head.size()},
-                        absl::MakeConstSpan(&payload, 1), &piece);
-  RING_CHECK(status.ok()) << status.ToString();
 }
 
 }  // namespace
@@ -91,7 +60,7 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
   memgest::MemberShard taker(&taker_device_, GroupId(0), ShardId(0), options_.line_count_max);
   taker.Reset(epoch_);
   std::vector<FoldedMemgest> memgests;
-  std::vector<RawEntry> tails;
+  node::ShippedTail tail;
   for (const protocol::MemgestDescriptor& descriptor : PaperMemgests(options_.block_size)) {
     if (descriptor.FailuresTolerated() == 0) {
       memgests.emplace_back().descriptor = descriptor;
@@ -99,7 +68,7 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
     }
     const bool coded = descriptor.scheme == protocol::Scheme::kStretchedReedSolomon;
     coded ? taker.AddMetadata(descriptor) : taker.AddReplica(descriptor);
-    memgests.push_back(FoldLog(descriptor, members_, sealed, ++snapshots_, taker, &tails));
+    memgests.push_back(FoldLog(descriptor, members_, sealed, ++snapshots_, taker, &tail));
     // Every other time as if the node had no memory for values before.
     if (!coded && snapshots_ % 2 == 0) memgests.back().heap.emplace(taker.TakeHeap(descriptor.id));
   }
@@ -112,7 +81,8 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
       options, &taker_device_, arena_.get(), this, this, std::move(folded));
   RING_CHECK(taken.ok()) << taken.status().ToString();
   shard_ = *std::move(taken);
-  for (const RawEntry& raw : tails) AdoptEntry(raw, *arena_, *shard_);
+  const absl::Status adopted = tail.AdoptInto(shard_.get(), arena_.get());
+  RING_CHECK(adopted.ok()) << adopted.ToString();
   RejoinAll(sealed);
 }
 

@@ -47,6 +47,44 @@ TEST(TakeOver, AValueThatNobodyCanBringIsRefusedAndNotWaitedFor) {
   EXPECT_EQ(RunFetching(harness, harness.Get("key")).value, "value");
 }
 
+// What is adopted may be on one survivor only: nothing of it is shown before all have it.
+TEST(TakeOver, E2NothingIsReadBeforeNormal) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "key", "value"));
+  harness.Settle();
+  harness.TakeOver();
+  const int get = harness.Get("key");
+  const int none = harness.Get("none");
+  harness.Turns(5);
+  harness.FetchAll();
+  EXPECT_FALSE(harness.answered(get) || harness.answered(none));
+  harness.BeginEpoch();  // E7
+  const int again = harness.Get("none");
+  harness.Turns(5);
+  EXPECT_FALSE(harness.answered(none) || harness.answered(again));
+  harness.SetFlow(true, true);
+  harness.Normal();
+  EXPECT_EQ(RunFetching(harness, get).value, "value");
+  EXPECT_EQ(harness.Run(none).outcome, Outcome::kNotFound);
+}
+
+// ... and what lives on has no values to fetch between two epochs.
+TEST(TakeOver, E2AValueThatIsNotHereIsRefusedWhileTheEpochChanges) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "away", "value"));
+  harness.Settle();
+  TakeOverAndServe(harness);
+  harness.Run(harness.Put(kRep3, "here", "new"));
+  harness.Settle();
+  harness.BeginEpoch();
+  EXPECT_EQ(harness.Run(harness.Get("away")).outcome, Outcome::kUnavailable);
+  EXPECT_EQ(harness.Run(harness.Get("here")).value, "new");
+  EXPECT_TRUE(harness.wanted().empty());
+  harness.SetFlow(true, true);
+  harness.Normal();
+  EXPECT_EQ(RunFetching(harness, harness.Get("away")).value, "value");
+}
+
 TEST(TakeOver, X1ValuesVersionsAndRecordsOutliveTheCoordinator) {
   ShardHarness harness({.block_size = 8192});
   std::map<std::uint16_t, int> puts;
@@ -103,6 +141,32 @@ TEST(TakeOver, E1AnAdoptedTailIsFinishedForAll) {
   harness.FetchRest();
   harness.Settle();
   harness.Scrub();
+}
+
+// S8: a delta that only one parity has goes to the other with its own factor, whichever it was.
+TEST(TakeOver, E1S8ADeltaThatOneParityLacksIsFinishedThere) {
+  for (const int landed : {3, 4}) {
+    ShardHarness harness({.block_size = 8192});
+    harness.Run(harness.Put(kSrs32, "k", Bytes(3000, 1)));
+    harness.Run(harness.Put(kSrs32, "large", Bytes(30'000, 2)));
+    harness.Settle();
+    harness.SetFlow(false, false);
+    harness.member(landed).lands = true;
+    TestClient client(9);
+    client.Take();
+    const int put = harness.Put(kSrs32, "k", Bytes(3000, 5), {.client = &client});
+    const int other = harness.Put(kSrs32, "large", Bytes(30'000, 6), {.client = &client});
+    harness.Turns(20);
+    ASSERT_FALSE(harness.answered(put) || harness.answered(other));
+    TakeOverAndServe(harness);
+    EXPECT_EQ(RunFetching(harness, harness.Get("k")).value, Bytes(3000, 5)) << landed;
+    EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+    EXPECT_EQ(harness.Chain("k").size(), 2u) << "X1: executed twice";
+    harness.Run(harness.Put(kSrs32, "k", Bytes(3000, 7)));
+    harness.FetchRest();
+    harness.Settle();
+    harness.Scrub();
+  }
 }
 
 TEST(TakeOver, E2NothingIsServedBeforeNormal) {

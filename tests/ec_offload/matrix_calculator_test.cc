@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/random.h"
+#include "tests/ec_offload/random_matrix.h"
 
 namespace ring::ec_offload {
 namespace {
@@ -29,16 +30,6 @@ std::vector<std::byte*> Outputs(Blocks& blocks) {
   std::vector<std::byte*> pointers;
   for (auto& block : blocks) pointers.push_back(block.data());
   return pointers;
-}
-
-Matrix RandomMatrix(SeededRandom& random, std::size_t rows, std::size_t columns) {
-  Matrix matrix(rows, columns);
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) {
-      matrix.At(r, c) = static_cast<gf256::Element>(random.Next64());
-    }
-  }
-  return matrix;
 }
 
 TEST(MatrixCalculator, IsalEqualsTheScalarOracleWithCrcs) {

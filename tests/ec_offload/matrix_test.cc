@@ -2,19 +2,10 @@
 
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
+#include "tests/ec_offload/random_matrix.h"
 
 namespace ring::ec_offload {
 namespace {
-
-Matrix RandomMatrix(SeededRandom& random, std::size_t rows, std::size_t columns) {
-  Matrix matrix(rows, columns);
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) {
-      matrix.At(r, c) = static_cast<gf256::Element>(random.Next64());
-    }
-  }
-  return matrix;
-}
 
 TEST(Matrix, InverseTimesMatrixIsIdentity) {
   SeededRandom random(21);

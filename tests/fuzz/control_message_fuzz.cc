@@ -10,6 +10,7 @@
 #include "ring/cluster/view.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_message.h"
+#include "ring/node/drain_message.h"
 #include "ring/node/scrub_message.h"
 #include "ring/node/stats.h"
 
@@ -56,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip(bytes, DecodeScrubNumber(bytes), EncodeScrubNumber);
   RoundTrip(bytes, DecodeReport(bytes), EncodeReport);
   RoundTrip(bytes, DecodeDrainRequest(bytes), EncodeDrainRequest);
-  RoundTrip(bytes, DecodeDrainCounts(bytes), EncodeDrainCounts);
+  RoundTrip(bytes, DecodeDrainAnswer(bytes), EncodeDrainAnswer);
   (void)DecodeChange(bytes);  // as are names
   return 0;
 }

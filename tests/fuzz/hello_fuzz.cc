@@ -27,6 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip<protocol::LogAccept>(bytes);
   RoundTrip<protocol::ControlHello>(bytes);
   RoundTrip<protocol::ControlAccept>(bytes);
+  RoundTrip<protocol::WordHello>(bytes);
+  RoundTrip<protocol::WordAccept>(bytes);
   absl::string_view in = bytes;
   const absl::StatusOr<protocol::MemgestDescriptor> descriptor =
       protocol::ConsumeMemgestDescriptor(&in);

@@ -40,6 +40,33 @@ class Bench(Programs):
         self.assertEqual([row["keys"] for row in stored["rows"]], [500, 500])
         self.bench("limits", "--key-count", 2000, "--rounds", 1)
 
+    def test_kv_compares_fences_in_one_run(self):
+        rows, ratios = [section["rows"] for section in self.bench(
+            "kv", "--key-count", 200, "--seconds", 0.05, "--rounds", 2, "--memgest", "REP3",
+            "--fence", "open,lease,check")]
+        self.assertEqual([row["fence"] for row in rows], ["open", "lease", "check"] * 2)
+        self.assertEqual(sum(row["failed"] + row["wrong_values"] for row in rows), 0)
+        self.assertEqual([row["fence"] for row in ratios], ["lease / open", "check / open"] * 2)
+
+    def recover(self, *argv):
+        phases, gets = self.bench("recovery", "--key-count", 200, "--detect-ms", 1000,
+                                  "--rate", 200, *argv)
+        names = {row["phase"]: row["samples"] for row in phases["rows"]}
+        self.assertEqual(sum(row["never"] for row in phases["rows"]), 0)
+        self.assertGreater(gets["rows"][0]["gets"], 0)
+        return names
+
+    def test_recovery_in_one_process(self):
+        names = self.recover("--runs", 1, "--memgest", "REP3,SRS21")
+        self.assertEqual(names["killed -> first get, SRS21"], 1)
+        self.assertEqual(names["killed -> all shards protected again"], 1)
+
+    def test_recovery_of_processes_which_come_back(self):
+        for transport in ("shm", "tcp"):
+            names = self.recover("--runs", 2, "--memgest", "REP3", "--transport", transport)
+            self.assertEqual(names["killed -> first put, REP3"], 2)
+            self.assertEqual(names["killed -> all lost shards serve"], 2)
+
     def test_an_unknown_memgest_is_an_error(self):
         result = self.run_program(program("ring-bench"), "kv", "--memgest", "NONE")
         self.assertEqual(result.returncode, 1)

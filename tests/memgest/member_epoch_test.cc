@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "memgest/log_tail.h"
 #include "memgest/member_shard.h"
 #include "tests/memgest/entry_ring.h"
 #include "tests/memgest/twin_device.h"
@@ -223,7 +224,7 @@ TEST_F(MemberEpochTest, Step5EntriesThatWereFoldedAreSkippedAndAGapIsDataLoss) {
   EXPECT_THAT(member_.Seal(Epoch(4), Epoch(3)), StatusIs(kDataLoss)) << "a failed member";
 }
 
-TEST_F(MemberEpochTest, E4AGapInTheTailOrDamageBelowTheCommitPositionFailsTheSeal) {
+TEST_F(MemberEpochTest, E4AGapInTheTailOrAHeaderDamagedBelowTheCommitPositionFailsTheSeal) {
   EntryRing& ring = Open(Epoch(1));
   Put(ring, 1, "one");
   Put(ring, 3, "three");
@@ -235,8 +236,37 @@ TEST_F(MemberEpochTest, E4AGapInTheTailOrDamageBelowTheCommitPositionFailsTheSea
   ASSERT_OK(member_.Adopt(Epoch(2), {}));
   Put(second, 1, "one");
   second.Commit();
-  second.last()[kEntryHeaderSize] ^= std::byte{1};
+  second.last()[kEntryHeaderSize - 1] ^= std::byte{1};
   EXPECT_THAT(member_.Seal(Epoch(3), Epoch(2)), StatusIs(kDataLoss));
+}
+
+// It was committed, so that it is no torn WRITE, and what stands behind it counts.
+TEST_F(MemberEpochTest, F10_APayloadThatIsDamagedBelowTheCommitPositionIsSealedShippedAndLacked) {
+  EntryRing& ring = Open(Epoch(1));
+  Put(ring, 1, "one");
+  Put(ring, 2, "two");
+  ring.last()[kEntryHeaderSize] ^= std::byte{1};
+  Put(ring, 3, "three");
+  ring.Commit();
+  Put(ring, 4, "four");
+  EXPECT_THAT(member_.Seal(Epoch(2), Epoch(1)),
+              IsOkAndHolds(ElementsAre(SealedLog{kRep, 0, 4}, SealedLog{kOther, 0, 0})));
+  TailEncoder encoder;
+  ASSERT_OK(
+      member_.sealed()->ReadTail(kRep, 0, [&](const EntryView& entry) { encoder.Add(entry); }));
+  // Its new coordinator, which lacks all of them.
+  MemberShard other(&device_, GroupId(1), ShardId(0), 1u << 16);
+  other.AddReplica(Replicated(kRep));
+  TailDecoder decoder;
+  for (const std::string& piece : encoder.Take())
+    ASSERT_OK(decoder.Add(piece, [&](const EntryView& e) { return other.FoldShipped(e); }));
+  ASSERT_OK(member_.Adopt(Epoch(2), {}));
+  ASSERT_OK(member_.Fold(100).status());
+  for (MemberShard* const one : {&member_, &other}) {
+    EXPECT_EQ(one->applied(kRep), 4u);
+    EXPECT_EQ(one->absent_count(kRep), 1u);
+    EXPECT_NE(one->lines().line(LineOf(2, kRep)).flags & kAbsent, 0);
+  }
 }
 
 TEST_F(MemberEpochTest, E4TheTailOfASealedRingEndsAtDamageThatNobodyCalledCommitted) {

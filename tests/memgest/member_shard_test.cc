@@ -140,20 +140,6 @@ TEST_F(MemberShardTest, G2ASlotIsReusedOnlyBehindItsCollection) {
   EXPECT_THAT(member_.Fold(1), StatusIs(kDataLoss));
 }
 
-TEST_F(MemberShardTest, E4AReplicaNeverTakesAVersionWhosePayloadIsDamaged) {
-  Append(Put(1, 0), "one");
-  Append(Put(2, 1), "other");
-  ring_->last()[kEntryHeaderSize + 4] ^= std::byte{1};
-  ring_->Commit();
-  EXPECT_THAT(member_.Fold(1), IsOkAndHolds(1));
-  const absl::StatusOr<int> folded = member_.Fold(1);
-  EXPECT_THAT(folded, StatusIs(kDataLoss));
-  EXPECT_THAT(std::string(folded.status().message()), ::testing::HasSubstr("payload_crc"));
-  EXPECT_EQ(member_.lines().line(1).version, 0u);
-  EXPECT_EQ(member_.applied(kRep), 1u);
-  EXPECT_THAT(member_.Fold(1), StatusIs(kDataLoss)) << "for good";
-}
-
 TEST_F(MemberShardTest, G2AnEntryCannotUseTheSlotThatItCollects) {
   Append(Put(1, 0), "one");
   EntryFields fields = Put(2, 0);

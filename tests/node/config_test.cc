@@ -92,12 +92,16 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.poll, defaults.poll);
   EXPECT_EQ(shown.poll_us, defaults.poll_us);
   EXPECT_EQ(shown.fault_injection, defaults.fault_injection);
+  EXPECT_EQ(shown.encode, defaults.encode);
+  EXPECT_EQ(shown.encode_check, defaults.encode_check);
   EXPECT_EQ(shown.log_level, defaults.log_level);
   EXPECT_EQ(shown.control.VoterCount(6), defaults.control.VoterCount(6));
   EXPECT_EQ(shown.control.heartbeat_ms, defaults.control.heartbeat_ms);
   EXPECT_EQ(shown.control.detect_ms, defaults.control.detect_ms);
   EXPECT_EQ(shown.control.lease_ms, defaults.control.lease_ms);
+  EXPECT_EQ(shown.control.lag_ms, defaults.control.lag_ms);
   EXPECT_EQ(shown.control.overrun, defaults.control.overrun);
+  EXPECT_EQ(shown.control.fence, defaults.control.fence);
   EXPECT_EQ(shown.control.fail_over, defaults.control.fail_over);
   EXPECT_EQ(shown.control.data_dir, defaults.control.data_dir);
   EXPECT_EQ(shown.memgests[0].commit, protocol::MemgestDescriptor().commit);
@@ -141,20 +145,34 @@ TEST(NodeConfig, ATypeErrorIsRefusedWhereItStands) {
                 "must be a size: bytes, or a string such as \"4MiB\"");
 }
 
+TEST(NodeConfig, SaysWhoCalculatesDeltas) {
+  ASSERT_OK_AND_ASSIGN(
+      const NodeConfig config,
+      ParseNodeConfig(Changed("log_level", "encode = \"nic\"\nencode_check = 16\nlog_level"),
+                      "ring.toml"));
+  EXPECT_EQ(config.encode, EncodePath::kNic);
+  EXPECT_EQ(config.encode_check, 16u);
+  ExpectRefused(Changed("log_level = \"warning\"", "encode = \"gpu\""), "7:10",
+                "encode=\"gpu\" must be \"auto\", \"host\" or \"nic\"");
+  ExpectRefused(Changed("log_level = \"warning\"", "encode_check = 0"), "7:16", "encode_check");
+}
+
 TEST(NodeConfig, SaysHowTheClusterAgreesAndWhenANodeIsLost) {
   ASSERT_OK_AND_ASSIGN(
       const NodeConfig config,
       ParseNodeConfig(
           absl::StrReplaceAll(kSmall, {{"d = 2",
                                         "d = 2\nvoters = 3\nheartbeat_ms = 2\ndetect_ms = 5\n"
-                                        "lease_ms = 50\noverrun = \"continue\"\n"
-                                        "fail_over = \"on\""},
+                                        "lease_ms = 50\nlag_ms = 7\noverrun = \"continue\"\n"
+                                        "fence = \"check\"\nfail_over = \"on\""},
                                        {"log_level", "data_dir = \"/var/lib/ring\"\nlog_level"}}),
           "ring.toml"));
   EXPECT_EQ(config.control.VoterCount(5), 3);
   EXPECT_EQ(config.control.heartbeat_ms, 2u);
   EXPECT_EQ(config.control.detect_ms, 5u);
   EXPECT_EQ(config.control.lease_ms, 50u);
+  EXPECT_EQ(config.control.fence, FenceKind::kCheck);
+  EXPECT_EQ(config.control.lag_ms, 7u);
   // What is promised within 5 ms does not wait for a sleeper.
   EXPECT_LT(config.control.SleepNsMax(), 1'000'000u);
   EXPECT_EQ(config.control.data_dir, "/var/lib/ring");
@@ -179,8 +197,10 @@ TEST(NodeConfig, WaysToAgreeThatCannotWorkAreRefused) {
   ExpectRefused(Changed("d = 2", "d = 2\ndetect_ms = 49"), "5:13",
                 "at least twice heartbeat_ms=25");
   ExpectRefused(Changed("d = 2", "d = 2\nlease_ms = 4"), "5:12", "lease_ms=4");
+  ExpectRefused(Changed("d = 2", "d = 2\nlag_ms = 4"), "5:10", "lag_ms=4");
   ExpectRefused(Changed("d = 2", "d = 2\noverrun = \"ask\""), "5:11", "overrun=\"ask\"");
   ExpectRefused(Changed("d = 2", "d = 2\nfail_over = \"yes\""), "5:13", "fail_over=\"yes\"");
+  ExpectRefused(Changed("d = 2", "d = 2\nfence = \"open\""), "5:9", "fence=\"open\"");
   ExpectRefused(Changed("log_level = \"warning\"", "data_dir = \"ring\""), "7:12",
                 "must be an absolute path");
 }

@@ -1,6 +1,9 @@
 // Calls between the nodes of a cluster: one process and several hosts, nodes that are not there.
 #include "ring/node/control_port.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -17,6 +20,7 @@
 #include "ring/base/status.h"
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
+#include "ring/recovery/fetch_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
 #include "tools/common/child_process.h"
@@ -50,6 +54,48 @@ TEST_F(ControlPortTest, EveryNodeReachesEveryOtherAndItself) {
   }
 }
 
+TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnectionEnded) {
+  constexpr std::size_t kSize = 64 * 1024;
+  std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> region;
+  std::atomic<int> done{0};
+  std::atomic<bool> right{true};
+  const auto write = [&] {
+    return cluster_.node(1).control().Write(NodeId(2),
+                                            {from, kSize, cluster_.node(1).device().LocalKey(from)},
+                                            region->remote().address, region->rkey(), [&] {
+                                              right = right && std::memcmp(from, to, kSize) == 0;
+                                              ++done;
+                                            });
+  };
+  absl::Status posted;
+  cluster_.Run([&] {
+    rdma::Device& target = cluster_.node(2).device();
+    from = *cluster_.node(1).device().Allocate(kSize, rdma::MemoryKind::kPrivate);
+    to = *target.Allocate(kSize, rdma::MemoryKind::kShared);
+    region = *target.Register(to, kSize, rdma::kRemoteWrite);
+    std::memset(from, 7, kSize);
+    posted = write();
+  });
+  ASSERT_OK(posted);
+  while (done.load() == 0) std::this_thread::yield();
+  EXPECT_TRUE(right.load());
+  cluster_.Run([&] {
+    std::memset(from, 8, kSize);
+    posted = write();
+    cluster_.node(1).control().Break(NodeId(2));
+  });
+  ASSERT_OK(posted);
+  while (!Call(1, 2, ControlType::kPing, "").ok()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(done.load(), 1);
+  cluster_.Run([&] {
+    region.reset();
+    cluster_.node(1).device().Free(from, kSize, rdma::MemoryKind::kPrivate);
+    cluster_.node(2).device().Free(to, kSize, rdma::MemoryKind::kShared);
+  });
+}
+
 TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
   for (const ControlType type :
        {ControlType::kView, ControlType::kCatalogue, ControlType::kDrain, ControlType::kScrubStart,
@@ -58,6 +104,18 @@ TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
     EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument))
         << static_cast<int>(type);
   }
+}
+
+// Who asks for a value counts refusals, and gives it up after so many: a node that does not know
+// itself a member of the shard, as its view is an older one, refuses nothing.
+TEST_F(ControlPortTest, AValueThatANodeHasNoPlaceForYetIsNotRefused) {
+  recovery::FetchRequest request;
+  request.kind = recovery::FetchKind::kValue;
+  request.epoch = Epoch(1);
+  request.version = Version(1);
+  request.memgests = {MemgestId(1)};
+  EXPECT_THAT(Call(0, 5, ControlType::kFetch, recovery::EncodeFetchRequest(request)).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has nothing of group=0")));
 }
 
 TEST_F(ControlPortTest, ManyLargeMessagesBothWaysAllArrive) {
@@ -195,6 +253,66 @@ TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
   EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
 }
 
+// Two ports and nobody else, driven by the test.
+class TwoPorts {
+ public:
+  static constexpr std::uint64_t kStart = 9;  // of node 1
+
+  absl::Status Connect() {
+    std::vector<std::string> addresses;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      rdma::SoftDeviceOptions device;
+      device.name = absl::StrCat("port", i);
+      device.clock = &clock_;
+      RING_ASSIGN_OR_RETURN(devices_[i], rdma::OpenSoftDevice(device));
+      RING_ASSIGN_OR_RETURN(const std::string address, devices_[i]->Listen(absl::StrCat(
+                                                           "local:two-ports-", getpid(), "-", i)));
+      addresses.push_back(address);
+      ControlPort::Options options;
+      options.device = devices_[i].get();
+      options.node = NodeId(i);
+      options.incarnation = Incarnation(kStart - 1 + i);
+      options.node_count = 2;
+      RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
+    }
+    ports_[0]->SetAddresses(addresses, {true, true});
+    while (!ports_[0]->ready() || !ports_[1]->ready()) Progress();
+    return absl::OkStatus();
+  }
+  void Progress() {
+    for (std::size_t i = 0; i < 2; ++i) {
+      devices_[i]->Progress();
+      for (rdma::ConnectionEvent event; devices_[i]->PollEvent(&event);) {
+        if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+          ports_[i]->OnConnectRequest(event.request, event.private_data);
+        } else {
+          ports_[i]->OnEvent(event, clock_.NowNs());
+        }
+      }
+      ports_[i]->Progress(clock_.NowNs());
+    }
+  }
+  ControlPort& port(std::size_t i) { return *ports_[i]; }
+
+ private:
+  MonotonicClock clock_;
+  std::array<std::unique_ptr<rdma::Device>, 2> devices_;
+  std::array<std::unique_ptr<ControlPort>, 2> ports_;
+};
+
+TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
+  TwoPorts two;
+  ASSERT_OK(two.Connect());
+  for (const std::uint64_t start : {5, 6, 7}) {  // as who catches up sees them
+    two.port(0).OnRegistered(NodeId(1), Incarnation(start));
+    EXPECT_TRUE(two.port(0).connected(NodeId(1))) << start;
+  }
+  two.port(0).OnRegistered(NodeId(1), Incarnation(TwoPorts::kStart));
+  EXPECT_TRUE(two.port(0).connected(NodeId(1)));
+  two.port(0).OnRegistered(NodeId(1), Incarnation(11));
+  EXPECT_FALSE(two.port(0).connected(NodeId(1))) << "another start is the present one";
+}
+
 TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
   for (int i = 0; i < 7; ++i)
@@ -215,6 +333,7 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
   void SetUp() override {
     config_ = EmbeddedConfig();
     config_.transport = GetParam();
+    Configure(&config_);
     for (NodeEntry& node : config_.nodes)
       node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
     for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
@@ -231,6 +350,7 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
         GetParam() == Transport::kTcp ? ring::Transport::kTcp : ring::Transport::kAuto;
     ASSERT_OK_AND_ASSIGN(client_, Client::Connect(client));
   }
+  virtual void Configure(NodeConfig*) {}
   AdminRequestId NextId() { return {"test", ++seq_}; }
 
   NodeConfig config_;
@@ -239,11 +359,18 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
   std::uint64_t seq_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, HostsTest,
-                         ::testing::Values(Transport::kAuto, Transport::kTcp),
-                         [](const ::testing::TestParamInfo<Transport>& transport) {
-                           return transport.param == Transport::kTcp ? "Tcp" : "Auto";
-                         });
+// Who is lost keeps its roles.
+class StaticHostsTest : public HostsTest {
+ protected:
+  void Configure(NodeConfig* config) override { config->control.fail_over = false; }
+};
+
+std::string NameOf(const ::testing::TestParamInfo<Transport>& transport) {
+  return transport.param == Transport::kTcp ? "Tcp" : "Auto";
+}
+const auto kTransports = ::testing::Values(Transport::kAuto, Transport::kTcp);
+INSTANTIATE_TEST_SUITE_P(Transports, HostsTest, kTransports, NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, StaticHostsTest, kTransports, NameOf);
 
 protocol::MemgestDescriptor Stretched(const std::string& name) {
   protocol::MemgestDescriptor memgest;
@@ -287,7 +414,7 @@ cluster::NodeStatus StatusOf(Host& host, std::uint32_t node) {
   return host.admin().GetView()->nodes[node].status;
 }
 
-TEST_P(HostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
+TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
   hosts_[4]->Stop();
   Await([&] { return StatusOf(*hosts_[1], 4) == cluster::NodeStatus::kDown; });
   ASSERT_OK(hosts_[1]->admin().CreateMemgest(NextId(), Stretched("new")).status());
@@ -321,7 +448,7 @@ TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
   Await([&] { return StatusOf(*hosts_[5], 0) == cluster::NodeStatus::kDown; });
 }
 
-TEST_P(HostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
+TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   const Incarnation before = hosts_[0]->admin().GetView()->nodes[2].incarnation;
   for (const NodeId node : {NodeId(2), NodeId(5)}) {  // a voter, and a spare
     const std::size_t at = node.value();
@@ -344,7 +471,7 @@ TEST_P(HostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   }
   const auto view = hosts_[0]->admin().GetView();
   EXPECT_NE(view->nodes[2].incarnation, before);
-  // Fail-over is off: the roles are the dead start's (L8).
+  // The roles are the dead start's (L8).
   EXPECT_EQ(view->groups[2].roles[0], NodeId(2));
   EXPECT_EQ(view->groups[2].incarnations[0], before);
   // The voter votes again: with it, one more of five may be lost, and then another.

@@ -53,9 +53,7 @@ class DecodeFixture : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
   }
 
-  cluster::Place PlaceOf(const std::string& key) {
-    return cluster::Routing(cluster_.view().s, cluster_.view().d).OfKey(key);
-  }
+  cluster::Place PlaceOf(const std::string& key) { return cluster_.PlaceOf(key); }
   // The i-th key of a shard of the group.
   std::string KeyOf(std::uint16_t shard, const std::string& tag, int i) {
     for (int salt = 0;; ++salt) {
@@ -71,8 +69,9 @@ class DecodeFixture : public ::testing::Test {
   }
   // In every shard of the group: small values, values of several blocks, some in PARTs.
   void Load(const std::string& memgest, int count) {
+    const int shard_count = cluster_.PresentView()->s;
     for (int i = 0; i < count; ++i) {
-      for (std::uint16_t shard = 0; shard < cluster_.view().s; ++shard) {
+      for (std::uint16_t shard = 0; shard < shard_count; ++shard) {
         const std::size_t size =
             i % 20 == 7 ? 150'000 : static_cast<std::size_t>(1 + i * 1997 % 40'000);
         ASSERT_NO_FATAL_FAILURE(Put(KeyOf(shard, memgest, i), memgest, size));

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,10 +16,22 @@
 namespace ring::node {
 namespace {
 
+using ring::testing::StatusIs;
 using testing::SmallBlocks;
 using testing::SmallBlocksSlowly;
 
-class DecodeTest : public testing::DecodeFixture {};
+class DecodeTest : public testing::DecodeFixture {
+ protected:
+  // A second node is lost while most of the first one's blocks are Lost.
+  void LoseInTheMiddle(std::uint32_t second) {
+    Start(2, SmallBlocksSlowly);
+    Load("SRS32", 40);
+    ASSERT_NO_FATAL_FAILURE(Lose({1}));
+    EXPECT_TRUE(AnyLost(1, "SRS32"));
+    ASSERT_NO_FATAL_FAILURE(Lose({second}));
+    ExpectEverything();
+  }
+};
 
 TEST_F(DecodeTest, ValuesOfALostCoordinatorAreDecodedWhenTheyAreAskedFor) {
   Start(1, SmallBlocksSlowly);
@@ -204,6 +218,44 @@ TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
   reader.join();
 }
 
+// Who reads rows of two parities asks for the vector that it has: a parity that is behind, or
+// ahead, gives nothing.
+TEST_F(DecodeTest, S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers) {
+  Start(0, SmallBlocks);
+  Load("SRS32", 10);
+  ASSERT_NO_FATAL_FAILURE(WaitFolded(/*parity=*/1, "SRS32"));
+  recovery::RowRequest request;
+  const auto ask = [&] {
+    auto answer = std::make_shared<std::promise<absl::Status>>();
+    cluster_.Run([&] {
+      const cluster::GroupView& group = cluster_.view().groups[kGroup.value()];
+      cluster_.node(group.roles[0])
+          ->control()
+          .Call(group.roles[static_cast<std::size_t>(cluster_.view().s) + 1], ControlType::kRow,
+                recovery::Encode(request), 20'000'000'000,
+                [answer](const absl::StatusOr<std::string>& row) {
+                  answer->set_value(row.status());
+                });
+    });
+    return answer->get_future().get();
+  };
+  cluster_.Run([&] {
+    request.group = kGroup;
+    request.memgest = cluster_.view().FindMemgest("SRS32")->id;
+    request.epoch = cluster_.view().groups[kGroup.value()].epoch;
+    request.last_touch = Parity(1, "SRS32").ReadRow(0, 0).last_touch;
+  });
+  EXPECT_OK(ask());
+  for (std::uint64_t& column : request.last_touch) {
+    ++column;
+    EXPECT_THAT(ask(), StatusIs(absl::StatusCode::kUnavailable)) << "it is behind";
+    column -= 2;
+    EXPECT_THAT(ask(), StatusIs(absl::StatusCode::kFailedPrecondition)) << "it is ahead";
+    ++column;
+  }
+  EXPECT_OK(ask());
+}
+
 // A parity whose memory rotted: the version's checksum tells, and another parity gives it right.
 // One of several blocks has it for all of them.
 TEST_F(DecodeTest, S12_AWrongDecodeIsDetectedAndAnotherParityIsAsked) {
@@ -250,33 +302,12 @@ TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAre
   EXPECT_OK(client_->Delete(bad).status());
 }
 
-// The second failure of each kind, while most blocks are Lost.
-TEST_F(DecodeTest, E7_TheDecodingParityIsLostInTheMiddle) {
-  Start(2, SmallBlocksSlowly);
-  Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
-  EXPECT_TRUE(AnyLost(1, "SRS32"));
-  ASSERT_NO_FATAL_FAILURE(Lose({3}));
-  ExpectEverything();
-}
+// The second failure of each kind.
+TEST_F(DecodeTest, E7_TheDecodingParityIsLostInTheMiddle) { LoseInTheMiddle(3); }
 
-TEST_F(DecodeTest, E7_AnotherDataNodeIsLostInTheMiddle) {
-  Start(2, SmallBlocksSlowly);
-  Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
-  EXPECT_TRUE(AnyLost(1, "SRS32"));
-  ASSERT_NO_FATAL_FAILURE(Lose({2}));
-  ExpectEverything();
-}
+TEST_F(DecodeTest, E7_AnotherDataNodeIsLostInTheMiddle) { LoseInTheMiddle(2); }
 
-TEST_F(DecodeTest, E7_TheNewCoordinatorIsLostInTheMiddle) {
-  Start(2, SmallBlocksSlowly);
-  Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
-  EXPECT_TRUE(AnyLost(1, "SRS32"));
-  ASSERT_NO_FATAL_FAILURE(Lose({5}));
-  ExpectEverything();
-}
+TEST_F(DecodeTest, E7_TheNewCoordinatorIsLostInTheMiddle) { LoseInTheMiddle(5); }
 
 // The same roles again: what was Decoding is Lost, and comes back in the new epoch.
 TEST_F(DecodeTest, S5_AnEpochChangeInTheMiddleBeginsTheBlocksAnew) {

@@ -16,12 +16,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "api/client.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
 #include "ring/cluster/cluster_state.h"
+#include "ring/cluster/routing.h"
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
@@ -86,6 +88,20 @@ class EpochCluster {
     return nullptr;
   }
   const cluster::View& view() { return *state_->view(); }
+  // Outside of Run: the next command takes view() away.
+  std::shared_ptr<const cluster::View> PresentView() {
+    std::shared_ptr<const cluster::View> view;
+    Run([&] { view = state_->view(); });
+    return view;
+  }
+  cluster::Place PlaceOf(absl::string_view key) const {
+    return cluster::Routing(config_.s, config_.d).OfKey(key);
+  }
+  // Outside of Run.
+  NodeId OwnerOf(absl::string_view key) {
+    const cluster::Place place = PlaceOf(key);
+    return PresentView()->Coordinator(place.group, place.shard);
+  }
 
   void Kill(NodeId id) {
     Run([&] { reactor_->DropNode(id); });
@@ -94,12 +110,45 @@ class EpochCluster {
   void LoseFirstProposals() {
     Run([&] { loses_first_ = true; });
   }
+  // As long as it is so, no shard becomes Normal.
+  void LoseNormals(bool lose) {
+    Run([&] { loses_normals_ = lose; });
+  }
+  // As long as it is so, Normal records wait on their way; then they come, in their order.
+  void HoldNormals(bool hold) {
+    Run([&] {
+      holds_normals_ = hold;
+      if (hold) return;
+      for (const cluster::SetNormal& command : std::exchange(held_normals_, {}))
+        ApplyHere(command).IgnoreError();
+    });
+  }
+  // From now on the epoch of each group ends so many times with a record that names who joined.
+  void EndEpochsThatName(int count) {
+    Run([&] { ends_.assign(state_->view()->groups.size(), count); });
+  }
+  // A start that is there registers once more, as one does that was only silent.
+  absl::Status RegisterAgain(NodeId id) {
+    cluster::RegisterNode command;
+    Run([&] { command.info = node(id)->info(); });
+    return Apply(command);
+  }
   // REQUIRES: it was killed.
   absl::Status Restart(NodeId id) {
     absl::Status status;
     Run([&] { status = Open(id); });
     return status;
   }
+  // Within Run.
+  absl::Status ApplyHere(const cluster::ClusterCommand& command) {
+    const bool names_more = NamesMore(command);
+    const cluster::ClusterResult result = state_->Apply(command);
+    if (!result.changed) return result.status;
+    for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
+    if (names_more) EndEpoch(std::get<cluster::SetNormal>(command));
+    return result.status;
+  }
+
   absl::Status Apply(const cluster::ClusterCommand& command) {
     absl::Status status;
     Run([&] { status = ApplyHere(command); });
@@ -155,7 +204,7 @@ class EpochCluster {
     options.random = &random_;
     options.host = "here";
     options.propose = [this](const cluster::ClusterCommand& command) {
-      if (Loses(command)) return;
+      if (Loses(command) || Holds(command)) return;
       reactor_->Post([this, command] { ApplyHere(command).IgnoreError(); });
     };
     RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
@@ -166,16 +215,30 @@ class EpochCluster {
   }
 
   bool Loses(const cluster::ClusterCommand& command) {
+    if (loses_normals_ && std::holds_alternative<cluster::SetNormal>(command)) return true;
     const auto* const epoch = std::get_if<cluster::NewEpoch>(&command);
     return loses_first_ && epoch != nullptr &&
            lost_.insert({epoch->group.value(), epoch->expected.value()}).second;
   }
 
-  absl::Status ApplyHere(const cluster::ClusterCommand& command) {
-    const cluster::ClusterResult result = state_->Apply(command);
-    if (!result.changed) return result.status;
-    for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
-    return result.status;
+  bool Holds(const cluster::ClusterCommand& command) {
+    const auto* const normal = std::get_if<cluster::SetNormal>(&command);
+    if (!holds_normals_ || normal == nullptr) return false;
+    held_normals_.push_back(*normal);
+    return true;
+  }
+
+  bool NamesMore(const cluster::ClusterCommand& command) {
+    const auto* const normal = std::get_if<cluster::SetNormal>(&command);
+    if (normal == nullptr || ends_.empty()) return false;
+    const cluster::GroupView& group = state_->view()->groups[normal->group.value()];
+    return group.shards[normal->shard.value()].normal.epoch == normal->epoch;
+  }
+  void EndEpoch(const cluster::SetNormal& last) {
+    if (ends_[last.group.value()] == 0) return;
+    --ends_[last.group.value()];
+    const cluster::NewEpoch next{last.group, last.epoch, 0, "a record named who joined"};
+    ApplyHere(next).IgnoreError();
   }
 
   std::string NotServing() {
@@ -227,7 +290,11 @@ class EpochCluster {
   SeededRandom random_{1};
   std::optional<cluster::ClusterState> state_;
   bool loses_first_ = false;
+  bool loses_normals_ = false;
+  bool holds_normals_ = false;
+  std::vector<cluster::SetNormal> held_normals_;
   std::set<std::pair<std::uint16_t, std::uint32_t>> lost_;  // group, epoch
+  std::vector<int> ends_;                                   // by group
   std::unique_ptr<Reactor> reactor_;
   std::thread thread_;
 };

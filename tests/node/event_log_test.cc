@@ -144,6 +144,25 @@ TEST(FailOver, PhasesBelongToTheFailureBeforeThem) {
   EXPECT_EQ(found[1].shards[0].epoch, Epoch(3));
 }
 
+// The leader may be the last to tell what it made the others agree upon.
+TEST(FailOver, AnEpochThatBeginsBeforeTheLeaderTellsBelongsToWhoWasSuspected) {
+  NodeEvents leader{NodeId(0), Incarnation(1), 0, {}};
+  leader.events = {At(10, EventKind::kFailed, NodeId(3)), At(20, EventKind::kSuspected, NodeId(2)),
+                   At(60, EventKind::kFailed, NodeId(2)), At(200, EventKind::kFailed, NodeId(4))};
+  NodeEvents spare{NodeId(5), Incarnation(1), 0, {}};
+  spare.events = {OfShard(15, EventKind::kEpochBegun, 2), OfShard(50, EventKind::kEpochBegun, 3),
+                  OfShard(55, EventKind::kNormal, 3), OfShard(199, EventKind::kEpochBegun, 4)};
+  const std::vector<FailOver> found = FindFailOvers(MergeEvents({leader, spare}));
+  ASSERT_EQ(found.size(), 3u);
+  ASSERT_EQ(found[0].shards.size(), 1u);
+  EXPECT_EQ(found[0].shards[0].epoch, Epoch(2));
+  ASSERT_EQ(found[1].shards.size(), 2u);
+  EXPECT_EQ(found[1].shards[0].epoch, Epoch(3));
+  EXPECT_EQ(found[1].shards[0].at[static_cast<std::size_t>(EventKind::kNormal)], 55);
+  EXPECT_EQ(found[1].shards[1].epoch, Epoch(4)) << "nobody had suspected node 4";
+  EXPECT_TRUE(found[2].shards.empty());
+}
+
 TEST(FailOver, ADrainIsOneWithoutASuspicion) {
   NodeEvents leader{NodeId(0), Incarnation(1), 0, {}};
   leader.events = {At(10, EventKind::kDraining, NodeId(2))};

@@ -103,17 +103,17 @@ class Counters {
   bool stopped_ = false;
 };
 
-class FailOverClientTest : public ::testing::Test {
+class FailOverClientTest : public ::testing::TestWithParam<FenceKind> {
  protected:
   void SetUp() override {
-    ASSERT_OK(cluster_.Start(/*fail_over=*/true));
+    ASSERT_OK(cluster_.Start(/*fail_over=*/true, /*fault_injection=*/false, GetParam()));
     ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
   }
   testing::NodeCluster cluster_;
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(FailOverClientTest, X1ToX3WritesGoOnOnceEachWhenTheirCoordinatorDiesUnderLoad) {
+TEST_P(FailOverClientTest, X1ToX3WritesGoOnOnceEachWhenTheirCoordinatorDiesUnderLoad) {
   Counters counters(client_.get(), {"REP3", "REP4"}, 40);
   counters.RunUntilDone(400);
   counters.Go();
@@ -125,7 +125,7 @@ TEST_F(FailOverClientTest, X1ToX3WritesGoOnOnceEachWhenTheirCoordinatorDiesUnder
 
 // The former coordinator's client numbers go on at the next one: records were taken over (X2), and
 // what its client had the answers of is forgotten there, too (X4).
-TEST_F(FailOverClientTest, X2X4NumbersGoOnAtTheNextCoordinator) {
+TEST_P(FailOverClientTest, X2X4NumbersGoOnAtTheNextCoordinator) {
   Counters counters(client_.get(), {"REP3"}, 30);
   counters.RunUntilDone(1'100);  // more than a window of numbers in some shard
   cluster_.Kill(NodeId(0));      // the one whose view the client began with
@@ -133,6 +133,12 @@ TEST_F(FailOverClientTest, X2X4NumbersGoOnAtTheNextCoordinator) {
   counters.RunUntilAllMoved(2);
   counters.ExpectWhatWasTold();
 }
+
+INSTANTIATE_TEST_SUITE_P(Fences, FailOverClientTest,
+                         ::testing::Values(FenceKind::kLease, FenceKind::kCheck),
+                         [](const auto& one) {
+                           return one.param == FenceKind::kLease ? "Lease" : "Check";
+                         });
 
 }  // namespace
 }  // namespace ring::node

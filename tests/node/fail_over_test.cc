@@ -2,13 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ring/cluster/routing.h"
 #include "ring/node/fail_over.h"
-#include "tests/node/node_cluster.h"
+#include "tests/node/fail_over_fixture.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -16,42 +13,7 @@ namespace {
 
 using ::ring::testing::StatusIs;
 
-class FailOverTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_OK(cluster_.Start(/*fail_over=*/true));
-    ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
-  }
-
-  void Load(const std::string& memgest, int count) {
-    for (int i = 0; i < count; ++i) {
-      const std::string key = absl::StrCat(memgest, "/", i);
-      const std::string value(static_cast<std::size_t>(1 + i * 997 % 20000),
-                              static_cast<char>('a' + i % 26));
-      const absl::StatusOr<WriteResult> put = client_->Put(key, value, {.memgest = memgest});
-      ASSERT_TRUE(put.ok()) << key << ": " << put.status();
-      values_[key] = value;
-    }
-  }
-
-  // What is read until it is there, or a deadline passed that no fail-over needs.
-  void ExpectEverything() {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (const auto& [key, value] : values_) {
-      absl::StatusOr<GetResult> got = client_->Get(key);
-      while (absl::IsUnavailable(got.status()) || absl::IsDeadlineExceeded(got.status())) {
-        ASSERT_LT(absl::Now(), deadline) << key << ": " << got.status();
-        got = client_->Get(key);
-      }
-      ASSERT_TRUE(got.ok()) << key << ": " << got.status();
-      ASSERT_EQ(got->value, value) << key;
-    }
-  }
-
-  testing::NodeCluster cluster_;
-  std::unique_ptr<Client> client_;
-  std::map<std::string, std::string> values_;
-};
+using FailOverTest = testing::FailOverFixture;
 
 TEST_F(FailOverTest, ValuesOfALostCoordinatorAreServedByTheSpare) {
   Load("REP3", 60);

@@ -23,6 +23,19 @@ bool ValueIsReadBehindTheCheck();
 // L9: a node that lost its roles, came back and knows nothing of it gets a lease.
 bool LeaseForRolesOfThePast();
 
+// L1: a voter shows what it persisted only after it said so.
+bool WordIsStoredLate();
+// L1: voters that were removed, and know nothing of it, are a majority of those that are asked.
+bool RemovedVotersAreAsked();
+// L1, 10.6: a voter that lost its memory shows what it was told again so far.
+bool VoterWithoutMemoryShowsThePast();
+// L1: one voter that knows nothing is enough.
+bool OneVoterIsEnough();
+// L1: a leader counts itself before it shows what it counts.
+bool LeaderCountsItselfFirst();
+// L2: the voters are asked, the process is stopped, the value is read.
+bool ValueIsReadBehindTheWords();
+
 struct FenceScenario {
   const char* mutant;
   bool (*broken)();
@@ -34,6 +47,12 @@ inline constexpr FenceScenario kFenceScenarios[] = {
     {"L1-lease", RepliesPassWithoutALease},
     {"L2", ValueIsReadBehindTheCheck},
     {"L9", LeaseForRolesOfThePast},
+    {"L1-word", WordIsStoredLate},
+    {"L1-voters", RemovedVotersAreAsked},
+    {"L1-amnesia", VoterWithoutMemoryShowsThePast},
+    {"L1-majority", OneVoterIsEnough},
+    {"L1-leader", LeaderCountsItselfFirst},
+    {"L2-check", ValueIsReadBehindTheWords},
 };
 
 }  // namespace ring::node

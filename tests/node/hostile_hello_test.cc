@@ -41,6 +41,7 @@ class HostileHello : public HostileTest {
     LogHello hello;
     hello.cluster = view_->cluster;
     hello.node = view_->Coordinator(GroupId(0), ShardId(0)).value();
+    hello.incarnation = view_->groups[0].incarnations[0].value();
     hello.epoch = view_->groups[0].epoch.value();
     hello.credit = client_.Hello().replies;
     *member = view_->groups[0].roles.back();
@@ -63,7 +64,7 @@ TEST_F(HostileHello, NonsenseIsRefusedWithAReason) {
     other[4] = static_cast<char>(version);
     ExpectRefused(other, "version");
   }
-  for (const int kind : {0, 4, 127}) {
+  for (const int kind : {0, 5, 127}) {
     std::string other = good;
     other[6] = static_cast<char>(kind);
     ExpectRefused(other, "kind");
@@ -82,7 +83,7 @@ TEST_F(HostileHello, RandomHellosLeaveNothingBehind) {
     std::string hello(random.Below(257), '\0');
     for (char& c : hello) c = static_cast<char>(random.Next64());
     if (i % 2 == 0) hello.replace(0, std::min<std::size_t>(8, hello.size()), good.substr(0, 8));
-    if (i % 4 == 0 && hello.size() > 6) hello[6] = static_cast<char>(1 + random.Below(3));
+    if (i % 4 == 0 && hello.size() > 6) hello[6] = static_cast<char>(1 + random.Below(4));
     client_.Connect(address(), hello);
     EXPECT_NE(client_.reason(), "no answer");
   }
@@ -139,6 +140,7 @@ TEST_F(HostileHello, LogConnectionsOfStrangersAreRefused) {  // L8, S10
   expect([](LogHello& h) { h.epoch = 0; }, "epoch=");
   expect([](LogHello& h) { h.node += 1; }, "not the coordinator");
   expect([](LogHello& h) { h.node = ~0u; }, "not the coordinator");
+  expect([](LogHello& h) { h.incarnation += 2; }, "not the coordinator");
   expect([](LogHello&) {}, "already");  // replayed: there is one log connection an epoch
   expect([](LogHello& h) { h.credit.length = 7; }, "");
   ExpectRefused(EncodeHello(good).substr(0, sizeof(LogHello) - 1), "", index);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ring/cluster/routing.h"
 #include "tests/node/epoch_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -35,7 +34,7 @@ class JoinTest : public ::testing::Test {
   void Load(const std::string& memgest, int count, const std::string& tag) {
     for (int i = 0; i < count; ++i) {
       const std::string key = absl::StrCat(tag, "/", memgest, "/", i);
-      if (OwnerOf(key) == cluster::kNoNode) continue;
+      if (cluster_.OwnerOf(key) == cluster::kNoNode) continue;
       const absl::StatusOr<WriteResult> put = client_->Put(key, Value(i), {.memgest = memgest});
       ASSERT_TRUE(put.ok()) << key << ": " << put.status();
       values_[key] = Value(i);
@@ -43,7 +42,7 @@ class JoinTest : public ::testing::Test {
   }
   void ExpectEverything() {
     for (const auto& [key, value] : values_) {
-      if (OwnerOf(key) == cluster::kNoNode) continue;
+      if (cluster_.OwnerOf(key) == cluster::kNoNode) continue;
       const absl::StatusOr<GetResult> got = client_->Get(key);
       ASSERT_TRUE(got.ok()) << key << ": " << got.status();
       ASSERT_EQ(got->value, value) << key;
@@ -53,10 +52,6 @@ class JoinTest : public ::testing::Test {
     cluster_.Kill(node);
     ASSERT_OK(cluster_.Fail(node));
     ASSERT_OK(cluster_.WaitServing());
-  }
-  NodeId OwnerOf(const std::string& key) {
-    const cluster::Place place = cluster::Routing(cluster_.view().s, cluster_.view().d).OfKey(key);
-    return cluster_.view().Coordinator(place.group, place.shard);
   }
 
   testing::EpochCluster cluster_;

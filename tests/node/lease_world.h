@@ -1,8 +1,8 @@
-// tests/node/lease_world.h — leaders that grant leases, over a network and clocks that a test
-// drives.
+// tests/node/lease_world.h — leaders that grant leases, and voters that show words, over a network
+// and clocks that a test drives.
 //
 // What:      LeaseWorld: servers 0..n-1, each a consensus replica of the cluster's state machine
-//            with a LeaseService; nothing happens but by the test's calls.
+//            with a LeaseService and a FenceWord; nothing happens but by the test's calls.
 // Units:     nanoseconds of one clock that all servers share.
 // Ownership: owns everything.
 // Threads:   one.
@@ -25,6 +25,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/clock.h"
 #include "ring/node/cluster_machine.h"
+#include "ring/node/fence_word.h"
 #include "ring/node/lease_service.h"
 #include "tests/cluster/view_builders.h"
 
@@ -43,7 +44,8 @@ class LeaseWorld {
   // What becomes of a call.
   using Outcome = std::shared_ptr<std::optional<absl::Status>>;
 
-  explicit LeaseWorld(std::uint16_t count = 3) {
+  // lease_ns: 0: nobody waits for leases, as under checks.
+  explicit LeaseWorld(std::uint16_t count = 3, std::uint64_t lease_ns = kLeaseNs) {
     cluster::View first = cluster::TestView();
     first.fail_over = true;
     consensus::Configuration voters;
@@ -52,18 +54,19 @@ class LeaseWorld {
       Server& server = servers_[i];
       server.world = this;
       server.index = i;
+      server.shows = FenceWord(ServerOf(i), server.word);
       server.machine = std::make_unique<ClusterMachine>(
           first, [&server](const std::shared_ptr<const cluster::View>& view) {
             if (server.view != nullptr) server.leases->OnView(*server.view, *view);
             server.view = view;
           });
-      server.leases = std::make_unique<LeaseService>(&clock, server.machine.get(), kLeaseNs);
+      server.leases = std::make_unique<LeaseService>(&clock, server.machine.get(), lease_ns);
       EXPECT_TRUE(consensus::Bootstrap(voters, server.storage).ok());
       consensus::ReplicaOptions options;
       options.raft.id = ServerOf(i);
       options.raft.nonce = std::uint64_t{i} << 20;
       auto replica =
-          consensus::Replica::Start(options, server.storage, *server.machine, server, nullptr);
+          consensus::Replica::Start(options, server.storage, *server.machine, server, &server);
       EXPECT_TRUE(replica.ok()) << replica.status();
       server.replica = *std::move(replica);
       server.leases->set_replica(server.replica.get());
@@ -126,6 +129,37 @@ class LeaseWorld {
     ADD_FAILURE() << "nobody leads";
     return former;
   }
+  // What the server shows, what it has applied, and its replica.
+  std::uint64_t word(std::uint16_t at) { return LoadFenceWord(servers_[at].word); }
+  RoleMark known(std::uint16_t at) {
+    Server& server = servers_[at];
+    return {server.machine->roles(),
+            server.replica->raft().log().ConfigurationAt(server.replica->applied_index()).voters};
+  }
+  std::string Snapshot(std::uint16_t at) { return servers_[at].machine->Snapshot(); }
+  consensus::Replica& replica(std::uint16_t at) { return *servers_[at].replica; }
+  // A leader counted itself before it showed what it counted.
+  bool counted_unseen() const { return counted_unseen_; }
+  void RemoveVoter(std::uint16_t at, std::uint16_t voter) {
+    consensus::Configuration next = replica(at).configuration();
+    next.Remove(ServerOf(voter));
+    replica(at).ChangeConfiguration(
+        next, [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; });
+    Settle();
+  }
+  // The server is another one from now on, which was told the log up to `last`.
+  void LoseMemory(std::uint16_t at, consensus::LogIndex last) {
+    const consensus::RaftLog& log = replica(0).raft().log();
+    Server& server = servers_[at];
+    server.shows = FenceWord(consensus::MakeServerId(at, 77), server.word);
+    consensus::Snapshot first;
+    first.configuration = log.ConfigurationAt(0);
+    server.shows.OnSnapshot(first, true);
+    server.shows.OnAppend(log.Range(1, last));
+  }
+  static consensus::ServerId ServerOf(std::uint16_t index) {
+    return consensus::MakeServerId(index, 1);
+  }
   void Tick(std::uint16_t at) { servers_[at].replica->Tick(at); }
   void Isolate(std::uint16_t at) { isolated_.insert(at); }
   void Heal() { isolated_.clear(); }
@@ -153,7 +187,7 @@ class LeaseWorld {
     std::uint16_t to;
     std::string bytes;
   };
-  struct Server final : consensus::ReplicaListener {
+  struct Server final : consensus::ReplicaListener, consensus::PersistObserver {
     void Send(consensus::ServerId to, std::string bytes) override {
       world->wire_.push_back({index, consensus::NodeOf(to), std::move(bytes)});
     }
@@ -162,8 +196,21 @@ class LeaseWorld {
     }
     void OnConfiguration(const consensus::Configuration&) override {}
 
+    void OnSnapshot(const consensus::Snapshot& snapshot, bool replaces_log) override {
+      shows.OnSnapshot(snapshot, replaces_log);
+    }
+    void OnTruncate(consensus::LogIndex from) override { shows.OnTruncate(from); }
+    void OnAppend(absl::Span<const consensus::Entry> entries) override {
+      if (replica != nullptr && replica->is_leader() &&
+          replica->commit_index() >= entries.back().index)
+        world->counted_unseen_ = true;
+      shows.OnAppend(entries);
+    }
+
     LeaseWorld* world = nullptr;
     std::uint16_t index = 0;
+    alignas(kFenceWordSize) std::byte word[kFenceWordSize] = {};
+    FenceWord shows{ServerOf(0), word};
     std::shared_ptr<const cluster::View> view;
     consensus::MemoryStorage storage;
     std::unique_ptr<ClusterMachine> machine;
@@ -171,9 +218,6 @@ class LeaseWorld {
     std::unique_ptr<consensus::Replica> replica;
   };
 
-  static consensus::ServerId ServerOf(std::uint16_t index) {
-    return consensus::MakeServerId(index, 1);
-  }
   static std::pair<Outcome, ControlReply> Call() {
     auto outcome = std::make_shared<std::optional<absl::Status>>();
     return {outcome,
@@ -183,6 +227,7 @@ class LeaseWorld {
   std::map<std::uint16_t, Server> servers_;
   std::deque<Packet> wire_;
   std::set<std::uint16_t> isolated_;
+  bool counted_unseen_ = false;
 };
 
 }  // namespace ring::node::testing

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/node/control_change.h"
+#include "ring/recovery/seal_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -115,6 +116,80 @@ TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
     EXPECT_TRUE(port.HasCommitted());  // what it waited for may be there
     EXPECT_EQ(port.Fold(100), 1);
     EXPECT_FALSE(membership.failed);
+  });
+}
+
+// The old coordinator lives, and knows nothing of the next epoch: what it appends reaches nobody,
+// and is acknowledged by nobody.
+// The view tells of a memgest, and at once that others count for it: what is not in the snapshot
+// that a learner's ring goes on behind came through that ring.
+TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {
+  cluster_.Run([&] {
+    cluster::View next = *cluster_.node(0).view();
+    protocol::MemgestDescriptor memgest = *next.FindMemgest("SRS21");
+    memgest.name = "later";
+    memgest.id = MemgestId(static_cast<std::uint16_t>(next.memgests.back().id.value() + 1));
+    next.memgests.push_back(memgest);
+    ++next.epoch;
+    const GroupId group = Shard().group();
+    for (cluster::ShardView& shard : next.groups[group.value()].shards) {
+      shard.normal.holders.resize(static_cast<std::size_t>(next.s + next.d));
+      shard.normal.memgests.emplace_back().id = memgest.id;  // it does not name the learner
+    }
+    const NodeId member = MemberOf(next.FindMemgest("SRS21")->id);
+    MembershipOf(member).join = MemberPort::Membership::Join::kLearner;
+    Port(member).ApplyView(next);
+    const memgest::ParityStore& parity = *Port(member).FindParity(group, memgest.id);
+    for (std::uint16_t i = 0; i < next.s; ++i) {
+      const bool is_learner = ShardId(i) == Shard().shard();
+      EXPECT_EQ(parity.awaits(ShardId(i)), !is_learner) << i;
+      EXPECT_EQ(parity.Covers(ShardId(i)), is_learner) << i;
+    }
+  });
+}
+
+TEST_F(MemberPortTest, L5_AMemberThatSealedTakesNothingMoreOfItsOldCoordinator) {
+  NodeId member;
+  memgest::LogWriter* writer = nullptr;
+  MemgestId memgest;
+  std::uint64_t before = 0;
+  std::string sealed;
+  // Of the ring, where the next entry would stand.
+  const auto bytes = [&] {
+    constexpr std::size_t kSize = std::size_t{64} << 10;
+    const auto* const at = MembershipOf(member).sealed_ring.address;
+    return std::string(reinterpret_cast<const char*>(at), kSize);
+  };
+  cluster_.Run([&] {
+    const cluster::View& view = *cluster_.node(0).view();
+    memgest = view.FindMemgest("REP2")->id;
+    member = MemberOf(memgest);
+    const Role role = MembershipOf(member).role;
+    writer = Shard().coordinator()->FindMemgest(memgest)->members().Find(role)->writer;
+    Put(memgest);
+  });
+  Await([&] {
+    memgest::ShardLog& log = Shard().coordinator()->log();
+    return log.commit_front() == log.next_order() && !MembershipOf(member).store->HasWork();
+  });
+  cluster_.Run([&] {
+    const Epoch epoch = MembershipOf(member).store->promised();
+    recovery::SealRequest request;
+    request.group = Shard().group();
+    request.shard = Shard().shard();
+    request.epoch = Epoch(epoch.value() + 1);
+    request.last_normal = epoch;
+    request.incarnation = cluster_.node(member.value()).info().incarnation;
+    before = writer->acked_order();
+    EXPECT_OK(Port(member).Seal(request).status());
+    sealed = bytes();
+    Put(memgest);
+  });
+  Await([&] { return writer->broken() || writer->acked_order() > before; });
+  cluster_.Run([&] {
+    EXPECT_TRUE(writer->broken());
+    EXPECT_EQ(writer->acked_order(), before);
+    EXPECT_TRUE(bytes() == sealed) << "something landed in the sealed ring";
   });
 }
 

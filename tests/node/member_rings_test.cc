@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "memgest/log_writer.h"
 #include "rdma/soft/soft_device.h"
@@ -17,6 +18,8 @@
 
 namespace ring::node {
 namespace {
+
+using ::ring::testing::StatusIs;
 
 constexpr std::uint64_t kRingSize = memgest::kRingSizeMin;
 constexpr std::size_t kStagingSize = 64 * 1024;
@@ -38,8 +41,13 @@ class MemberRingsTest : public ::testing::Test {
     bool established = false;
   };
 
-  // Node 0 of a cluster of this shape.
+  // Node 0 of a cluster of this shape, with all its rings.
   void Start(int s, int d) {
+    StartPort(s, d, /*static_membership=*/true);
+    links_.resize(port_->memberships().size());
+    ConnectAll();
+  }
+  void StartPort(int s, int d, bool static_membership) {
     std::vector<cluster::NodeInfo> infos;
     for (int i = 0; i < s + d; ++i) {
       cluster::NodeInfo info;
@@ -57,7 +65,7 @@ class MemberRingsTest : public ::testing::Test {
     options.ring_size = kRingSize;
     options.membership_max = static_cast<std::size_t>(s * (s + d - 1));
     options.clock = &clock_;
-    options.static_membership = true;
+    options.static_membership = static_membership;
     ASSERT_OK_AND_ASSIGN(port_, MemberPort::Create(options));
     port_->ApplyView(view_);
     peer_cq_ = *peer_->CreateCompletionQueue(16384);
@@ -65,11 +73,47 @@ class MemberRingsTest : public ::testing::Test {
     credits_region_ = *peer_->Register(credits_, kCreditsSize, rdma::kRemoteWrite);
     staging_ = *peer_->Allocate(kStagingSize, rdma::MemoryKind::kShared);
     staging_region_ = *peer_->Register(staging_, kStagingSize, rdma::kLocalOnly);
-    links_.resize(port_->memberships().size());
-    ConnectAll(*node_->Listen(absl::StrCat("local:ring-member-", getpid())));
+    address_ = *node_->Listen(absl::StrCat("local:ring-member-", getpid()));
   }
 
-  void ConnectAll(const std::string& address) {
+  protocol::LogHello HelloOf(const MemberPort::Membership& membership) const {
+    const cluster::GroupView& group = view_.groups[membership.group.value()];
+    protocol::LogHello hello;
+    hello.cluster = view_.cluster;
+    hello.node = view_.Coordinator(membership.group, membership.shard).value();
+    hello.incarnation = group.incarnations[membership.shard.value()].value();
+    hello.epoch = group.epoch.value();
+    hello.group = membership.group.value();
+    hello.shard = membership.shard.value();
+    hello.credit.length = sizeof(std::uint64_t);
+    return hello;
+  }
+  // What the door says to a coordinator: nothing, when it lets it in.
+  std::string Knock(const protocol::LogHello& hello) {
+    links_.emplace_back();
+    std::atomic<bool> done{false};
+    std::thread door([&] {
+      while (!done.load()) PumpPort();
+    });
+    auto qp = peer_->Connect(address_, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
+                             protocol::EncodeHello(hello));
+    std::string refusal = qp.ok() ? "" : std::string(qp.status().message());
+    for (bool answered = !qp.ok(); !answered; std::this_thread::yield()) {
+      peer_->Progress();
+      rdma::ConnectionEvent event;
+      while (peer_->PollEvent(&event)) {
+        if (event.qp != qp->get()) continue;
+        answered = true;
+        if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) refusal = event.private_data;
+      }
+    }
+    done.store(true);
+    door.join();
+    if (refusal.empty()) links_.back().qp = *std::move(qp);
+    return refusal;
+  }
+
+  void ConnectAll() {
     // Connect waits for the other side, which is this thread's as well.
     std::atomic<bool> done{false};
     std::thread door([&] {
@@ -77,16 +121,11 @@ class MemberRingsTest : public ::testing::Test {
     });
     for (std::size_t i = 0; i < links_.size(); ++i) {
       const MemberPort::Membership& membership = port_->memberships()[i];
-      protocol::LogHello hello;
-      hello.cluster = view_.cluster;
-      hello.node = view_.Coordinator(membership.group, membership.shard).value();
-      hello.epoch = view_.groups[membership.group.value()].epoch.value();
-      hello.group = membership.group.value();
-      hello.shard = membership.shard.value();
+      protocol::LogHello hello = HelloOf(membership);
       const rdma::RemoteBuffer credits = credits_region_->remote();
       hello.credit = {credits.address + i * sizeof(std::uint64_t), sizeof(std::uint64_t),
                       credits.rkey, 0};
-      auto qp = peer_->Connect(address, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
+      auto qp = peer_->Connect(address_, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
                                protocol::EncodeHello(hello));
       EXPECT_OK(qp);
       if (qp.ok()) links_[i].qp = *std::move(qp);
@@ -171,6 +210,7 @@ class MemberRingsTest : public ::testing::Test {
   std::byte* staging_ = nullptr;
   std::unique_ptr<rdma::MemoryRegion> staging_region_;
   std::unique_ptr<MemberPort> port_;
+  std::string address_;
   std::vector<Link> links_;
   std::size_t answers_ = 0;
 };
@@ -207,6 +247,62 @@ TEST_F(MemberRingsTest, E5EveryRingOfTheLargestClusterHasPlacesForItsBellsAndIts
   }
   for (std::size_t i = 0; i < links_.size(); ++i) EXPECT_EQ(Credit(i)->load(), 7u) << i;
   for (const Link& link : links_) EXPECT_EQ(link.qp->state(), rdma::QpState::kReadyToSend);
+}
+
+// A node that was sealed when its snapshot had not come yet has an epoch, and nothing in it.
+TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
+  StartPort(2, 1, /*static_membership=*/false);
+  MemberPort::Membership& member = port_->memberships().front();
+  protocol::LogHello hello = HelloOf(member);
+  cluster::NormalRecord& normal =
+      view_.groups[member.group.value()].shards[member.shard.value()].normal;
+  normal.epoch = Epoch(hello.epoch);
+  normal.holders.resize(3);
+  cluster::GroupView& group = view_.groups[member.group.value()];
+  group.epoch = Epoch(group.epoch.value() + 1);
+  hello.epoch = group.epoch.value();
+  port_->ApplyView(view_);
+  EXPECT_THAT(Knock(hello), ::testing::HasSubstr("not sealed for epoch"));
+  hello.flags = protocol::kLogJoins;
+  hello.attempt = 1;
+  ASSERT_EQ(Knock(hello), "");
+  ASSERT_EQ(member.join, MemberPort::Membership::Join::kAwaitsSnapshot);
+  recovery::SealRequest seal;
+  seal.group = member.group;
+  seal.shard = member.shard;
+  seal.epoch = Epoch(hello.epoch + 1);
+  seal.last_normal = normal.epoch;
+  EXPECT_THAT(port_->Seal(seal), StatusIs(absl::StatusCode::kAborted));
+  hello.flags = 0;
+  EXPECT_THAT(Knock(hello), ::testing::HasSubstr("has to join from nothing"));
+  EXPECT_EQ(member.join, MemberPort::Membership::Join::kAwaitsSnapshot);
+  hello.flags = protocol::kLogJoins;
+  hello.attempt = 2;
+  EXPECT_EQ(Knock(hello), "");
+}
+
+// That L is Normal is agreed upon before all have applied it; the seal is how this member hears of
+// it.
+TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
+  StartPort(2, 1, /*static_membership=*/false);
+  const MemberPort::Membership& member = port_->memberships().front();
+  const protocol::LogHello hello = HelloOf(member);
+  ASSERT_EQ(Knock(hello), "");
+  recovery::SealRequest seal;
+  seal.group = member.group;
+  seal.shard = member.shard;
+  seal.epoch = Epoch(hello.epoch + 1);
+  seal.last_normal = Epoch(hello.epoch);
+  EXPECT_OK(port_->Seal(seal).status());
+}
+
+TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {
+  StartPort(2, 1, /*static_membership=*/false);
+  protocol::LogHello hello = HelloOf(port_->memberships().front());
+  ++hello.incarnation;
+  EXPECT_THAT(Knock(hello), ::testing::HasSubstr("is not the coordinator"));
+  --hello.incarnation;
+  EXPECT_EQ(Knock(hello), "");
 }
 
 // A ring that is full brings nothing more to fold, so nothing else would tell of it again.

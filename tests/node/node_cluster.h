@@ -1,7 +1,8 @@
 // tests/node/node_cluster.h — a cluster in this process whose nodes a test can reach.
 //
-// What:      Six nodes on one reactor of the test's own.
-// Threads:   the reactor has one; the test asks it to run what touches a node.
+// What:      Six nodes on one reactor of the test's own; one of them may have its own one, and
+//            stand still.
+// Threads:   a reactor has one; the test asks it to run what touches a node.
 #ifndef RING_TESTS_NODE_NODE_CLUSTER_H_
 #define RING_TESTS_NODE_NODE_CLUSTER_H_
 
@@ -27,37 +28,40 @@ namespace ring::node::testing {
 class NodeCluster {
  public:
   ~NodeCluster() {
-    if (!thread_.joinable()) return;
-    reactor_->Stop();
-    thread_.join();
+    for (Party* const party : {&main_, &apart_}) {
+      if (!party->thread.joinable()) continue;
+      party->reactor->Stop();
+      party->thread.join();
+    }
   }
 
-  // fail_over: roles of lost nodes go to the spare.
-  absl::Status Start(bool fail_over = false, bool fault_injection = false) {
-    NodeConfig config = EmbeddedConfig();
-    config.fault_injection = fault_injection;
-    config.control.fail_over = fail_over;
-    // A machine that is busy with other tests is not a failure that moves roles.
-    if (fail_over) config.control.detect_ms = 1000;
-    ReactorOptions options;
-    options.clock = &clock_;
-    reactor_ = std::make_unique<Reactor>(options);
-    auto opened = std::make_shared<std::promise<absl::Status>>();
-    // Nodes belong to the thread that opens them.
-    thread_ = std::thread([this, config, opened] {
-      const absl::Status status = Open(config);
-      opened->set_value(status);
-      if (status.ok()) reactor_->Run();
-      reactor_->DropNodes();
-    });
-    RING_RETURN_IF_ERROR(opened->get_future().get());
-    cluster::View view = config.InitialView();
-    for (const std::unique_ptr<Node>& node : reactor_->nodes())
-      view.nodes[node->id().value()] = node->info();
-    RING_ASSIGN_OR_RETURN(
-        admin_,
-        StartClusterAdmin({reactor_.get()}, std::make_shared<const cluster::View>(view), &clock_));
-    seed_ = view.nodes[0].local_address;
+  // Before Start.
+  void PutApart(NodeId id) { apart_id_ = id; }
+  // The node that is apart does nothing until this is destroyed.
+  class Still {
+   public:
+    explicit Still(Reactor* reactor) {
+      auto begun = std::make_shared<std::promise<void>>();
+      reactor->Post([begun, end = end_.get_future().share()] {
+        begun->set_value();
+        end.wait();
+      });
+      begun->get_future().wait();
+    }
+    ~Still() { end_.set_value(); }
+    Still(const Still&) = delete;
+    Still& operator=(const Still&) = delete;
+
+   private:
+    std::promise<void> end_;
+  };
+  Still StandStill() { return Still(apart_.reactor.get()); }
+
+  // fail_over: roles of lost nodes go to the spare. change: of the configuration.
+  absl::Status Start(bool fail_over = false, bool fault_injection = false,
+                     FenceKind fence = FenceKind::kLease,
+                     const std::function<void(NodeConfig*)>& change = {}) {
+    RING_RETURN_IF_ERROR(Begin(fail_over, fault_injection, fence, change));
     for (bool ready = false; !ready;) {
       Run([&] {
         ready = true;
@@ -66,6 +70,64 @@ class NodeCluster {
       std::this_thread::yield();
     }
     return absl::OkStatus();
+  }
+  // The same, and the nodes are not waited for.
+  absl::Status Begin(bool fail_over, bool fault_injection, FenceKind fence,
+                     const std::function<void(NodeConfig*)>& change) {
+    NodeConfig config = EmbeddedConfig();
+    config.fault_injection = fault_injection;
+    config.control.fail_over = fail_over;
+    config.control.fence = fence;
+    if (change) change(&config);
+    config_ = config;
+    std::vector<NodeId> together;
+    for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
+      if (NodeId(i) != apart_id_) together.push_back(NodeId(i));
+    }
+    RING_RETURN_IF_ERROR(Open(&main_, together));
+    std::vector<Reactor*> reactors = {main_.reactor.get()};
+    if (apart_id_ != cluster::kNoNode) {
+      RING_RETURN_IF_ERROR(Open(&apart_, {apart_id_}));
+      reactors.push_back(apart_.reactor.get());
+    }
+    reactor_ = main_.reactor.get();
+    cluster::View view = config.InitialView();
+    for (Reactor* const reactor : reactors) {
+      for (const std::unique_ptr<Node>& node : reactor->nodes())
+        view.nodes[node->id().value()] = node->info();
+    }
+    RING_ASSIGN_OR_RETURN(
+        admin_, StartClusterAdmin(reactors, std::make_shared<const cluster::View>(view), &clock_));
+    seed_ = view.nodes[0].local_address;
+    return absl::OkStatus();
+  }
+
+  // A node that the configuration does not name, as an operator and its process add it. Gives what
+  // the admin service says; the node is not waited for.
+  absl::StatusOr<NodeId> Add(const std::string& name) {
+    NodeConfig config = config_;
+    NodeEntry entry = config.nodes.back();
+    entry.name = name;
+    entry.shm.clear();
+    config.nodes.push_back(entry);
+    ++config.added_count;
+    const NodeId id(static_cast<std::uint32_t>(config.nodes.size() - 1));
+    absl::Status status;
+    cluster::NodeInfo info;
+    Run([&] {
+      status = Open(config, id, &main_);
+      if (status.ok()) info = reactor_->nodes().back()->info();
+    });
+    RING_RETURN_IF_ERROR(status);
+    RING_ASSIGN_OR_RETURN(const NodeId given, admin_->AddNode(info));
+    Run([&] {
+      cluster::View view = config.InitialView();
+      for (const std::unique_ptr<Node>& node : reactor_->nodes())
+        view.nodes[node->id().value()] = node->info();
+      FindNode(id)->ApplyView(std::make_shared<const cluster::View>(std::move(view)));
+    });
+    config_ = config;
+    return given;
   }
 
   absl::StatusOr<std::unique_ptr<Client>> Connect() {
@@ -91,28 +153,64 @@ class NodeCluster {
   }
   // Within Run.
   Node& node(std::uint32_t id) { return *reactor_->nodes()[id]; }
+  // Within Run; null: it was killed.
+  Node* FindNode(NodeId id) {
+    for (const std::unique_ptr<Node>& node : reactor_->nodes()) {
+      if (node->id() == id) return node.get();
+    }
+    return nullptr;
+  }
   AdminPort& admin() { return *admin_; }
 
  private:
-  absl::Status Open(const NodeConfig& config) {
-    for (std::size_t i = 0; i < config.nodes.size(); ++i) {
-      NodeOptions options;
-      options.config = config;
-      options.id = NodeId(static_cast<std::uint32_t>(i));
-      options.clock = &clock_;
-      options.random = &random_;
-      options.host = "here";
-      options.die = [this](NodeId id) { reactor_->Post([this, id] { reactor_->DropNode(id); }); };
-      RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
-      reactor_->AddNode(std::move(node));
-    }
+  struct Party {
+    explicit Party(std::uint64_t seed) : random(seed) {}
+    SeededRandom random;
+    std::unique_ptr<Reactor> reactor;
+    std::thread thread;
+  };
+
+  // Nodes belong to the thread that opens them.
+  absl::Status Open(Party* party, const std::vector<NodeId>& ids) {
+    ReactorOptions options;
+    options.clock = &clock_;
+    party->reactor = std::make_unique<Reactor>(options);
+    auto opened = std::make_shared<std::promise<absl::Status>>();
+    party->thread = std::thread([this, party, ids, opened] {
+      absl::Status status;
+      for (const NodeId id : ids) status.Update(Open(config_, id, party));
+      opened->set_value(status);
+      if (status.ok()) party->reactor->Run();
+      party->reactor->DropNodes();
+    });
+    return opened->get_future().get();
+  }
+  absl::Status Open(const NodeConfig& config, NodeId id, Party* party) {
+    NodeOptions options;
+    options.config = config;
+    options.id = id;
+    options.clock = &clock_;
+    options.random = &party->random;
+    options.host = "here";
+    options.die = [party](NodeId dying) {
+      party->reactor->Post([party, dying] { party->reactor->DropNode(dying); });
+    };
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
+    party->reactor->AddNode(std::move(node));
     return absl::OkStatus();
   }
 
+  NodeConfig config_;
   MonotonicClock clock_;
-  SeededRandom random_{1};
-  std::unique_ptr<Reactor> reactor_;
-  std::thread thread_;
+  NodeId apart_id_ = cluster::kNoNode;
+  // Two clusters of one process have other starts of their nodes.
+  static std::uint64_t NextSeed() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+  Party main_{NextSeed()};
+  Party apart_{NextSeed()};
+  Reactor* reactor_ = nullptr;  // the main one
   std::unique_ptr<AdminPort> admin_;
   std::string seed_;
 };

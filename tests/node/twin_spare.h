@@ -25,6 +25,7 @@
 #include "ring/node/config.h"
 #include "ring/node/control_change.h"
 #include "ring/node/control_port.h"
+#include "ring/node/drain_message.h"
 #include "ring/node/monotonic_clock.h"
 
 namespace ring::node::testing {
@@ -106,7 +107,7 @@ class TwinSpare {
       OnView(body, std::move(reply));
     });
     port_->Handle(ControlType::kDrain, [](NodeId, absl::string_view, ControlReply reply) {
-      reply(EncodeDrainCounts({}));
+      reply(EncodeDrainAnswer({Incarnation(77), {}}));
     });
   }
 

@@ -27,7 +27,8 @@ ClientHello GoodClientHello() {
 
 template <class T>
 class HelloOfKind : public ::testing::Test {};
-using Hellos = ::testing::Types<LogHello, LogAccept, ControlHello, ControlAccept>;
+using Hellos =
+    ::testing::Types<LogHello, LogAccept, ControlHello, ControlAccept, WordHello, WordAccept>;
 TYPED_TEST_SUITE(HelloOfKind, Hellos);
 
 TYPED_TEST(HelloOfKind, ComesBackAsItWasAndFitsThePrivateData) {

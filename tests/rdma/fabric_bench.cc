@@ -1,7 +1,9 @@
 // Cost of posted requests over the links of the software NIC: ns per WRITE on local, round trips on
-// shm and tcp beside a bare cache-line ping-pong of the same run. Not a test: run it alone on an
-// otherwise idle machine.
+// shm and tcp beside a bare cache-line ping-pong of the same run, and the processor time of a
+// message on tcp with and without io_uring. Not a test: run it alone on an otherwise idle machine.
+//   fabric_bench [mapped|tcp]
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,8 +36,9 @@ struct End {
   std::uint64_t peer_address = 0;
   std::uint32_t peer_rkey = 0;
 
-  explicit End(bool shareable) {
+  explicit End(bool shareable, bool tcp_uring = true) {
     SoftDeviceOptions options;
+    options.tcp_uring = tcp_uring;
     options.shareable = shareable;
     options.arena_size_max = 64 << 20;
     device = *OpenSoftDevice(options);
@@ -157,13 +161,13 @@ void PinTo(int cpu) {
 }
 
 void RoundTrips(const std::string& address, const char* what, bool shareable, bool progress,
-                int rounds) {
+                int rounds, bool tcp_uring = true) {
   std::atomic<bool> listening{false};
   std::string at;
   std::vector<double> samples;
   std::thread server([&] {
     PinTo(1);
-    End b(shareable);
+    End b(shareable, tcp_uring);
     at = *b.device->Listen(address);
     listening.store(true);
     while (!b.Turn()) {
@@ -178,7 +182,7 @@ void RoundTrips(const std::string& address, const char* what, bool shareable, bo
   std::thread client([&] {
     PinTo(0);
     while (!listening.load()) std::this_thread::yield();
-    End a(shareable);
+    End a(shareable, tcp_uring);
     a.qp = *a.device->Connect(at, a.options(), a.Name());
     while (!a.Turn()) {
     }
@@ -194,6 +198,93 @@ void RoundTrips(const std::string& address, const char* what, bool shareable, bo
   std::sort(samples.begin(), samples.end());
   std::printf("%-34s round trip of 64 B WRITEs: p50 %7.0f ns, p99 %7.0f, min %7.0f\n", what,
               samples[samples.size() / 2], samples[samples.size() * 99 / 100], samples[0]);
+}
+
+double ThreadCpuNs() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+// A batch goes each way over each of some connections in each turn, all in one thread: what the
+// system and the device do for it, and nothing that waits. Chains of `depth` WRITEs of 200 bytes.
+class Exchange {
+ public:
+  Exchange(std::size_t pairs, std::size_t depth, bool tcp_uring)
+      : depth_(depth), a_(false, tcp_uring), b_(false, tcp_uring) {
+    const std::string at = *b_.device->Listen("tcp:127.0.0.1:0");
+    for (std::size_t i = 0; i < pairs; ++i) {
+      a_.qp = *a_.device->Connect(at, a_.options(), a_.Name());
+      for (int established = 0; established < 2;)
+        established += (a_.Turn() ? 1 : 0) + (b_.Turn() ? 1 : 0);
+      from_a_.push_back(std::move(a_.qp));
+      from_b_.push_back(std::move(b_.qp));
+    }
+  }
+  // Processor time of one WRITE in a batch, sent and received.
+  double NsOfAMessage(int turns) {
+    const double start = ThreadCpuNs();
+    for (int i = 0; i < turns; ++i) {
+      ++value_;
+      Say(a_, from_a_);
+      Hear(b_);
+      Say(b_, from_b_);
+      Hear(a_);
+    }
+    return (ThreadCpuNs() - start) /
+           (2.0 * turns * static_cast<double>(from_a_.size()) * static_cast<double>(depth_));
+  }
+
+ private:
+  static constexpr std::size_t kSize = 200;
+  void Say(End& end, const std::vector<std::unique_ptr<QueuePair>>& qps) {
+    std::memcpy(end.memory + (8 << 20), &value_, sizeof(value_));
+    const Sge sge{end.memory + (8 << 20), kSize, end.region->lkey()};
+    std::vector<WorkRequest> chain(depth_);
+    for (std::size_t i = 0; i < qps.size(); ++i) {
+      for (std::size_t j = 0; j < depth_; ++j) {
+        chain[j].opcode = Opcode::kWrite;
+        chain[j].unacknowledged = true;
+        chain[j].sges = absl::MakeConstSpan(&sge, 1);
+        chain[j].remote_address = end.peer_address + (i * depth_ + j) * 256;
+        chain[j].rkey = end.peer_rkey;
+        chain[j].next = j + 1 < depth_ ? &chain[j + 1] : nullptr;
+      }
+      RING_CHECK(qps[i]->PostSend(chain[0]).ok()) << "post";
+    }
+  }
+  void Hear(End& end) {
+    for (std::size_t i = 0; i < from_a_.size(); ++i) {
+      const auto* word =
+          reinterpret_cast<std::uint64_t*>(end.memory + (i * depth_ + depth_ - 1) * 256);
+      while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value_) end.device->Progress();
+    }
+  }
+
+  const std::size_t depth_;
+  End a_;
+  End b_;
+  std::vector<std::unique_ptr<QueuePair>> from_a_;
+  std::vector<std::unique_ptr<QueuePair>> from_b_;
+  std::uint64_t value_ = 0;
+};
+
+// Both ways in turn; the median of what each took.
+void CompareReceivers(std::size_t pairs, std::size_t depth) {
+  constexpr std::size_t kRounds = 31;
+  Exchange one_by_one(pairs, depth, false);
+  Exchange uring(pairs, depth, true);
+  const int turns = static_cast<int>(4000 / (pairs * depth) + 50);
+  std::vector<double> took[2];
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    took[0].push_back(one_by_one.NsOfAMessage(turns));
+    took[1].push_back(uring.NsOfAMessage(turns));
+  }
+  for (std::vector<double>& one : took) std::sort(one.begin(), one.end());
+  std::printf(
+      "tcp, one thread, connections=%3zu chain=%2zu: CPU of a WRITE one by one %6.0f ns, "
+      "io_uring %6.0f ns (best %6.0f, %6.0f)\n",
+      pairs, depth, took[0][kRounds / 2], took[1][kRounds / 2], took[0][0], took[1][0]);
 }
 
 void BarePingPong(int rounds) {
@@ -228,7 +319,17 @@ void BarePingPong(int rounds) {
               samples[samples.size() / 2], samples[samples.size() * 99 / 100], samples[0]);
 }
 
-int Main() {
+void TcpFigures() {
+  for (const std::size_t pairs : {1, 4, 16, 64}) {
+    for (const std::size_t depth : {1, 16}) CompareReceivers(pairs, depth);
+  }
+  for (int i = 0; i < 3; ++i) {
+    RoundTrips("tcp:127.0.0.1:0", "tcp loopback, one by one", false, true, 20000, false);
+    RoundTrips("tcp:127.0.0.1:0", "tcp loopback, io_uring", false, true, 20000, true);
+  }
+}
+
+void MappedFigures() {
   {
     End a(false);
     End b(false);
@@ -253,11 +354,14 @@ int Main() {
   RoundTrips(absl::StrCat("shm:/tmp/ring-bench-", getpid()), "shm", true, false, 200000);
   BarePingPong(200000);
   RoundTrips("local:bench", "local, two threads", false, false, 200000);
-  RoundTrips("tcp:127.0.0.1:0", "tcp loopback", false, true, 20000);
-  return 0;
 }
 
 }  // namespace
 }  // namespace ring::rdma
 
-int main() { return ring::rdma::Main(); }
+int main(int argc, char** argv) {
+  const std::string only = argc > 1 ? argv[1] : "";
+  if (only != "tcp") ring::rdma::MappedFigures();
+  if (only != "mapped") ring::rdma::TcpFigures();
+  return 0;
+}

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/contract/fabric_harness.h"
@@ -12,7 +13,7 @@ namespace ring::rdma {
 namespace {
 
 // A server that sleeps between messages, and a client that does so too: no wake-up may be lost.
-class PollerTest : public ::testing::TestWithParam<std::uint32_t> {};
+class PollerTest : public ::testing::TestWithParam<std::tuple<LinkKind, std::uint32_t>> {};
 
 struct Peer {
   Side side;
@@ -46,18 +47,21 @@ struct Peer {
 
 TEST_P(PollerTest, SleepersMissNoMessage) {
   constexpr int kRounds = 300;
-  const std::string address = FreshAddress(LinkKind::kLocal);
+  std::string address = FreshAddress(std::get<LinkKind>(GetParam()));
   SoftDeviceOptions options;
+  options.tcp_uring = UsesUring(std::get<LinkKind>(GetParam()));
   options.arena_size_max = std::uint64_t{64} << 20;
   PollerOptions polling;
   polling.pollers = 2;
-  polling.processors = GetParam();
+  polling.processors = std::get<std::uint32_t>(GetParam());
   polling.spin_turns_max = 50;
   polling.sleep_ms_max = 60'000;  // only a wake-up ends a sleep in time
   std::atomic<bool> listening{false};
   std::thread server([&] {
     Peer peer(options);
-    ASSERT_TRUE(peer.side.device->Listen(address).ok());
+    auto listens = peer.side.device->Listen(address);
+    ASSERT_TRUE(listens.ok()) << listens.status();
+    address = *listens;
     listening = true;
     ConnectionEvent event;
     while (!peer.side.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event))
@@ -91,7 +95,10 @@ TEST_P(PollerTest, SleepersMissNoMessage) {
   server.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Processors, PollerTest, ::testing::Values(1u, 2u));
+INSTANTIATE_TEST_SUITE_P(LinksAndProcessors, PollerTest,
+                         ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kTcp,
+                                                              LinkKind::kTcpUring),
+                                            ::testing::Values(1u, 2u)));
 
 }  // namespace
 }  // namespace ring::rdma

@@ -76,10 +76,12 @@ class RawPeer {
   std::string heard_;
 };
 
-class RawPeerTest : public ::testing::Test {
+// Of both ways to receive: the parameter is whether through io_uring.
+class RawPeerTest : public ::testing::TestWithParam<bool> {
  protected:
   void Open(SoftDeviceOptions options) {
     options.arena_size_max = std::uint64_t{64} << 20;
+    options.tcp_uring = GetParam();
     side_ = std::make_unique<Side>(options, false);
     address_ = *side_->device->Listen("tcp:127.0.0.1:0");
   }

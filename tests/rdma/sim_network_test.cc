@@ -2,6 +2,7 @@
 // counted. What a sound fabric does is tested in tests/contract.
 #include "rdma/sim/sim_network.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -232,6 +233,30 @@ TEST_F(SimNetworkTest, F1_CrashOfTheInitiatorLeavesAPrefixOfWhatItPosted) {
   EXPECT_TRUE(none && some && torn);
 }
 
+TEST_F(SimNetworkTest, F8_AWriteThatIsTornBehindItsFirstPartKeepsThatPart) {
+  SimOptions options;
+  options.parts_ppm = 1'000'000;
+  bool stops_there = false;
+  bool goes_on = false;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Open(seed, options);
+    std::memset(a_->memory, 1, 1024);
+    ASSERT_TRUE(a_->Write(0, 1024, *b_, 0).ok());
+    const auto landed = [this] {
+      return static_cast<std::size_t>(std::count(b_->memory, b_->memory + 2048, std::byte{1}));
+    };
+    while (landed() == 0) network_->events().RunNext();
+    const std::size_t first = landed();
+    network_->Crash(a_->host);
+    while (!network_->events().empty()) network_->events().RunNext();
+    ASSERT_GE(landed(), first) << "seed=" << seed;
+    ASSERT_LE(landed(), 1024u) << "seed=" << seed;
+    stops_there |= landed() == first;
+    goes_on |= landed() > first && landed() < 1024;
+  }
+  EXPECT_TRUE(stops_there && goes_on);
+}
+
 TEST_F(SimNetworkTest, F1_CrashOfTheTargetFailsRequestsAfterTheSilence) {
   SimOptions options;
   options.crash_notice_ns = 0;  // nobody tells
@@ -241,6 +266,30 @@ TEST_F(SimNetworkTest, F1_CrashOfTheTargetFailsRequestsAfterTheSilence) {
   const std::uint64_t before_ns = network_->now_ns();
   EXPECT_EQ(Await().status, WcStatus::kRetryExceeded);
   EXPECT_GE(network_->now_ns() - before_ns, options.silence_ns);
+}
+
+TEST_F(SimNetworkTest, F1_CrashOfWhoIsAskedForAConnectionIsToldToWhoAsks) {
+  for (const char* const answer : {"none", "accepts", "rejects"}) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {  // answers get out before the crash, or not
+      SCOPED_TRACE(testing::Message() << "answer=" << answer << " seed=" << seed);
+      Open(seed, SimOptions());
+      b_->qp.reset();
+      while (!network_->events().empty()) Step();
+      a_->events.clear();
+      b_->events.clear();
+      a_->qp = *a_->device->Connect("sim:b", a_->qp_options(), "");
+      while (b_->events.empty()) Step();
+      const std::uint64_t request = b_->events[0].request;
+      if (answer[0] == 'a') b_->qp = *b_->device->Accept(request, b_->qp_options(), "");
+      if (answer[0] == 'r') b_->device->Reject(request, "");
+      network_->Crash(b_->host);
+      while (!network_->events().empty()) network_->events().RunNext();
+      a_->Poll();
+      ASSERT_FALSE(a_->events.empty());
+      EXPECT_NE(a_->events.back().kind, ConnectionEvent::Kind::kEstablished);
+      EXPECT_NE(a_->qp->state(), QpState::kInit);
+    }
+  }
 }
 
 TEST_F(SimNetworkTest, F10_FlippedBitsOfPayloadsAreCounted) {

@@ -44,8 +44,10 @@ void ConnectPair(const std::string& address, Side& a, Side& b) {
 class SoftDeviceAllocations : public ::testing::TestWithParam<LinkKind> {};
 
 TEST_P(SoftDeviceAllocations, NoneForARequest) {
-  Side a(Options(true), false);
-  Side b(Options(true), false);
+  SoftDeviceOptions options = Options(true);
+  options.tcp_uring = UsesUring(GetParam());
+  Side a(options, false);
+  Side b(options, false);
   ConnectPair(FreshAddress(GetParam()), a, b);
   const auto round = [&](std::uint64_t i) {
     const Sge receive = b.At(0, 64);
@@ -79,7 +81,8 @@ TEST_P(SoftDeviceAllocations, NoneForARequest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, SoftDeviceAllocations,
-                         ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp),
+                         ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp,
+                                           LinkKind::kTcpUring),
                          [](const auto& link) { return LinkKindName(link.param); });
 
 // A writer on another thread never gets success for a WRITE that a scan after Revoke did not see

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rdma/soft/hot_sockets.h"
@@ -46,20 +47,24 @@ class TcpCalls : public FabricContract {
     ASSERT_TRUE(qp.PostSend(wr).ok());
     AwaitReadable(there);
   }
-  // Sleeps, without a turn, until the device has something to receive.
+  // Waits, without a turn, until the device has something to receive.
   static void AwaitReadable(Side& side) {
+    // Telling a device without io_uring that it sleeps makes it look at its descriptors.
+    const bool uring = HasUring(side);
+    if (uring) side.device->SetSleeping(true);
     pollfd entry{side.device->event_fd(), POLLIN, 0};
     ASSERT_EQ(poll(&entry, 1, 30'000), 1);
+    if (uring) side.device->SetSleeping(false);
   }
+  static bool HasUring(const Side& side) { return side.device->system_calls().urings != 0; }
   static std::uint64_t WordOf(const Side& side, std::size_t offset) {
     std::uint64_t value = 0;
     std::memcpy(&value, side.memory + offset, sizeof(value));
     return value;
   }
-  // Receives and looks.
   static std::uint64_t CallsToReceive(const Side& side) {
     const SystemCalls calls = side.device->system_calls();
-    return calls.receives + calls.waits;
+    return calls.receives + calls.waits + calls.uring_enters;
   }
   // A word every turn, until b has learnt that there is no other socket to ask for.
   void MakeBusy(int rounds = 1000) {
@@ -195,6 +200,7 @@ TEST_P(TcpCalls, OfAnyNumberOfBusySocketsEachCostsOneCallABatchInEachDirection) 
       const SystemCalls to = (is_a ? a_ : b_)->device->system_calls();
       const std::uint64_t batches = to.batches_received - from.batches_received;
       EXPECT_GE(batches, kTurns * pairs * 9 / 10);
+      EXPECT_LE(to.uring_enters - from.uring_enters, batches);
       EXPECT_LE(to.receives - from.receives, batches + batches / kBatchesPerLook + kSlack);
       EXPECT_LE(to.receives_in_vain - from.receives_in_vain, batches / kBatchesPerLook + kSlack);
       EXPECT_LE(to.waits - from.waits, batches / kBatchesPerLook + kSlack);
@@ -223,6 +229,135 @@ TEST_P(TcpCalls, SocketsThatAreSeldomBusyAreFoundByALook) {
   const SystemCalls after = b_->device->system_calls();
   EXPECT_LE(after.receives - before.receives, kTurns + kTurns / kBatchesPerLook + kSlack);
   EXPECT_LE(after.waits - before.waits, kTurns + kTurns / kBatchesPerLook + kSlack);
+}
+
+// With io_uring the bound holds to the letter, whoever is busy and in whatever order: what comes
+// and goes costs, at each side, no more calls than batches.
+class TcpUringCalls : public TcpCalls {
+ protected:
+  void SetUp() override {
+    TcpCalls::SetUp();
+    ASSERT_TRUE(HasUring(*a_)) << "run these where the system allows io_uring";
+  }
+  void TearDown() override {
+    at_a_.clear();
+    at_b_.clear();
+    TcpCalls::TearDown();
+  }
+  void ConnectPairs(std::size_t pairs) {
+    at_a_.resize(pairs);
+    at_b_.resize(pairs);
+    for (std::size_t i = 0; i < pairs; ++i) Connect(&at_a_[i], &at_b_[i]);
+    for (int i = 0; i < 10; ++i) {  // what connecting left behind
+      a_->device->Progress();
+      b_->device->Progress();
+    }
+  }
+  void FromA(std::size_t i, std::uint64_t value) { SendWord(*at_a_[i], *a_, *b_, 64 * i, value); }
+  void FromB(std::size_t i, std::uint64_t value) {
+    SendWord(*at_b_[i], *b_, *a_, 64 * i + 8, value);
+  }
+  // The work leaves nothing that was sent and has not come.
+  void ExpectOneCallABatch(absl::FunctionRef<void()> work) {
+    const SystemCalls a_before = a_->device->system_calls();
+    const SystemCalls b_before = b_->device->system_calls();
+    work();
+    ASSERT_FALSE(HasFatalFailure());
+    const SystemCalls a_after = a_->device->system_calls();
+    const SystemCalls b_after = b_->device->system_calls();
+    for (const auto& [before, after] :
+         {std::pair(a_before, a_after), std::pair(b_before, b_after)}) {
+      const std::uint64_t came = after.batches_received - before.batches_received;
+      const std::uint64_t left = after.batches_sent - before.batches_sent;
+      EXPECT_LE(after.sends - before.sends, left);
+      EXPECT_LE(after.uring_enters - before.uring_enters, came);
+      EXPECT_EQ(after.receives - before.receives, 0u);
+      EXPECT_EQ(after.waits - before.waits, 0u);
+      EXPECT_EQ(after.uring_enters_in_vain - before.uring_enters_in_vain, 0u);
+    }
+  }
+  void AwaitWord(Side& side, std::size_t offset, std::uint64_t value) {
+    ASSERT_TRUE(WaitFor([&] { return WordOf(side, offset) == value; }));
+  }
+
+  std::vector<std::unique_ptr<QueuePair>> at_a_;
+  std::vector<std::unique_ptr<QueuePair>> at_b_;
+};
+
+TEST_P(TcpUringCalls, ABatchCostsAtMostOneCallWhoeverIsBusy) {
+  for (const std::size_t pairs : {1, 4, 16, 100}) {
+    ConnectPairs(pairs);
+    const std::size_t seldom = pairs / 3 + 1;
+    ExpectOneCallABatch([&] {
+      for (std::uint64_t turn = 1; turn <= 300; ++turn) {
+        for (std::size_t i = 0; i < pairs; ++i) {
+          if (i % 2 == 0 || turn % seldom == i % seldom) FromA(i, turn);
+          if (i % 3 != 0 || turn % seldom == i % seldom) FromB(i, turn);
+        }
+        a_->device->Progress();
+        b_->device->Progress();
+      }
+      for (std::size_t i = 0; i < pairs; ++i) {
+        FromA(i, 1000);
+        FromB(i, 1000);
+      }
+      for (std::size_t i = 0; i < pairs; ++i) {
+        AwaitWord(*b_, 64 * i, 1000);
+        AwaitWord(*a_, 64 * i + 8, 1000);
+      }
+    });
+  }
+}
+
+TEST_P(TcpUringCalls, ARequestAndItsAnswerCostOneCallEachAtEachSide) {
+  ConnectPairs(1);
+  ExpectOneCallABatch([&] {
+    for (std::uint64_t round = 1; round <= 500; ++round) {
+      FromA(0, round);
+      AwaitWord(*b_, 0, round);
+      FromB(0, round);
+      AwaitWord(*a_, 8, round);
+    }
+  });
+}
+
+TEST_P(TcpUringCalls, OneCallReceivesWhatCameOnAllConnections) {
+  constexpr std::size_t kPairs = 16;
+  constexpr std::uint64_t kTurns = 100;
+  ConnectPairs(kPairs);
+  const std::uint64_t before = CallsToReceive(*b_);
+  for (std::uint64_t turn = 1; turn <= kTurns; ++turn) {
+    for (std::size_t i = 0; i < kPairs; ++i) FromA(i, turn);
+    for (std::size_t i = 0; i < kPairs; ++i) AwaitWord(*b_, 64 * i, turn);
+  }
+  // A segment may be late now and then.
+  EXPECT_LE(CallsToReceive(*b_) - before, kTurns * kPairs / 2);
+}
+
+// Long payloads too: pieces of a kernel's buffer are no calls of their own.
+TEST_P(TcpUringCalls, LongWritesCostNoMoreCallsThanBatches) {
+  ConnectPairs(1);
+  for (const std::size_t size : {5'000, 100'000, 1'000'000}) {
+    const SystemCalls before = b_->device->system_calls();
+    const Sge sge = a_->At(0, size);
+    std::memset(a_->memory, static_cast<int>(size % 251), size);
+    ASSERT_TRUE(at_a_[0]->PostSend(Write(sge, 0)).ok());
+    EXPECT_TRUE(
+        WaitFor([&] { return BytesAtB(0, std::string(size, static_cast<char>(size % 251))); }));
+    const SystemCalls after = b_->device->system_calls();
+    EXPECT_LE(after.uring_enters - before.uring_enters,
+              after.batches_received - before.batches_received);
+    EXPECT_EQ(after.receives - before.receives, 0u);
+  }
+}
+
+TEST_P(TcpUringCalls, ATurnInWhichNothingComesCostsNoCall) {
+  ConnectPairs(8);
+  FromA(0, 1);
+  AwaitWord(*b_, 0, 1);
+  const SystemCalls before = b_->device->system_calls();
+  for (int i = 0; i < 5000; ++i) b_->device->Progress();
+  EXPECT_EQ(b_->device->system_calls(), before);
 }
 
 // A peer that is gone without its socket having told is no reason to ask it for ever.
@@ -277,7 +412,9 @@ TEST_P(TcpCalls, WhatAPeerDoesNotReadIsCopiedUpToABoundOnly) {
   EXPECT_EQ(Completions(*a_, *a_->send_cq, Side::kDepth).size(), std::size_t{Side::kDepth});
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, TcpCalls, ::testing::Values(LinkKind::kTcp),
+INSTANTIATE_TEST_SUITE_P(Links, TcpCalls, ::testing::Values(LinkKind::kTcp, LinkKind::kTcpUring),
+                         [](const auto& test) { return LinkKindName(test.param); });
+INSTANTIATE_TEST_SUITE_P(Links, TcpUringCalls, ::testing::Values(LinkKind::kTcpUring),
                          [](const auto& test) { return LinkKindName(test.param); });
 
 }  // namespace

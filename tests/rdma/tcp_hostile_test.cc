@@ -40,7 +40,7 @@ class TcpHostile : public RawPeerTest {
   }
 };
 
-TEST_F(TcpHostile, GarbageIsRefusedWithAReason) {
+TEST_P(TcpHostile, GarbageIsRefusedWithAReason) {
   RawPeer peer(address_);
   peer.Say("GET / HTTP/1.1\r\nHost: here\r\n\r\n");
   EXPECT_TRUE(Until([&] { return peer.Closed(); }));
@@ -48,7 +48,7 @@ TEST_F(TcpHostile, GarbageIsRefusedWithAReason) {
   ExpectServing();
 }
 
-TEST_F(TcpHostile, AnotherVersionIsRefusedWithAReason) {
+TEST_P(TcpHostile, AnotherVersionIsRefusedWithAReason) {
   std::string hello = Hello();
   hello[4] = 99;
   RawPeer peer(address_);
@@ -57,7 +57,7 @@ TEST_F(TcpHostile, AnotherVersionIsRefusedWithAReason) {
   EXPECT_TRUE(absl::StrContains(peer.heard(), "version")) << peer.heard();
 }
 
-TEST_F(TcpHostile, RequestBeforeHelloIsRefused) {
+TEST_P(TcpHostile, RequestBeforeHelloIsRefused) {
   TcpFrame write;
   write.type = TcpFrameType::kWrite;
   RawPeer peer(address_);
@@ -66,7 +66,7 @@ TEST_F(TcpHostile, RequestBeforeHelloIsRefused) {
   EXPECT_TRUE(absl::StrContains(peer.heard(), "expected a hello")) << peer.heard();
 }
 
-TEST_F(TcpHostile, SilentConnectionIsClosedAfterItsTime) {
+TEST_P(TcpHostile, SilentConnectionIsClosedAfterItsTime) {
   SoftDeviceOptions options;
   options.hello_timeout_ms = 20;
   Open(options);
@@ -78,7 +78,7 @@ TEST_F(TcpHostile, SilentConnectionIsClosedAfterItsTime) {
   EXPECT_TRUE(absl::StrContains(silent.heard(), "no hello in time")) << silent.heard();
 }
 
-TEST_F(TcpHostile, FloodBeforeTheAnswerDoesNotGrowTheConnection) {
+TEST_P(TcpHostile, FloodBeforeTheAnswerDoesNotGrowTheConnection) {
   RawPeer peer(address_);
   peer.Say(Hello() + std::string(1 << 20, 'x'));
   ConnectionEvent event;
@@ -93,7 +93,7 @@ TEST_F(TcpHostile, FloodBeforeTheAnswerDoesNotGrowTheConnection) {
   ExpectServing();
 }
 
-TEST_F(TcpHostile, ProtocolViolationsEndTheConnection) {
+TEST_P(TcpHostile, ProtocolViolationsEndTheConnection) {
   std::vector<std::string> violations;
   TcpFrame frame;
   violations.push_back(Hello());
@@ -129,7 +129,7 @@ TEST_F(TcpHostile, ProtocolViolationsEndTheConnection) {
   ExpectServing();
 }
 
-TEST_F(TcpHostile, BadKeyIsANak) {
+TEST_P(TcpHostile, BadKeyIsANak) {
   RawPeer peer(address_);
   peer.Say(Hello());
   Accept();
@@ -148,7 +148,7 @@ TEST_F(TcpHostile, BadKeyIsANak) {
   EXPECT_EQ(side_->memory[0], std::byte{0});
 }
 
-TEST_F(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
+TEST_P(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
   RawPeer peer(address_);
   peer.Say(Hello());
   Accept();
@@ -168,7 +168,7 @@ TEST_F(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
   EXPECT_EQ(answer.frame.type, TcpFrameType::kNak);
 }
 
-TEST_F(TcpHostile, ConnectionsAreLimited) {
+TEST_P(TcpHostile, ConnectionsAreLimited) {
   SoftDeviceOptions options;
   options.connection_count_max = 4;
   Open(options);
@@ -186,7 +186,7 @@ TEST_F(TcpHostile, ConnectionsAreLimited) {
 }
 
 // Who has not said hello costs the listener 4 KiB at most, what it has said of it included.
-TEST_F(TcpHostile, AConnectionBeforeItsHelloIsSmall) {
+TEST_P(TcpHostile, AConnectionBeforeItsHelloIsSmall) {
   constexpr std::size_t kCount = 100;
   SoftDeviceOptions options;
   options.hello_timeout_ms = 20'000;
@@ -207,7 +207,7 @@ TEST_F(TcpHostile, AConnectionBeforeItsHelloIsSmall) {
   ExpectServing();
 }
 
-TEST_F(TcpHostile, OutOfDescriptorsIsATypedRefusal) {
+TEST_P(TcpHostile, OutOfDescriptorsIsATypedRefusal) {
   RawPeer early(address_);
   RawPeer late(address_);
   ASSERT_TRUE(late.connected());
@@ -225,7 +225,7 @@ TEST_F(TcpHostile, OutOfDescriptorsIsATypedRefusal) {
   ExpectServing();
 }
 
-TEST_F(TcpHostile, PeerThatDoesNotReadHoldsNoMemoryWithoutBound) {
+TEST_P(TcpHostile, PeerThatDoesNotReadHoldsNoMemoryWithoutBound) {
   RawPeer peer(address_);
   peer.Say(Hello());
   Accept();
@@ -248,6 +248,9 @@ TEST_F(TcpHostile, PeerThatDoesNotReadHoldsNoMemoryWithoutBound) {
   EXPECT_EQ(completions[0].status, WcStatus::kFlushed);
   ExpectServing();
 }
+
+INSTANTIATE_TEST_SUITE_P(Receivers, TcpHostile, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Uring" : "OneByOne"; });
 
 }  // namespace
 }  // namespace ring::rdma

@@ -72,7 +72,7 @@ class TcpWord : public RawPeerTest {
   char fill_ = 'A';
 };
 
-TEST_F(TcpWord, StreamByteByByteShowsNoHalfWord) {
+TEST_P(TcpWord, StreamByteByByteShowsNoHalfWord) {
   StartFrom(1024);
   const WriteAt writes[] = {{0, 8},   {64, 24},  {0, 8},     {128, 64}, {8, 8}, {4, 4},
                             {300, 7}, {256, 65}, {403, 200}, {701, 99}, {0, 8}};
@@ -88,7 +88,7 @@ TEST_F(TcpWord, StreamByteByByteShowsNoHalfWord) {
   }
 }
 
-TEST_F(TcpWord, StreamCutAnywhereShowsWritesWholeAndInOrder) {
+TEST_P(TcpWord, StreamCutAnywhereShowsWritesWholeAndInOrder) {
   StartFrom(64);
   const WriteAt payload{8, 40};
   const WriteAt word{0, 8};
@@ -108,7 +108,7 @@ TEST_F(TcpWord, StreamCutAnywhereShowsWritesWholeAndInOrder) {
   }
 }
 
-TEST_F(TcpWord, LongPayloadLandsByWholeWords) {
+TEST_P(TcpWord, LongPayloadLandsByWholeWords) {
   StartFrom(std::size_t{300} << 10);
   for (const std::size_t piece : {1009u, 7001u, 40009u, 99991u}) {
     const std::string bytes = NextWrite({11, (std::size_t{256} << 10) + 3});
@@ -124,7 +124,7 @@ TEST_F(TcpWord, LongPayloadLandsByWholeWords) {
   }
 }
 
-TEST_F(TcpWord, ReadResponseByteByByteShowsNoHalfWord) {
+TEST_P(TcpWord, ReadResponseByteByByteShowsNoHalfWord) {
   StartFrom(16);
   const Sge sge = side_->At(8, kWord);
   WorkRequest read;
@@ -155,7 +155,7 @@ TEST_F(TcpWord, ReadResponseByteByByteShowsNoHalfWord) {
   EXPECT_TRUE(Done());
 }
 
-TEST_F(TcpWord, RevokeBetweenTheHalvesOfAWordLandsNothing) {  // L5
+TEST_P(TcpWord, RevokeBetweenTheHalvesOfAWordLandsNothing) {  // L5
   StartFrom(16);
   const std::string bytes = NextWrite({0, kWord});
   SayAll(absl::string_view(bytes).substr(0, kTcpHeaderSize + 4));
@@ -166,7 +166,7 @@ TEST_F(TcpWord, RevokeBetweenTheHalvesOfAWordLandsNothing) {  // L5
   EXPECT_EQ(std::memcmp(side_->memory, before_.data(), before_.size()), 0);
 }
 
-TEST_F(TcpWord, PeerGoneBetweenTheHalvesOfAWordLandsNothing) {
+TEST_P(TcpWord, PeerGoneBetweenTheHalvesOfAWordLandsNothing) {
   StartFrom(16);
   const std::string bytes = NextWrite({0, kWord});
   SayAll(absl::string_view(bytes).substr(0, kTcpHeaderSize + 7));
@@ -175,6 +175,9 @@ TEST_F(TcpWord, PeerGoneBetweenTheHalvesOfAWordLandsNothing) {
   EXPECT_TRUE(Until([&] { return side_->qp->state() == QpState::kError; }));
   EXPECT_EQ(std::memcmp(side_->memory, before_.data(), before_.size()), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Receivers, TcpWord, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Uring" : "OneByOne"; });
 
 }  // namespace
 }  // namespace ring::rdma

@@ -57,6 +57,11 @@ TEST(AdoptionTest, Step3OneAnswerTooFewIsLost) {
   EXPECT_FALSE(AdoptOne(Srs(3, 2), 0b11001, {Answer(4, 1, 1)}).lost);
 }
 
+TEST(AdoptionTest, Step3ALivingCoordinatorNeedsNoOther) {
+  EXPECT_FALSE(AdoptOne(Rep(5), 0b11111, {Answer(0, 5, 9)}, Role(0)).lost);
+  EXPECT_TRUE(AdoptOne(Rep(5), 0b11111, {Answer(0, 5, 9)}).lost);
+}
+
 TEST(AdoptionTest, Step2OnlyActiveOnesOfTheLastNormalCount) {
   const AdoptedLog adopted =
       AdoptOne(Rep(3), 0b01001, {Answer(3, 5, 6), Answer(4, 5, 60), Answer(1, 0, 70)});

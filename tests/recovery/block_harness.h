@@ -22,6 +22,7 @@
 namespace ring::recovery {
 
 inline constexpr MemgestId kMemgest{2};
+inline constexpr MemgestId kOther{3};  // its blocks are kMemgest's, if a test adds it
 
 class BlockHarness final : public BlockActions {
  public:
@@ -84,10 +85,12 @@ class BlockHarness final : public BlockActions {
     normal.epoch = epoch;
     for (std::uint32_t node = 0; node < 5; ++node)
       normal.holders.push_back({NodeId(node), Incarnation(1)});
-    cluster::MemgestNormal set;
-    set.id = kMemgest;
-    for (const std::uint32_t node : parities) set.complete |= 1u << node;
-    normal.memgests.push_back(set);
+    for (const MemgestId id : {kMemgest, kOther}) {
+      cluster::MemgestNormal set;
+      set.id = id;
+      for (const std::uint32_t node : parities) set.complete |= 1u << node;
+      normal.memgests.push_back(set);
+    }
     recovery.SetSources(epoch, normal, 3);
   }
   // To the first call that was asked.
@@ -115,7 +118,9 @@ class BlockHarness final : public BlockActions {
   }
 
  private:
-  memgest::Memgest* Find(MemgestId) override { return memgest_.get(); }
+  memgest::Memgest* Find(MemgestId id) override {
+    return id == kMemgest && deleted ? nullptr : memgest_.get();
+  }
   void Ask(std::uint64_t call, NodeId parity, const DecodeRequest& request) override {
     asked.push_back({call, parity, request});
   }
@@ -142,6 +147,7 @@ class BlockHarness final : public BlockActions {
   std::vector<std::uint32_t> present;
   std::vector<std::uint32_t> gone;
   std::vector<std::uint32_t> delayed;
+  bool deleted = false;              // kMemgest
   std::vector<std::uint32_t> value;  // blocks of one version, to which only all of them tell
 };
 

@@ -78,6 +78,44 @@ TEST(BlockRecoveryTest, WhoWaitsForWhatDoesNotComeIsToldAndItIsStillAskedFor) {
   EXPECT_TRUE(harness.HasBytes(0));
 }
 
+TEST(BlockRecoveryTest, WhatADeletedMemgestWasAskedForKeepsNoOtherFromBeingDecoded) {
+  BlockHarness harness(40);
+  harness.Serve(Epoch(2), {3});
+  std::uint64_t now_ns = 0;
+  while (harness.asked.size() < BlockRecovery::kBackgroundMax)
+    harness.recovery.Step(now_ns += 1'000'000);
+  harness.recovery.Add(kOther, BlockHarness::kIndex);
+  harness.Serve(Epoch(2), {3});
+  harness.deleted = true;
+  harness.AnswerAll();
+  EXPECT_TRUE(harness.present.empty());
+  while (harness.asked.size() < BlockRecovery::kBackgroundMax) {
+    harness.recovery.Step(now_ns += 1'000'000);
+    ASSERT_LT(now_ns, 60'000'000'000u) << harness.asked.size() << " are asked for";
+  }
+  EXPECT_EQ(harness.asked[0].request.log.memgest, kOther);
+}
+
+// Their calls do not count in the epoch that follows.
+TEST(BlockRecoveryTest, WhatADeletedMemgestWasAskedForBeforeTheEpochIsNotCountedTwice) {
+  BlockHarness harness(40);
+  harness.Serve(Epoch(2), {3});
+  std::uint64_t now_ns = 0;
+  while (harness.asked.size() < BlockRecovery::kBackgroundMax)
+    harness.recovery.Step(now_ns += 1'000'000);
+  harness.recovery.Add(kOther, BlockHarness::kIndex);
+  const std::vector<BlockHarness::Asked> before = std::exchange(harness.asked, {});
+  harness.Serve(Epoch(3), {3});
+  harness.recovery.Step(now_ns += 100'000'000);
+  harness.deleted = true;
+  for (const BlockHarness::Asked& asked : before)
+    harness.recovery.OnBlock(asked.call, BlockHarness::RightBytes(asked.request.block));
+  for (int i = 0; i < 1000; ++i) {
+    harness.recovery.Step(now_ns += 1'000'000);
+    ASSERT_LE(harness.asked.size(), BlockRecovery::kBackgroundMax);
+  }
+}
+
 TEST(BlockRecoveryTest, S7_WhatNobodyCanDecodeIsGoneForThisEpoch) {
   BlockHarness harness(2);
   harness.Serve(Epoch(2), {3});

@@ -4,10 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
-#include "tests/recovery/shard_fixture.h"
-#include "tests/support/status_matchers.h"
+#include "ring/cluster/active_roles.h"
+#include "tests/recovery/epoch_change_fixture.h"
 
 namespace ring::recovery {
 namespace {
@@ -18,78 +19,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 using Phase = EpochChange::Phase;
-
-// Records what was asked for; the test answers.
-class RecordedActions final : public EpochActions {
- public:
-  void Seal(Role role, const cluster::Holder&) override { sealed.push_back(role.value()); }
-  void Fetch(const std::vector<AdoptedLog>&) override { ++fetches; }
-  void Connect(Role role, const cluster::Holder&, bool empty) override {
-    connected.push_back(role.value());
-    if (empty) joining.insert(role.value());
-  }
-  void Disconnect(Role role) override { disconnected.push_back(role.value()); }
-  void Begin(const std::vector<AdoptedLog>&) override { ++begins; }
-  absl::Status Reappend(Role role, const std::vector<LogEnd>&) override {
-    if (out_of_range.contains(role.value())) return absl::OutOfRangeError("gone");
-    reappended.push_back(role.value());
-    return absl::OkStatus();
-  }
-  absl::StatusOr<bool> Reappended(Role role) override { return !unacked.contains(role.value()); }
-  void Propose(const std::vector<cluster::MemgestNormal>& sets) override {
-    proposals.push_back(sets);
-  }
-  void Serve(const std::vector<cluster::MemgestNormal>& sets) override { served.push_back(sets); }
-  void Join(Role role, const cluster::Holder&) override { joins.push_back(role.value()); }
-
-  std::vector<int> sealed, connected, disconnected, reappended, joins;
-  std::set<int> out_of_range, unacked, joining;
-  int fetches = 0, begins = 0;
-  std::vector<std::vector<cluster::MemgestNormal>> proposals, served;
-};
-
-// Shard 0 of a group whose roles 0..4 were on nodes 0..4, all ACTIVE; node 0 gave way to node 5.
-EpochPlan TakeOver() {
-  EpochPlan plan;
-  plan.epoch = Epoch(2);
-  plan.s = kS;
-  plan.d = kD;
-  plan.memgests = {Rep(kRep3, 3), Srs(kSrs32, 3, 2)};
-  cluster::NormalRecord last;
-  last.epoch = Epoch(1);
-  last.holders = {At(0), At(1), At(2), At(3), At(4)};
-  last.memgests = {Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b11001, 0b11001)};
-  plan.holders = last.holders;
-  plan.holders[0] = At(5);
-  plan.last = last;
-  plan.reachable = 0b11110;
-  return plan;
-}
-
-std::vector<LogEnd> Ends(std::uint64_t rep3, std::uint64_t srs32) {
-  return {{kRep3, 0, rep3}, {kSrs32, 0, srs32}};
-}
-
-class EpochChangeTest : public ::testing::Test {
- protected:
-  void Start(EpochPlan plan) {
-    change = std::make_unique<EpochChange>(std::move(plan), &actions, EpochChange::Timeouts{});
-    change->Step(now);
-  }
-  void Pass(std::uint64_t ns) { change->Step(now += ns); }
-  void SealAll(std::uint64_t last) {
-    for (const int role : std::vector<int>(actions.sealed))
-      change->OnSealed(Role(static_cast<std::uint16_t>(role)), Ends(last, last));
-  }
-  void ConnectAll() {
-    for (const int role : std::vector<int>(actions.connected))
-      change->OnConnected(Role(static_cast<std::uint16_t>(role)));
-  }
-
-  RecordedActions actions;
-  std::unique_ptr<EpochChange> change;
-  std::uint64_t now = 1'000'000;
-};
 
 TEST_F(EpochChangeTest, AFreshShardNeedsNoSealAndNamesEverybody) {
   EpochPlan plan = TakeOver();
@@ -177,11 +106,28 @@ TEST_F(EpochChangeTest, E8TooFewSurvivorsStopTheShardUnlessToldToGoOn) {
   EXPECT_THAT(change->lost(), ElementsAre(kRep3));
 }
 
-TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
+// G11: it was made when those who were to hold it had gone, and the record does not know it.
+TEST_F(EpochChangeTest, E8AMemgestThatNobodyCouldUseYetStopsNoShard) {
   EpochPlan plan = TakeOver();
-  plan.living = true;
-  plan.own_logs = Ends(9, 9);
-  plan.holders = plan.last->holders;
+  plan.reachable = 0b11110 & ~0b01000u;
+  protocol::MemgestDescriptor made = Rep(MemgestId(9), 2);
+  made.commit = protocol::CommitRule::kAll;
+  plan.memgests.push_back(made);
+  Start(plan);
+  change->OnSealed(Role(4), Ends(4, 4));
+  Pass(1'000'000'000);
+  EXPECT_THAT(change->lost(), Contains(MemgestId(9))) << "it may have been written into";
+
+  actions = RecordedActions();
+  plan.memgests.back().state = protocol::MemgestState::kCreating;
+  Start(plan);
+  change->OnSealed(Role(4), Ends(4, 4));
+  Pass(1'000'000'000);
+  EXPECT_THAT(change->lost(), Not(Contains(MemgestId(9))));
+}
+
+TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
+  EpochPlan plan = LivingOn();
   plan.holders[3] = At(5);
   plan.reachable = 0b10111;
   Start(std::move(plan));
@@ -206,11 +152,12 @@ TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
   EXPECT_TRUE(change->OnLearnerLost(Role(3)));
   Pass(1'000'000'000);
   change->OnConnected(Role(3));
-  change->OnJoined(Role(3), absl::OkStatus());
+  change->OnJoined(Role(3), absl::OkStatus(), {{kSrs32, 17}});
   ASSERT_EQ(actions.proposals.size(), 2u);
-  // The values are still to come, and parities are named by who rebuilds them (S6).
-  EXPECT_THAT(actions.proposals.back(),
-              ElementsAre(Set(kRep3, 0b11001, 0b10001), Set(kSrs32, 0b10001, 0b10001)));
+  // The values are still to come, and what the parity was before extent 17 (S6).
+  cluster::MemgestNormal from = Set(kSrs32, 0b11001, 0b10001);
+  from.active_from = {{Role(3), 17}};
+  EXPECT_THAT(actions.proposals.back(), ElementsAre(Set(kRep3, 0b11001, 0b10001), from));
   EXPECT_EQ(actions.served.size(), 1u);
   change->OnNormal(actions.proposals.back());
   EXPECT_EQ(actions.served.size(), 2u);
@@ -222,10 +169,7 @@ TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
 }
 
 TEST_F(EpochChangeTest, L7WhatWasProposedStaysProposedUntilItsOutcomeIsKnown) {
-  EpochPlan plan = TakeOver();
-  plan.living = true;
-  plan.own_logs = Ends(9, 9);
-  plan.holders = plan.last->holders;
+  EpochPlan plan = LivingOn();
   plan.holders[3] = At(5);
   plan.holders[4] = At(6);
   plan.reachable = 0b00111;
@@ -245,31 +189,65 @@ TEST_F(EpochChangeTest, L7WhatWasProposedStaysProposedUntilItsOutcomeIsKnown) {
   EXPECT_EQ(actions.proposals.back().front().active, 0b11001u);
 }
 
-TEST_F(EpochChangeTest, S6AParityThatIsNotRebuiltGoesOnAndIsNamedWhenItCounts) {
-  EpochPlan plan = TakeOver();
-  plan.living = true;
-  plan.own_logs = Ends(9, 9);
-  plan.holders = plan.last->holders;
-  plan.last->memgests = {Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b10001, 0b10001)};
-  plan.reachable = 0b11110;
-  Start(std::move(plan));
+// The epoch may end with any record, and who counts for one memgest does not join for another.
+TEST_F(EpochChangeTest, S6OneRecordNamesAJoinerForAllItsMemgests) {
+  constexpr MemgestId kUnused(3);
+  EpochPlan plan = LivingOn();
+  plan.holders[3] = At(5);
+  plan.reachable = 0b10111;
+  plan.memgests.push_back(Srs(kUnused, 2, 1));
+  plan.last->memgests.push_back(Set(kUnused, 0b01001, 0b01001));
+  Start(plan);
   SealAll(9);
   ConnectAll();
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_THAT(actions.proposals.back(),
-              ElementsAre(Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b10001, 0b10001)))
-      << "what it acknowledged for Rep(3) is nowhere else, perhaps";
+              ElementsAre(Set(kRep3, 0b10001, 0b10001), Set(kSrs32, 0b10001, 0b10001),
+                          Set(kUnused, 0b00001, 0b00001)));
   change->OnNormal(actions.proposals.back());
-  change->OnParityCounts(Role(3), kSrs32, 17);
+  change->OnConnected(Role(3));
+  change->OnJoined(Role(3), absl::OkStatus(), {{kSrs32, 17}, {kUnused, 0}});
   ASSERT_EQ(actions.proposals.size(), 2u);
   cluster::MemgestNormal from = Set(kSrs32, 0b11001, 0b10001);
   from.active_from = {{Role(3), 17}};
-  EXPECT_EQ(actions.proposals.back().back(), from);
+  EXPECT_THAT(actions.proposals.back(),
+              ElementsAre(Set(kRep3, 0b11001, 0b10001), from, Set(kUnused, 0b01001, 0b01001)))
+      << "it has all of what was never used";
+
+  // The next epoch goes on from there.
+  plan.last->epoch = plan.epoch;
+  plan.last->holders = plan.holders;
+  plan.last->memgests = actions.proposals.back();
+  plan.epoch = Epoch(3);
+  plan.reachable = 0b11111;
+  actions = RecordedActions();
+  Start(plan);
+  SealAll(9);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back(), plan.last->memgests);
   change->OnNormal(actions.proposals.back());
-  change->OnParityCounts(Role(3), kSrs32, 0);
   change->OnComplete(Role(3), kSrs32);
+  ASSERT_EQ(actions.proposals.size(), 2u);
+  EXPECT_EQ(actions.proposals.back()[1], Set(kSrs32, 0b11001, 0b11001));
+}
+
+TEST_F(EpochChangeTest, S6AJoinerHasAllOfAMemgestThatIsMadeWhileItJoins) {
+  constexpr MemgestId kMade(7);
+  EpochPlan plan = LivingOn();
+  plan.holders[3] = At(5);
+  plan.reachable = 0b10111;
+  Start(plan);
+  SealAll(9);
+  ConnectAll();
   change->OnNormal(actions.proposals.back());
-  EXPECT_EQ(actions.proposals.back().back(), Set(kSrs32, 0b11001, 0b11001));
+  change->OnConnected(Role(3));
+  EXPECT_THAT(actions.joins, ElementsAre(3));
+  plan.memgests.push_back(Srs(kMade, 2, 1));
+  change->OnCatalogue(plan.memgests);
+  change->OnJoined(Role(3), absl::OkStatus(), {{kSrs32, 17}});
+  ASSERT_EQ(actions.proposals.back().size(), 3u);
+  EXPECT_EQ(actions.proposals.back().back(), Set(kMade, 0b01001, 0b01001));
 }
 
 TEST_F(EpochChangeTest, E5WhoIsDemotedIsSealedAndBeginsAnew) {
@@ -286,6 +264,31 @@ TEST_F(EpochChangeTest, E5WhoIsDemotedIsSealedAndBeginsAnew) {
   EXPECT_THAT(actions.joining, ElementsAre(3));
 }
 
+// Step 5: of each log, what the shortest of those that go on lacks; not of one that needs a
+// snapshot anyhow.
+TEST_F(EpochChangeTest, Step5TheShortestLogOfWhoGoesOnSaysWhatIsShipped) {
+  Start(TakeOver());
+  change->OnSealed(Role(1), {});
+  change->OnSealed(Role(2), {});
+  change->OnSealed(Role(3), Ends(900, 40));
+  change->OnSealed(Role(4), Ends(905, 500));
+  ASSERT_EQ(change->adopted().size(), 2u);
+  EXPECT_EQ(change->adopted()[0].last, 905u);
+  EXPECT_EQ(change->adopted()[0].shortest, 900u);
+  EXPECT_EQ(change->adopted()[1].last, 500u);
+  EXPECT_EQ(change->adopted()[1].shortest, 500u) << "460 entries are more than can be kept";
+}
+
+// It may be what the shard waits for already.
+TEST_F(EpochChangeTest, E5ACoordinatorThatLivesOnDoesNotWaitForWhoIsDemoted) {
+  EpochPlan plan = LivingOn();
+  plan.demoted = 0b10000;
+  Start(std::move(plan));
+  EXPECT_THAT(actions.sealed, ::testing::Contains(4)) << "what it has may be needed";
+  for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(9, 9));
+  EXPECT_NE(change->phase(), EpochPhase::kSealing);
+}
+
 TEST_F(EpochChangeTest, V2AMemgestThatIsCreatedDuringTheChangeIsNamed) {
   EpochPlan plan = TakeOver();
   std::vector<protocol::MemgestDescriptor> memgests = plan.memgests;
@@ -299,6 +302,29 @@ TEST_F(EpochChangeTest, V2AMemgestThatIsCreatedDuringTheChangeIsNamed) {
   ASSERT_EQ(actions.proposals.back().size(), 3u);
   EXPECT_EQ(actions.proposals.back().back().id, MemgestId(9));
   EXPECT_EQ(actions.proposals.back().back().active, 0b01001u);
+}
+
+// F11: a device that has no memory for it says so at once.
+TEST_F(EpochChangeTest, WhatIsRefusedForLongIsAskedForEverMoreRarely) {
+  Start(TakeOver());
+  SealAll(7);
+  change->OnFetched(absl::OkStatus());
+  change->OnConnected(Role(1));
+  const auto attempts = [this] {
+    return std::count(actions.connected.begin(), actions.connected.end(), 4);
+  };
+  const auto refuse_for = [&](int steps) {
+    const auto before = attempts();
+    for (int i = 0; i < steps; ++i) {
+      change->OnConnectFailed(Role(4));
+      Pass(1'000'000);
+    }
+    return attempts() - before;
+  };
+  EXPECT_GE(refuse_for(10), 3) << "it may be there in a moment";
+  refuse_for(290);
+  EXPECT_LE(refuse_for(200), 8);
+  EXPECT_EQ(change->phase(), Phase::kConnecting);
 }
 
 TEST_F(EpochChangeTest, Step5WhoLacksWhatIsInNoRingBecomesALearner) {
@@ -332,11 +358,78 @@ TEST_F(EpochChangeTest, Step7ALateAnswerAndAnotherIncarnationCountForNothing) {
   EXPECT_EQ(actions.proposals.back().front().active, 0b01001u);
 }
 
-TEST_F(EpochChangeTest, AMemgestYoungerThanTheRecordHasTheMembersThatAreActiveForTheOthers) {
+// It may have folded what the adopted log has not.
+TEST_F(EpochChangeTest, Step7WhoIsNotSealedInTimeJoinsLikeAnybodyElse) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Srs(kSrs32, 3, 2)};
+  Start(std::move(plan));
+  for (const int role : {1, 2, 3})
+    change->OnSealed(Role(static_cast<std::uint16_t>(role)), {{kSrs32, 4, 4}});
+  Pass(100'000'000);
+  EXPECT_EQ(change->phase(), Phase::kSealing) << "step 3: all who are there are waited for";
+  Pass(1'000'000'000);
+  ASSERT_EQ(change->phase(), Phase::kFetching);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back().front().active, 0b01001u);
+  change->OnNormal(actions.proposals.back());
+  EXPECT_THAT(actions.joining, ElementsAre(4));
+}
+
+// Of role 1, which only the younger one is at, the record does not know whether it is connected.
+TEST_F(EpochChangeTest, L7AMemgestYoungerThanTheRecordHasTheMembersThatItNamesForOthers) {
   cluster::NormalRecord last;
   last.memgests = {Set(kRep3, 0b01001, 0b01001)};
-  const std::vector<protocol::MemgestDescriptor> memgests = {Rep(kRep3, 3), Rep(MemgestId(9), 4)};
-  EXPECT_EQ(ActiveFor(last, memgests[1], memgests, ShardId(0), kS, kD), 0b01011u);
+  const protocol::MemgestDescriptor younger = Rep(MemgestId(9), 4);
+  EXPECT_EQ(cluster::ActiveFor(last, younger, ShardId(0), kS, kD), 0b01001u);
+}
+
+// Its proposal was under way when the memgest was made.
+TEST_F(EpochChangeTest, L7ARoleThatTheRecordDoesNotNameIsNamedForAYoungerMemgestIfItIsConnected) {
+  for (const bool coded : {false, true}) {
+    actions = RecordedActions();
+    EpochPlan plan = TakeOver();
+    plan.memgests = {Rep(MemgestId(1), 1)};
+    plan.last->memgests = {Set(MemgestId(1), 0b00001, 0b00001)};
+    plan.reachable = 0b10110;  // role 3 is a new node's
+    plan.holders[3] = At(6);
+    Start(std::move(plan));
+    for (const int role : std::vector<int>(actions.sealed))
+      change->OnSealed(Role(static_cast<std::uint16_t>(role)), {});
+    change->OnFetched(absl::OkStatus());
+    ConnectAll();
+    ASSERT_EQ(actions.proposals.size(), 1u);
+    const auto first = actions.proposals.back();
+    const protocol::MemgestDescriptor made = coded ? Srs(MemgestId(9), 3, 2) : Rep(MemgestId(9), 3);
+    change->OnCatalogue({Rep(MemgestId(1), 1), made});
+    change->OnNormal(first);
+    ASSERT_EQ(actions.proposals.size(), 2u);
+    EXPECT_EQ(actions.proposals.back().back(), Set(MemgestId(9), 0b10001, 0b10001));
+    change->OnNormal(actions.proposals.back());
+
+    change->OnCatalogue({Rep(MemgestId(1), 1), made, Rep(MemgestId(10), 3)});
+    Pass(1);
+    EXPECT_EQ(actions.proposals.size(), 2u) << "that follows from the record";
+  }
+}
+
+// E8: nothing could be written into it.
+TEST_F(EpochChangeTest, E8AMemgestForWhichTooFewCountedByTheRecordStopsNoShard) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(MemgestId(1), 1), Rep(MemgestId(9), 3), Srs(MemgestId(10), 3, 2)};
+  plan.last->memgests = {Set(MemgestId(1), 0b00001, 0b00001)};
+  Start(std::move(plan));
+  for (const int role : std::vector<int>(actions.sealed))
+    change->OnSealed(Role(static_cast<std::uint16_t>(role)), {});
+  ASSERT_EQ(change->phase(), Phase::kFetching);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_THAT(actions.proposals.back(),
+              ElementsAre(Set(MemgestId(1), 0b00001, 0b00001), Set(MemgestId(9), 0b11001, 0b11001),
+                          Set(MemgestId(10), 0b11001, 0b11001)))
+      << "they go on: there was nothing that they could lack";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ FetchRequest SomeRequest() {
   request.epoch = Epoch(77);
   request.id = 5;
   request.piece = 9;
-  request.after_index = 1234;
+  request.index = 1234;
   request.line = 6;
   request.version = Version(Epoch(3), 8);
   request.memgests = {MemgestId(1), MemgestId(9)};

@@ -13,7 +13,7 @@ using ring::testing::StatusIs;
 
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 const ProgressRequest kRequest{GroupId(3), ShardId(2), Epoch(9)};
-const std::vector<ValuesToCome> kAnswer = {{MemgestId(1), 5, 9}, {MemgestId(40), 0, 0}};
+const std::vector<ValuesToCome> kAnswer = {{MemgestId(1), 77, 5, 9}, {MemgestId(40), 0, 0, 0}};
 
 TEST(JoinMessageTest, ComesBackAsItWas) {
   const std::string bytes =

@@ -14,10 +14,11 @@ using rdma::sim::FaultClass;
 
 }  // namespace
 
-FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options, bool overrun)
+FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures,
+                     const NodeFaults::Options& nodes)
     : cluster_(cluster),
       random_(random),
-      clocks_jump_(!options.zombies),
+      clocks_jump_(!node_failures || !nodes.zombies),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
   // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
@@ -34,9 +35,7 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const RunOptions& opti
   maybe(&FaultPlan::Scrub, 3 * kMs);
   // What is damaged is answered as lost from then on, so that less can be checked.
   if (random->Below(10) == 0) Add(&FaultPlan::DamageValue, 50 * kMs);
-  if (options.node_failures)
-    nodes_ = std::make_unique<NodeFaults>(cluster, random,
-                                          NodeFaults::Options{overrun, options.zombies});
+  if (node_failures) nodes_ = std::make_unique<NodeFaults>(cluster, random, nodes);
 }
 
 void FaultPlan::Add(Action action, std::uint64_t mean_ns) {

@@ -19,14 +19,14 @@
 #include "ring/base/random.h"
 #include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
-#include "tests/sim/sim_run.h"
 
 namespace ring::sim {
 
 class FaultPlan {
  public:
-  // overrun: in the end more nodes are lost than memgests survive.
-  FaultPlan(SimCluster* cluster, Random* random, const RunOptions& options, bool overrun);
+  // node_failures: what befalls nodes is part of it.
+  FaultPlan(SimCluster* cluster, Random* random, bool node_failures,
+            const NodeFaults::Options& nodes);
 
   // Called again and again; does what is due.
   void Act();
@@ -34,6 +34,8 @@ class FaultPlan {
   void End();
   // No catalogue change or scrub is under way.
   bool quiet();
+  // Nodes hear that scrubs under load are over, also who could not be reached then. True: all have.
+  bool EndScrubs() { return scrubber_.StopsHeard(); }
   // What is, for a message.
   std::string Waiting() const;
 

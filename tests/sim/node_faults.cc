@@ -6,6 +6,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "ring/cluster/routing.h"
+#include "ring/protocol/hello.h"
 #include "tests/sim/survival.h"
 
 namespace ring::sim {
@@ -53,6 +54,7 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const Options& optio
       random_(random),
       down_(cluster->nodes().size()),
       silent_until_ns_(cluster->nodes().size()),
+      foreign_until_ns_(cluster->nodes().size()),
       blows_left_(static_cast<int>(1 + random->Below(6))),
       parts_(random->Below(2) == 0),
       alive_(std::make_shared<NodeFaults*>(this)) {
@@ -76,6 +78,7 @@ std::uint64_t NodeFaults::LogUniform(std::uint64_t from_ns, std::uint64_t to_ns)
 void NodeFaults::Act() {
   if (heal_ns_ != 0 && now_ns() >= heal_ns_) Heal();
   RestartDue();
+  SpeakDue();
   const std::uint32_t epoch = cluster_->view().epoch;
   // Somebody takes over, or is about to serve: the next blow comes soon.
   if (epoch != seen_epoch_ && random_->Below(3) == 0)
@@ -105,6 +108,8 @@ void NodeFaults::End() {
   Heal();
   for (Down& down : down_) down.restart_ns = std::min(down.restart_ns, now_ns());
   RestartDue();
+  for (std::uint64_t& until_ns : foreign_until_ns_) until_ns = std::min(until_ns, now_ns());
+  SpeakDue();
 }
 
 bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
@@ -257,6 +262,30 @@ void NodeFaults::RestartDue() {
     if (!missed) cluster_->network().faults().Count(FaultClass::kF4FastRestart);
     if (!cluster_->RestartNode(node).ok()) continue;  // F11: no memory at present
     down_[i].restart_ns = 0;
+    SpeakForeign(node);
+  }
+}
+
+// F14: nobody lets it in, and it lets nobody in, until somebody sees why. Drawn apart, so that
+// everything else comes as ever.
+void NodeFaults::SpeakForeign(NodeId node) {
+  SeededRandom random(now_ns() ^ 0xf14);
+  if (random.Below(4) != 0) return;
+  constexpr std::uint16_t kOffsets[] = {0xffff, 1, 100};  // the one before, the next one, far away
+  const std::uint64_t length_ns = kMs << random.Below(10);
+  cluster_->Note(
+      absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
+  foreign_until_ns_[node.value()] = now_ns() + length_ns;
+  silent_until_ns_[node.value()] = now_ns() + length_ns + 300 * kMs;
+  cluster_->nodes()[node.value()]->Speak(
+      static_cast<std::uint16_t>(protocol::kProtocolVersion + kOffsets[random.Below(3)]));
+}
+
+void NodeFaults::SpeakDue() {
+  for (std::size_t i = 0; i < foreign_until_ns_.size(); ++i) {
+    if (foreign_until_ns_[i] == 0 || now_ns() < foreign_until_ns_[i]) continue;
+    foreign_until_ns_[i] = 0;
+    if (cluster_->nodes()[i]->up()) cluster_->nodes()[i]->Speak(protocol::kProtocolVersion);
   }
 }
 

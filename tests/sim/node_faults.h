@@ -5,6 +5,7 @@
 //            when a write was answered that not all members have yet (E1); it
 //            starts them again with nothing, before they were missed (F4) or after; parts them
 //            from each other for a while (F6), also so that no quorum is left (F13); drains one;
+//            starts one with a release that speaks another protocol, until it is replaced (F14);
 //            silences one for so long that others take over (F5, F6).
 // Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
 //            the voters decide. With `overrun` once more than that, at last (F3).
@@ -60,6 +61,8 @@ class NodeFaults {
   void Drain();
   void Silence();
   void RestartDue();
+  void SpeakForeign(NodeId node);
+  void SpeakDue();
   void Part();
   void PartQuorum();
   void Heal();
@@ -69,6 +72,7 @@ class NodeFaults {
   std::vector<Down> down_;  // by node; restart_ns 0: it is up
   // By node: it stands still or is cut off up to then, and is taken for lost, maybe.
   std::vector<std::uint64_t> silent_until_ns_;
+  std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;
   std::uint64_t heal_ns_ = 0;  // 0: nobody is parted

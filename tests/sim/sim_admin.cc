@@ -75,8 +75,7 @@ void SimAdmin::SetDefault(const std::string& name, absl::AnyInvocable<void(absl:
   Change(std::move(change), std::move(done));
 }
 
-void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
-  const std::shared_ptr<Scrub> scrub = scrub_;
+void SimAdmin::AskAll(node::ControlType type, const std::shared_ptr<Scrub>& scrub) {
   SimNode* const asked = NodeToAsk();
   if (asked == nullptr) {
     scrub->status.Update(absl::UnavailableError("no node is up"));
@@ -87,10 +86,11 @@ void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
   scrub->all_done = true;
   scrub->round = {};
   for (std::uint32_t i = 0; i < scrub->awaited; ++i) {
-    node.control().Call(NodeId(i), type, body, kAskTimeoutNs,
+    node.control().Call(NodeId(i), type, scrub->id, kAskTimeoutNs,
                         Told([scrub, type](const absl::StatusOr<std::string>& answer) {
                           --scrub->awaited;
                           scrub->status.Update(answer.status());
+                          scrub->started |= scrub->awaited == 0 && scrub->status.ok();
                           if (!answer.ok() || type != node::ControlType::kScrubPoll) return;
                           absl::StatusOr<node::ScrubState> state = node::DecodeScrubState(*answer);
                           scrub->status.Update(state.status());
@@ -114,19 +114,32 @@ void SimAdmin::AskAll(node::ControlType type, const std::string& body) {
 void SimAdmin::StartScrub(std::uint64_t id) {
   scrub_ = std::make_shared<Scrub>();
   scrub_->id = node::EncodeScrubNumber(id);
-  AskAll(node::ControlType::kScrubStart, scrub_->id);
+  AskAll(node::ControlType::kScrubStart, scrub_);
 }
 
 void SimAdmin::PollScrub() {
   if (scrub_->awaited > 0 || scrub_->done) return;
-  AskAll(node::ControlType::kScrubPoll, scrub_->id);
+  AskAll(node::ControlType::kScrubPoll, scrub_);
 }
 
 void SimAdmin::StopScrub() {
-  const std::shared_ptr<Scrub> finished = scrub_;
-  scrub_ = std::make_shared<Scrub>();
-  AskAll(node::ControlType::kScrubStop, finished->id);
-  scrub_ = finished;
+  auto stop = std::make_shared<Scrub>();
+  stop->id = scrub_->id;
+  stop->status = scrub_->started ? absl::OkStatus() : absl::UnknownError("may be begun later");
+  AskAll(node::ControlType::kScrubStop, stop);
+  stops_.push_back(std::move(stop));
+}
+
+bool SimAdmin::StopsHeard() {
+  std::erase_if(stops_, [](const std::shared_ptr<Scrub>& stop) {
+    return stop->awaited == 0 && stop->status.ok();
+  });
+  for (const std::shared_ptr<Scrub>& stop : stops_) {
+    if (stop->awaited > 0) continue;
+    stop->status = absl::OkStatus();
+    AskAll(node::ControlType::kScrubStop, stop);
+  }
+  return stops_.empty();
 }
 
 }  // namespace ring::sim

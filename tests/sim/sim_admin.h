@@ -40,6 +40,8 @@ class SimAdmin {
   // Asks every node how far it is; nothing while an answer is awaited.
   void PollScrub();
   void StopScrub();
+  // Tells those again who may not have heard of a stop. True: everyone has.
+  bool StopsHeard();
   bool scrub_done() const { return scrub_ != nullptr && scrub_->done; }
   const absl::Status& scrub_status() const { return scrub_->status; }
   const node::ScrubReport& scrub_report() const { return scrub_->sum; }
@@ -47,6 +49,7 @@ class SimAdmin {
  private:
   struct Scrub {
     std::string id;
+    bool started = false;  // every node answered, so that none begins it later
     std::size_t awaited = 0;
     bool all_done = true;
     bool done = false;
@@ -55,7 +58,7 @@ class SimAdmin {
     node::ScrubReport round;  // of the poll under way
   };
   void Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done);
-  void AskAll(node::ControlType type, const std::string& body);
+  void AskAll(node::ControlType type, const std::shared_ptr<Scrub>& scrub);
 
   SimNode* NodeToAsk() const;
 
@@ -63,6 +66,7 @@ class SimAdmin {
   std::size_t first_;
   std::uint64_t next_seq_ = 1;
   std::shared_ptr<Scrub> scrub_;
+  std::vector<std::shared_ptr<Scrub>> stops_;  // under way, or not heard by all
 };
 
 }  // namespace ring::sim

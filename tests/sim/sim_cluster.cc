@@ -1,6 +1,7 @@
 #include "tests/sim/sim_cluster.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,7 +53,9 @@ absl::Status SimCluster::Open() {
   config_.ring_size = node::kRingSizeMin;
   config_.arena_size_max = std::uint64_t{4} << 30;
   config_.client_max = 64;
+  config_.encode = options_.encode;
   config_.control.fail_over = options_.fail_over;
+  config_.control.fence = options_.fence;
   config_.control.overrun = options_.overrun;
   for (int i = 0; i < options_.node_count; ++i) {
     RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node,
@@ -211,6 +214,32 @@ absl::Status SimCluster::RestartNode(NodeId id) {
   node->Begin(FirstView(*node));
   nodes_[id.value()] = std::move(node);
   return absl::OkStatus();
+}
+
+absl::StatusOr<NodeId> SimCluster::AddNode() {
+  const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
+  node::NodeEntry entry = config_.nodes.back();
+  entry.name = entry.shm = absl::StrCat("n", id.value());
+  config_.nodes.push_back(entry);
+  ++config_.added_count;
+  seeds_.push_back(absl::StrCat("shm:", entry.shm));
+  RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node, OpenNode(id));
+  node->Begin(FirstView(*node));
+  nodes_.push_back(std::move(node));
+  Note(absl::StrCat("node ", id.value(), " is added"));
+  cluster::AddNode command;
+  command.info.name = entry.name;
+  command.info.shm_address = seeds_.back();
+  // Shared: the answer may come when nobody waits for it any more.
+  auto result = std::make_shared<std::optional<absl::StatusOr<cluster::ClusterResult>>>();
+  nodes_[0]->node().membership().Propose(
+      command,
+      [result](const absl::StatusOr<cluster::ClusterResult>& outcome) { *result = outcome; });
+  nodes_[0]->Touch();
+  if (!RunUntil(network_.now_ns() + kReadyNs, [&result] { return result->has_value(); }))
+    return absl::DeadlineExceededError("nobody agreed upon the added node");
+  RING_RETURN_IF_ERROR((*result)->status());
+  return (**result)->node;
 }
 
 bool SimCluster::Alive(const cluster::Holder& holder) const {

@@ -39,6 +39,8 @@ struct ClusterOptions {
   std::uint32_t block_size = 64 * 1024;
   std::uint64_t deadline_ns = kDeadlineLongNs;  // of the clients' operations
   bool fail_over = true;
+  node::FenceKind fence = node::FenceKind::kLease;
+  node::EncodePath encode = node::EncodePath::kAuto;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven
 };
@@ -66,6 +68,9 @@ class SimCluster final : public Recorder {
   void CrashNode(NodeId id);
   // Another start of a node that crashed, with nothing.
   absl::Status RestartNode(NodeId id);
+  // A node that the configuration does not name: its process starts, and an operator's word for it
+  // is agreed upon. It joins meanwhile.
+  absl::StatusOr<NodeId> AddNode();
   // Whether this start of the node is there.
   bool Alive(const cluster::Holder& holder) const;
   // The newest that a node knows.

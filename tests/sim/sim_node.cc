@@ -1,10 +1,13 @@
 #include "tests/sim/sim_node.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/status.h"
+#include "ring/protocol/hello.h"
 
 namespace ring::sim {
 namespace {
@@ -112,6 +115,16 @@ void SimNode::Touch() { OnWake(); }
 void SimNode::Pause(std::uint64_t until_ns) {
   network_->faults().Count(rdma::sim::FaultClass::kF5Pause);
   paused_until_ns_ = std::max(paused_until_ns_, until_ns);
+}
+
+void SimNode::Speak(std::uint16_t version) {
+  if (version == protocol::kProtocolVersion) return network_->SetHandshakeFilter(host_, nullptr);
+  network_->faults().Count(rdma::sim::FaultClass::kF14Versions);
+  network_->SetHandshakeFilter(host_, [version](std::vector<std::byte>* bytes) {
+    if (bytes->size() < sizeof(protocol::HelloPrefix)) return;
+    std::memcpy(bytes->data() + offsetof(protocol::HelloPrefix, version), &version,
+                sizeof(version));
+  });
 }
 
 void SimNode::Crash() {

@@ -26,6 +26,7 @@ constexpr std::uint64_t kPatienceNs = 3'000 * kMs;
 // After the faults have stopped. Deletes of memgests that are not empty wait 10 s each, in a row.
 constexpr std::uint64_t kQuiesceNs = 60'000 * kMs;
 constexpr std::uint64_t kScrubNs = 60'000 * kMs;
+constexpr std::uint64_t kNicSalt = 0xca1c;
 
 // ERROR means that a human must look: there is none in a run.
 int g_error_count = 0;
@@ -72,6 +73,8 @@ class Run {
     result_.seed = options_.seed;
     ClusterOptions cluster;
     cluster.seed = options_.seed;
+    if (OneIn(options_.check_share, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
+    if (OneIn(options_.nic_share, kNicSalt)) cluster.encode = node::EncodePath::kNic;
     // Swarm: what a seed makes of blocks and delays, the next may not.
     SeededRandom shape(options_.seed ^ 0x5eed);
     constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
@@ -99,7 +102,12 @@ class Run {
     result_.trace_hash = cluster_->network().trace_hash();
     result_.faults = cluster_->network().faults();
     result_.events = cluster_->network().events().count();
-    for (const auto& node : cluster_->nodes()) result_.turns += node->turns();
+    for (const auto& node : cluster_->nodes()) {
+      result_.turns += node->turns();
+      if (!node->up() || node->node().calc() == nullptr) continue;
+      result_.nic_deltas += node->node().calc()->queue().counters().calculated;
+      result_.nic_redone += node->node().calc()->queue().counters().redone;
+    }
     Count();
     result_.story = cluster_->story();
     result_.may_lose = cluster_->MayLose();
@@ -109,8 +117,26 @@ class Run {
   }
 
  private:
+  // Drawn apart: who wants none of it has the same runs as ever.
+  bool OneIn(int share, std::uint64_t salt) const {
+    return share > 0 &&
+           SeededRandom(options_.seed ^ salt).Below(static_cast<std::uint64_t>(share)) == 0;
+  }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
+  }
+
+  // F15, in most of the runs that can have it. Some are late by more than is waited for.
+  void SpoilCalc() {
+    SeededRandom random(options_.seed ^ 0xf15);
+    rdma::sim::SimOptions& fabric = cluster_->network().options();
+    const auto chance = [&random](std::uint64_t one_in, std::uint64_t ppm) {
+      return random.Below(one_in) == 0 ? static_cast<std::uint32_t>(random.Below(ppm)) : 0;
+    };
+    fabric.calc_fail_ppm = chance(2, 50'000);
+    fabric.calc_wrong_ppm = chance(3, 20'000);
+    fabric.calc_late_ppm = chance(2, 100'000);
+    fabric.calc_late_ns_max = kMs << random.Below(5);
   }
 
   void Work(SeededRandom& shape) {
@@ -120,8 +146,11 @@ class Run {
           1 + shape.Below(4), options_.operations / clients, shape.Below(2) == 0);
       if (!added.ok()) return Complain("start", std::string(added.message()));
     }
-    plan_ = std::make_unique<FaultPlan>(cluster_.get(), &shape, options_, overrun_);
+    plan_ = std::make_unique<FaultPlan>(
+        cluster_.get(), &shape, options_.node_failures,
+        NodeFaults::Options{overrun_, OneIn(options_.zombie_share, 0x20b1e)});
     FaultPlan& plan = *plan_;
+    if (OneIn(options_.nic_share, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {
       plan.Act();
       return std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
@@ -145,7 +174,7 @@ class Run {
     }
   }
 
-  // Every role has a holder, and every shard serves.
+  // Every role has a holder, every shard serves, and nobody stands still.
   void AwaitWhole() {
     std::string missing;
     const std::uint64_t wait_ns = cluster_->overran() ? kPatienceNs : kQuiesceNs;
@@ -153,7 +182,9 @@ class Run {
       missing.clear();
       for (const auto& node : cluster_->nodes()) {
         if (!node->up()) continue;
-        if (!node->node().ready()) absl::StrAppend(&missing, node->node().Missing(), "; ");
+        if (!node->node().ready())
+          absl::StrAppend(&missing, node->info().name, ": ", node->node().Missing(), "; ");
+        if (node->paused()) absl::StrAppend(&missing, node->info().name, " to go on; ");
       }
       return missing.empty();
     });
@@ -229,12 +260,15 @@ class Run {
   void Scrub() {
     if (cluster_->MayLose() || !Protected()) return;
     ++result_.scrubs;
+    // Else who still takes part in an earlier one refuses this one for 10 s.
+    cluster_->RunUntil(
+        cluster_->network().now_ns() + kScrubNs, [&] { return plan_->EndScrubs(); }, kMs);
     SimAdmin& admin = cluster_->admin();
     admin.StartScrub(options_.seed + 1);
     const bool done = cluster_->RunUntil(
         cluster_->network().now_ns() + kScrubNs,
         [&] {
-          // One that was stopped under load may take its time to end.
+          // A start of an earlier one may have come after its end.
           if (!admin.scrub_status().ok()) admin.StartScrub(options_.seed + 1);
           admin.PollScrub();
           return admin.scrub_done();

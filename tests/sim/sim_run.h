@@ -19,9 +19,11 @@ namespace ring::sim {
 
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::uint64_t operations = 1500;    // of all clients together
-  bool node_failures = true;          // nodes crash and are parted from each other, in most seeds
-  bool zombies = false;               // nodes stand still for so long that others take over
+  std::uint64_t operations = 1500;  // of all clients together
+  bool node_failures = true;        // nodes crash and are parted from each other, in most seeds
+  int check_share = 3;   // of so many seeds one is fenced by checks, not by leases; 0: none
+  int zombie_share = 2;  // in one of so many nodes stand still until others took over; 0: in none
+  int nic_share = 3;     // in one of so many the nodes' devices calculate the deltas; 0: in none
   std::FILE* trace_file = nullptr;    // every event, as a line
   std::FILE* history_file = nullptr;  // appended to, as JSON lines
 };
@@ -42,6 +44,8 @@ struct RunResult {
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
   std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
+  std::uint64_t nic_deltas = 0;     // puts whose deltas a device calculated, at nodes still up
+  std::uint64_t nic_redone = 0;     // ... or failed to
   rdma::sim::FaultCounts faults;
   bool may_lose = false;  // more was lost or damaged than memgests survive
   std::vector<Violation> violations;

@@ -9,15 +9,19 @@
 namespace ring::sim {
 namespace {
 
+RunResult RunClean(const RunOptions& options) {
+  RunResult result = RunSeed(options);
+  for (const Violation& violation : result.violations)
+    ADD_FAILURE() << "seed=" << options.seed << " " << violation.kind << ": " << violation.detail;
+  return result;
+}
+
 RunResult RunClean(std::uint64_t seed, std::uint64_t operations, bool node_failures = false) {
   RunOptions options;
   options.seed = seed;
   options.operations = operations;
   options.node_failures = node_failures;
-  RunResult result = RunSeed(options);
-  for (const Violation& violation : result.violations)
-    ADD_FAILURE() << "seed=" << seed << " " << violation.kind << ": " << violation.detail;
-  return result;
+  return RunClean(options);
 }
 
 TEST(SimRun, EqualSeedsGiveEqualHashes) {
@@ -49,14 +53,42 @@ TEST(SimRun, SeedsHoldAllRulesAndInjectMostFaults) {
 TEST(SimRun, NodesAreLostAndNothingThatWasAcknowledged) {
   rdma::sim::FaultCounts faults;
   std::uint64_t answered = 0;
-  for (std::uint64_t seed = 2001; seed <= 2024; ++seed) {
+  for (std::uint64_t seed = 2001; seed <= 2040; ++seed) {
     const RunResult result = RunClean(seed, 300, /*node_failures=*/true);
     faults.Add(result.faults);
     answered += result.answered;
   }
   EXPECT_GT(answered, 3000u);
-  for (const int number : {1, 2, 3, 4, 6, 13})
+  for (const int number : {1, 2, 3, 4, 6, 13, 14})
     EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
+}
+
+TEST(SimRun, L1NodesAreLostUnderChecksAndNothingThatWasAcknowledged) {
+  std::uint64_t answered = 0;
+  RunOptions options;
+  options.operations = 300;
+  options.check_share = 1;
+  for (options.seed = 3001; options.seed <= 3008; ++options.seed)
+    answered += RunClean(options).answered;
+  EXPECT_GT(answered, 1000u);
+}
+
+TEST(SimRun, F15DevicesCalculateDeltasAndFailAreWrongAndLate) {
+  RunOptions options;
+  options.operations = 300;
+  options.nic_share = 1;
+  std::uint64_t calculated = 0;
+  std::uint64_t redone = 0;
+  std::uint64_t injected = 0;
+  for (options.seed = 4001; options.seed <= 4008; ++options.seed) {
+    const RunResult run = RunClean(options);
+    calculated += run.nic_deltas;
+    redone += run.nic_redone;
+    injected += run.faults.by_class[15];
+  }
+  EXPECT_GT(calculated, 0u);
+  EXPECT_GT(redone, 0u);
+  EXPECT_GT(injected, 0u);
 }
 
 TEST(SimRun, EqualSeedsGiveEqualHashesWhenNodesAreLost) {
@@ -67,7 +99,8 @@ TEST(SimRun, EqualSeedsGiveEqualHashesWhenNodesAreLost) {
   }
 }
 
-// Each line: a seed that once found something, "nodes" if nodes were lost, and what.
+// Each line: a seed that once found something, in which runs ("nodes": that lose nodes, "check":
+// fenced so, "zombies": with these, "nic": which calculates the deltas), and what.
 TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   std::ifstream file(RING_SIM_REGRESSIONS);
   ASSERT_TRUE(file.is_open());
@@ -75,7 +108,14 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   int count = 0;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
-    RunClean(std::stoull(line), 1500, line.find(" nodes ") != std::string::npos);
+    const auto says = [&line](const char* word) { return line.find(word) != std::string::npos; };
+    RunOptions options;
+    options.seed = std::stoull(line);
+    options.node_failures = says(" nodes ");
+    options.check_share = says(" check ") ? 1 : 0;
+    options.zombie_share = says(" zombies ") ? 1 : 0;
+    options.nic_share = says(" nic ") ? 1 : 0;
+    RunClean(options);
     ++count;
   }
   RecordProperty("seeds", count);

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ring/recovery/epoch_change.h"
+#include "ring/cluster/active_roles.h"
+#include "ring/recovery/adoption.h"
 
 namespace ring::sim {
 namespace {
@@ -24,8 +25,7 @@ Named NamedIn(const cluster::View& view, const cluster::NormalRecord& record, Sh
       named.complete &= ~recovery::RoleBit(from.role);
     return named;
   }
-  const RoleMask active =
-      recovery::ActiveFor(record, memgest, view.memgests, shard, view.s, view.d);
+  const RoleMask active = cluster::ActiveFor(record, memgest, shard, view.s, view.d);
   return {active, active};
 }
 

@@ -109,12 +109,14 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
   node.node = NodeId(2);
   node.gets = 42;
   node.transports = {"tcp", "", "shm"};
+  node.fence = "check";
   port_.stats.nodes = {node};
   EXPECT_THAT(Run({"stats"}).out,
-              AllOf(HasSubstr("REP3"), HasSubstr("42"), HasSubstr("tcp - shm")));
+              AllOf(HasSubstr("REP3"), HasSubstr("42"), HasSubstr("check  tcp - shm")));
   const nlohmann::json stats = RunJson({"stats"});
   EXPECT_EQ(stats["memgests"][0]["name"], "REP3");
   EXPECT_EQ(stats["nodes"][0]["gets"], 42);
+  EXPECT_EQ(stats["nodes"][0]["fence"], "check");
 }
 
 TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
@@ -220,6 +222,36 @@ TEST_F(RingctlAdminTest, ADrainedNodeCanBeRemoved) {
               ::testing::ElementsAre("drain n1", "remove n1", "remove n2 force"));
 }
 
+TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
+  const nlohmann::json added = RunJson({"node", "add", "n9", "--data", "10.0.0.9:7800", "--shm",
+                                        "/run/n9.sock", "--admin", "10.0.0.9:7900"});
+  EXPECT_EQ(added["node"], port_.GetView()->nodes.size());
+  EXPECT_EQ(added["name"], "n9");
+  const ProgramResult shown = Run({"node", "add", "n9", "--data", "10.0.0.9:7800"});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_THAT(shown.out, HasSubstr("ringd --config FILE --node n9 --added"));
+  EXPECT_THAT(port_.node_changes,
+              ::testing::ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900",
+                                     "add n9 tcp:10.0.0.9:7800  "));
+  port_.fail_next = {absl::AlreadyExistsError("name=n1 is that of node 1, which has others")};
+  const ProgramResult refused = Run({"node", "add", "n1", "--data", "10.0.0.9:7800"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("name=n1 is that of node 1"));
+  EXPECT_EQ(Run({"node", "add"}).status, 2);
+}
+
+TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
+  EXPECT_THAT(Run({"accept-loss"}).err, HasSubstr("no shard is stopped"));
+  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), true, "too few survivors"},
+                         {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata"}};
+  const ProgramResult shown = Run({"accept-loss"});
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_THAT(shown.err, AllOf(HasSubstr("stopped shards: g1/s2."), HasSubstr("--yes")));
+  EXPECT_THAT(port_.node_changes, ::testing::IsEmpty());
+  EXPECT_EQ(RunJson({"accept-loss", "--yes"})["shards"], 1);
+  EXPECT_THAT(port_.node_changes, ::testing::ElementsAre("accept-loss"));
+}
+
 TEST_F(RingctlAdminTest, ADrainThatIsNotDoneInTimeSaysWhatIsLeft) {
   port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata"}};
   const ProgramResult waiting = Run({"node", "drain", "n1", "--wait", "0.1"});
@@ -255,6 +287,51 @@ TEST_F(RingctlAdminTest, FaultsArriveAndTheirBoundsAreChecked) {
   EXPECT_EQ(Run({"fault", "pause", "n1"}).status, 2);
   port_.fail_next = {absl::FailedPreconditionError("set fault_injection = \"on\"")};
   const ProgramResult refused = Run({"fault", "kill", "n1"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("fault_injection"));
+}
+
+TEST_F(RingctlAdminTest, DeviceFaultsArriveWithTheirBoundsAndAreTold) {
+  using rdma::DeviceFaultKind;
+  EXPECT_EQ(
+      Run({"fault", "fail", "n1", "--count", "3", "--one-in", "100", "--status", "rnr"}).status, 0);
+  EXPECT_EQ(RunJson({"fault", "late", "2", "--ms", "50", "--delay-us", "700"})["fault"], "late");
+  EXPECT_EQ(Run({"fault", "no-qp", "n1", "--count", "1", "--ms", "9"}).status, 0);
+  EXPECT_EQ(Run({"fault", "clear", "n1"}).status, 0);
+  ASSERT_EQ(port_.faults.size(), 4u);
+  const auto device = [this](std::size_t i) { return port_.faults[i].second.device; };
+  EXPECT_EQ(port_.faults[0].second.kind, node::FaultKind::kDevice);
+  EXPECT_EQ(device(0), (rdma::DeviceFault{DeviceFaultKind::kFail, 3, 0, 100, 0,
+                                          rdma::WcStatus::kRnrRetryExceeded}));
+  EXPECT_EQ(port_.faults[1].first, "2");
+  EXPECT_EQ(device(1), (rdma::DeviceFault{DeviceFaultKind::kLate, 0, 50, 1, 700}));
+  EXPECT_EQ(device(2), (rdma::DeviceFault{DeviceFaultKind::kNoQueuePair, 1, 9, 1, 0}));
+  EXPECT_EQ(port_.faults[3].second.kind, node::FaultKind::kClear);
+
+  rdma::DeviceFaultStatus flip;
+  flip.fault = {DeviceFaultKind::kFlip, 9, 0, 1, 0};
+  flip.active = true;
+  flip.left = 5;
+  flip.injected = 4;
+  port_.device_faults = {flip};
+  const nlohmann::json told = RunJson({"fault", "status", "n1"});
+  ASSERT_EQ(told["faults"].size(), 1u);
+  EXPECT_EQ(told["faults"][0]["fault"], "flip");
+  EXPECT_EQ(told["faults"][0]["injected"], 4);
+  EXPECT_EQ(told["faults"][0]["left"], 5);
+  EXPECT_EQ(told["faults"][0]["active"], true);
+  EXPECT_THAT(Run({"fault", "status", "n1"}).out, HasSubstr("5 times"));
+}
+
+TEST_F(RingctlAdminTest, DeviceFaultsWithoutAnEndOrOutOfBoundsAreRefused) {
+  EXPECT_THAT(Run({"fault", "tear", "n1"}).err, HasSubstr("--count or --ms"));
+  EXPECT_EQ(Run({"fault", "tear", "n1"}).status, 2);
+  EXPECT_EQ(Run({"fault", "late", "n1", "--count", "1"}).status, 2);
+  EXPECT_EQ(Run({"fault", "flip", "n1", "--ms", "60001"}).status, 2);
+  EXPECT_EQ(Run({"fault", "fail", "n1", "--count", "1", "--status", "success"}).status, 2);
+  EXPECT_TRUE(port_.faults.empty());
+  port_.fail_next = {absl::FailedPreconditionError("set fault_injection = \"on\"")};
+  const ProgramResult refused = Run({"fault", "status", "n1"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("fault_injection"));
 }

@@ -172,5 +172,24 @@ class Targets(unittest.TestCase):
         self.assertEqual(len(tidy.check_targets(["tests/bench/other_bench.cc"], lists)), 1)
 
 
+class Mutants(unittest.TestCase):
+    TABLE = 'constexpr MutantCase kCases[] = {\n    {"none", "x"},\n    {"V1", "x"},\n%s};\n'
+
+    def findings(self, code, rows=""):
+        return tidy.check_mutants({"ring/a.cc": code, tidy.MUTANT_TABLE: self.TABLE % rows})
+
+    def test_switches_and_rows_agree(self):
+        self.assertEqual(self.findings('if (Mutant("V1")) f();\n'), [])
+        self.assertEqual(self.findings('Mutant(late ? "V1" : "V2");', '    {"V2", "y"},\n'), [])
+
+    def test_a_switch_without_a_row_is_found(self):
+        self.assertEqual(self.findings('Mutant("V1");\nMutant("V2");\n'),
+                         ["ring/a.cc:2: bug switch V2 has no row in " + tidy.MUTANT_TABLE])
+
+    def test_a_row_without_a_switch_is_found(self):
+        self.assertEqual(len(self.findings("")), 1)
+        self.assertEqual(len(self.findings('Mutant("V1");', '    {"V1+V2", "y"},\n')), 1)
+
+
 if __name__ == "__main__":
     unittest.main()

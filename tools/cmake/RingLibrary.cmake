@@ -61,6 +61,10 @@ function(ring_test prefix)
   target_include_directories(${prefix}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${prefix}_test PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main
                         ring_options)
+  if(RING_MUTANTS)  # ring-sim --mutants runs it with a bug switch on; nothing in it is measured
+    target_sources(${prefix}_test PRIVATE $<TARGET_OBJECTS:ring_mutant_environment>)
+    target_compile_options(${prefix}_test PRIVATE -O0)
+  endif()
   gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
                        PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
 endfunction()

@@ -46,12 +46,41 @@ CostCounters CostCounters::Now() {
 
 }  // namespace ring::bench
 
-// The other forms of new and delete of the standard library end in these.
+// The nothrow forms end in these in the standard library, but a sanitizer has its own of each: a
+// form that is left out here would allocate there and be freed here.
 void* operator new(std::size_t size) { return ring::bench::Allocate(size, 1); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return ring::bench::Allocate(size, 1);
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
+  return ring::bench::Allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return ring::bench::Allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size) { return ring::bench::Allocate(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return ring::bench::Allocate(size, 1);
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return ring::bench::Allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return ring::bench::Allocate(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}

@@ -30,11 +30,20 @@ struct KvOptions {
   double rate = 0;
   bool floor = false;
   bool count_calls = false;
+  std::vector<std::string> fences = {"open"};
+  std::vector<std::string> encodes = {"host"};
   TargetOptions target;
+};
+
+struct Cluster {
+  std::string fence;  // and who encodes, if that is compared
+  std::unique_ptr<Target> target;
+  std::vector<std::unique_ptr<Client>> clients;
 };
 
 // One memgest and operation, over all rounds.
 struct Cell {
+  const Cluster* cluster = nullptr;
   std::string memgest;
   std::string operation;
   MemgestId id;
@@ -60,21 +69,21 @@ class KvBench {
 
  private:
   absl::Status Prepare();
-  std::vector<LoopResult> RunLoops(LoopOptions loop, int round);
+  absl::Status StartCluster(const std::string& fence, const std::string& encode);
+  std::vector<LoopResult> RunLoops(const Cluster& cluster, LoopOptions loop, int round);
   void RunCell(Cell* cell, int round);
   void Report();
+  void ReportFences();
   void ReportFloor();
   void ReportCalls();
   // What the nodes asked of the system so far; zeros where it is not counted.
-  rdma::SystemCalls NodeCalls();
+  rdma::SystemCalls NodeCalls(const Cluster& cluster);
   absl::Status Verdict() const;
 
   const KvOptions& options_;
   Context* context_;
-  std::unique_ptr<Target> target_;
-  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Cluster>> clusters_;  // those that are not measured idle
   std::vector<Cell> cells_;
-  double round_trip_before_ns_ = 0;
 };
 
 double RoundTripNs(std::size_t request_size, std::size_t reply_size) {
@@ -88,42 +97,67 @@ double ReadRatio(const std::string& operation, double mixed) {
   return operation == "put" ? 0 : mixed;
 }
 
-absl::Status KvBench::Prepare() {
-  TargetOptions target = options_.target;
-  target.in_process = options_.count_calls;
-  RING_ASSIGN_OR_RETURN(target_, Target::Start(target));
+absl::Status KvBench::StartCluster(const std::string& fence, const std::string& encode) {
+  TargetOptions options = options_.target;
+  const bool open = options_.fences.size() == 1 && fence == "open" &&
+                    options_.encodes.size() == 1 && encode == "host";
+  options.in_process = options_.count_calls || !open;  // all alike
+  options.fence = fence;
+  options.encode = encode;
+  Cluster& cluster = *clusters_.emplace_back(std::make_unique<Cluster>());
+  cluster.fence = options_.encodes.size() == 1 ? fence : absl::StrCat(fence, " ", encode);
+  RING_ASSIGN_OR_RETURN(cluster.target, Target::Start(options));
   for (std::size_t i = 0; i < options_.clients; ++i) {
     RING_ASSIGN_OR_RETURN(auto client,
-                          target_->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
-    clients_.push_back(std::move(client));
+                          cluster.target->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
+    cluster.clients.push_back(std::move(client));
+  }
+  return absl::OkStatus();
+}
+
+// Cells of the same work stand side by side, so that each round runs them in turn.
+absl::Status KvBench::Prepare() {
+  for (const std::string& fence : options_.fences) {
+    for (const std::string& encode : options_.encodes)
+      RING_RETURN_IF_ERROR(StartCluster(fence, encode));
   }
   std::uint16_t space = 0;
   for (const std::string& memgest : options_.memgests) {
-    RING_ASSIGN_OR_RETURN(const MemgestId id, clients_.front()->ResolveMemgest(memgest));
-    LoadOptions load{.memgest = id,
-                     .key_space = ++space,
-                     .key_count = options_.key_count,
-                     .value_size = options_.value_size,
-                     .progress = context_->progress};
-    RING_RETURN_IF_ERROR(Load(clients_.front().get(), absl::StrCat("loading ", memgest), load));
+    ++space;
+    std::vector<MemgestId> ids;
+    for (const std::unique_ptr<Cluster>& cluster : clusters_) {
+      Client* const client = cluster->clients.front().get();
+      RING_ASSIGN_OR_RETURN(const MemgestId id, client->ResolveMemgest(memgest));
+      LoadOptions load{.memgest = id,
+                       .key_space = space,
+                       .key_count = options_.key_count,
+                       .value_size = options_.value_size,
+                       .progress = context_->progress};
+      RING_RETURN_IF_ERROR(Load(client, absl::StrCat("loading ", memgest), load));
+      ids.push_back(id);
+    }
     for (const std::string& operation : options_.operations) {
-      Cell& cell = cells_.emplace_back();
-      cell.memgest = memgest;
-      cell.operation = operation;
-      cell.id = id;
-      cell.key_space = space;
+      for (std::size_t i = 0; i < clusters_.size(); ++i) {
+        Cell& cell = cells_.emplace_back();
+        cell.cluster = clusters_[i].get();
+        cell.memgest = memgest;
+        cell.operation = operation;
+        cell.id = ids[i];
+        cell.key_space = space;
+      }
     }
   }
   return absl::OkStatus();
 }
 
 // Clients are dealt out over threads; the last thread is this one.
-std::vector<LoopResult> KvBench::RunLoops(LoopOptions loop, int round) {
-  const std::size_t thread_count = std::min(options_.threads, clients_.size());
+std::vector<LoopResult> KvBench::RunLoops(const Cluster& cluster, LoopOptions loop, int round) {
+  const std::vector<std::unique_ptr<Client>>& clients = cluster.clients;
+  const std::size_t thread_count = std::min(options_.threads, clients.size());
   std::vector<std::vector<std::unique_ptr<ClientLoop>>> loops(thread_count);
-  for (std::size_t i = 0; i < clients_.size(); ++i) {
+  for (std::size_t i = 0; i < clients.size(); ++i) {
     loop.seed = static_cast<std::uint64_t>(round) * 1000 + i + 1;
-    loops[i % thread_count].push_back(std::make_unique<ClientLoop>(clients_[i].get(), loop));
+    loops[i % thread_count].push_back(std::make_unique<ClientLoop>(clients[i].get(), loop));
   }
   std::vector<std::vector<LoopResult>> results(thread_count);
   std::vector<std::thread> threads;
@@ -151,9 +185,9 @@ void KvBench::RunCell(Cell* cell, int round) {
   loop.pipeline = options_.pipeline;
   loop.rate = options_.rate / static_cast<double>(options_.clients);
   loop.seconds = options_.seconds;
-  const rdma::SystemCalls before = NodeCalls();
-  std::vector<LoopResult> results = RunLoops(loop, round);
-  const rdma::SystemCalls after = NodeCalls();
+  const rdma::SystemCalls before = NodeCalls(*cell->cluster);
+  std::vector<LoopResult> results = RunLoops(*cell->cluster, loop, round);
+  const rdma::SystemCalls after = NodeCalls(*cell->cluster);
   for (const auto field : rdma::kSystemCallCounts)
     cell->calls.*field += after.*field - before.*field;
   Histogram all;
@@ -186,6 +220,7 @@ void KvBench::Report() {
       const double rate = Median(cell.rates);
       Row row;
       row["memgest"] = cell.memgest;
+      if (clusters_.size() > 1) row["fence"] = cell.cluster->fence;
       row["op"] =
           cell.operation == "mixed" ? absl::StrCat("mixed ", gets ? "get" : "put") : cell.operation;
       row["ops_per_second"] = rate * static_cast<double>(histogram.count()) / operations;
@@ -204,9 +239,43 @@ void KvBench::Report() {
   context_->report.AddSection(
       absl::StrFormat("kv: %d B values, %d keys, %d client(s), pipeline %d, %s, transport %s%s",
                       options_.value_size, options_.key_count, options_.clients, options_.pipeline,
-                      options_.distribution, Target::TransportInUse(*clients_.front()),
+                      options_.distribution,
+                      Target::TransportInUse(*clusters_.front()->clients.front()),
                       options_.rate > 0 ? absl::StrFormat(", open loop at %.0f/s", options_.rate)
                                         : std::string()),
+      rows);
+}
+
+// Pair by pair: what a cell did in a round over what the first cluster's did in the same round.
+void KvBench::ReportFences() {
+  const auto ratios = [](const std::vector<double>& of, const std::vector<double>& over) {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < of.size(); ++i) all.push_back(of[i] / std::max(over[i], 1.0));
+    return all;
+  };
+  std::vector<Row> rows;
+  const std::size_t count = clusters_.size();
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    if (i % count == 0) continue;
+    const Cell& cell = cells_[i];
+    const Cell& first = cells_[i - i % count];
+    const std::vector<double> rates = ratios(cell.rates, first.rates);
+    const std::vector<double> p50s = ratios(cell.p50s, first.p50s);
+    Row row;
+    row["memgest"] = cell.memgest;
+    row["op"] = cell.operation;
+    row["fence"] = absl::StrCat(cell.cluster->fence, " / ", first.cluster->fence);
+    row["operations a second_ratio"] = Median(rates);
+    row["least_ratio"] = *std::min_element(rates.begin(), rates.end());
+    row["most_ratio"] = *std::max_element(rates.begin(), rates.end());
+    row["p50_ratio"] = Median(p50s);
+    row["p50 least_ratio"] = *std::min_element(p50s.begin(), p50s.end());
+    row["p50 most_ratio"] = *std::max_element(p50s.begin(), p50s.end());
+    rows.push_back(row);
+  }
+  context_->report.AddSection(
+      absl::StrCat("cost of ", options_.encodes.size() > 1 ? "the encode path" : "fences",
+                   ": medians of the ratios of each round"),
       rows);
 }
 
@@ -233,10 +302,10 @@ void KvBench::ReportFloor() {
   context_->report.AddSection("floors, measured after the operations", rows);
 }
 
-rdma::SystemCalls KvBench::NodeCalls() {
+rdma::SystemCalls KvBench::NodeCalls(const Cluster& cluster) {
   rdma::SystemCalls sum;
   if (!options_.count_calls) return sum;
-  const absl::StatusOr<node::ClusterStats> stats = target_->admin()->GetStats();
+  const absl::StatusOr<node::ClusterStats> stats = cluster.target->admin()->GetStats();
   if (!stats.ok()) return sum;
   for (const node::NodeStats& node : stats->nodes) {
     for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
@@ -258,7 +327,10 @@ void KvBench::ReportCalls() {
     row["op"] = cell.operation;
     row["receives/batch"] = per(calls.receives - calls.receives_in_vain, calls.batches_received);
     row["looks/batch"] = per(calls.waits - calls.waits_in_vain, calls.batches_received);
+    row["io_uring calls/batch"] = per(calls.uring_enters, calls.batches_received);
     row["sends/batch"] = per(calls.sends, calls.batches_sent);
+    row["all calls/batch"] = per(calls.sends + calls.receives + calls.waits + calls.uring_enters,
+                                 calls.batches_sent + calls.batches_received);
     row["receives in vain/batch"] = per(calls.receives_in_vain, calls.batches_received);
     row["looks in vain/batch"] = per(calls.waits_in_vain, calls.batches_received);
     rows.push_back(row);
@@ -291,6 +363,7 @@ absl::Status KvBench::Run() {
     for (Cell& cell : cells_) RunCell(&cell, round);
   }
   Report();
+  if (clusters_.size() > 1) ReportFences();
   if (options_.target.pin) Target::Unpin();
   if (options_.target.transport != "tcp") {
     context_->report.AddNote(absl::StrFormat(
@@ -376,6 +449,27 @@ void AddKvCommand(CLI::App& app, Context* context) {
       ->add_flag("--count-calls", options->count_calls,
                  "Run the cluster in this process, and show its system calls for each batch")
       ->excludes("--seeds");
+  command
+      ->add_option("--fence", options->fences,
+                   "open: roles stay where they are; lease, check: they may move, and answers pass "
+                   "that fence. Several are compared in this run, A B A B")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"open", "lease", "check"}))
+      ->capture_default_str()
+      ->excludes("--seeds");
+  command
+      ->add_option("--encode", options->encodes,
+                   "host, nic: who calculates the deltas of puts into coded memgests. Both are "
+                   "compared in this run, A B A B")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"host", "nic"}))
+      ->capture_default_str()
+      ->excludes("--seeds");
+  command
+      ->add_option("--encode-check", options->target.encode_check,
+                   "Of so many deltas of the NIC one is calculated again and compared")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   command->footer(
       "sleeps/op counts voluntary context switches of this process (getrusage): a busy cluster "
       "and client have none.\nallocs/op counts operator new in this process.");

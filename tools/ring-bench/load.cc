@@ -73,4 +73,50 @@ absl::Status Load(Client* client, absl::string_view label, const LoadOptions& op
   return absl::OkStatus();
 }
 
+absl::StatusOr<ReadBackResult> ReadBack(Client* client, const LoadOptions& options,
+                                        absl::Duration patience) {
+  GetOptions get;
+  const std::uint64_t end_ns =
+      tools::MonotonicNs() + static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(patience));
+  ReadBackResult result;
+  std::vector<std::uint64_t> again;
+  std::array<Completion, 64> completions;
+  std::uint64_t next = 0, wrong = options.key_count;
+  for (std::size_t under_way = 0; result.right + result.unread < options.key_count;) {
+    const std::uint64_t now_ns = tools::MonotonicNs();
+    if (now_ns >= end_ns && under_way == 0) {
+      result.unread = options.key_count - result.right;
+      break;
+    }
+    while (now_ns < end_ns && under_way < options.pipeline &&
+           (!again.empty() || next < options.key_count)) {
+      const std::uint64_t index = again.empty() ? next : again.back();
+      get.deadline = absl::Nanoseconds(end_ns - now_ns);
+      const absl::Status status =
+          client->SubmitGet(index, KeyName(options.key_space, index).view(), get);
+      if (absl::IsResourceExhausted(status)) break;
+      if (!status.ok()) return status;
+      again.empty() ? static_cast<void>(++next) : again.pop_back();
+      ++under_way;
+    }
+    const std::size_t count = client->PollCompletions(absl::MakeSpan(completions));
+    for (std::size_t i = 0; i < count; ++i) {
+      const Completion& one = completions[i];
+      --under_way;
+      if (one.outcome == OpOutcome::kOk) {
+        if (!CheckValue(one.token, options.value_size, one.value)) wrong = one.token;
+        ++result.right;
+      } else if (IsPassing(one.outcome) && tools::MonotonicNs() < end_ns) {
+        again.push_back(one.token);
+      } else {
+        ++result.unread;
+      }
+    }
+    if (count == 0) client->WaitForProgress(absl::Milliseconds(10));
+  }
+  if (wrong == options.key_count) return result;
+  return absl::DataLossError(absl::StrCat("key number ", wrong, " of key space ", options.key_space,
+                                          " has a wrong value"));
+}
+
 }  // namespace ring::bench

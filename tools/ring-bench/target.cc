@@ -74,6 +74,11 @@ absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOption
     node::HostOptions host{
         .config = node::EmbeddedConfig(), .hosted = {}, .reactor_count = options.reactor_count};
     host.config.log_level = LogSeverity::kWARNING;
+    host.config.control.fail_over = options.fence != "open";
+    host.config.control.fence =
+        options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
+    host.config.encode = options.encode == "nic" ? node::EncodePath::kNic : node::EncodePath::kHost;
+    host.config.encode_check = options.encode_check;
     RING_ASSIGN_OR_RETURN(target->host_, node::Host::Start(host));
     RING_RETURN_IF_ERROR(target->host_->WaitReady(kStartTimeout));
     target->options_.seeds =

@@ -29,6 +29,11 @@ struct TargetOptions {
   bool pin = false;
   // The cluster runs in this process whatever the transport: its system calls can be counted.
   bool in_process = false;
+  // Of a cluster in this process: what answers pass. open: roles stay; lease, check: they may move.
+  std::string fence = "open";
+  // ... and what calculates the deltas of puts into coded memgests: host, nic.
+  std::string encode = "host";
+  std::uint32_t encode_check = 1;  // of so many that the NIC calculates one is made again
   std::size_t value_size_max = std::size_t{16} << 20;
 };
 

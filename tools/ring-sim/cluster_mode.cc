@@ -5,8 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/sim/sim_run.h"
-
 namespace ring::tools {
 namespace {
 
@@ -26,6 +24,8 @@ struct Totals {
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
   std::uint64_t versions_kept = 0;
+  std::uint64_t nic_deltas = 0;
+  std::uint64_t nic_redone = 0;
   std::uint64_t trace_hash = 0;
   rdma::sim::FaultCounts faults;
   std::map<std::string, std::uint64_t> violations;
@@ -46,6 +46,8 @@ struct Totals {
     values_scrubbed += run.values_scrubbed;
     rows_scrubbed += run.rows_scrubbed;
     versions_kept += run.versions_kept;
+    nic_deltas += run.nic_deltas;
+    nic_redone += run.nic_redone;
     trace_hash = trace_hash * 0x100000001b3 ^ run.trace_hash;
     faults.Add(run.faults);
     for (const sim::Violation& violation : run.violations) ++violations[violation.kind];
@@ -70,6 +72,8 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   json["values_scrubbed"] = totals.values_scrubbed;
   json["rows_scrubbed"] = totals.rows_scrubbed;
   json["versions_kept"] = totals.versions_kept;
+  json["nic_deltas"] = totals.nic_deltas;
+  json["nic_deltas_redone"] = totals.nic_redone;
   for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
     json["faults"]["F" + std::to_string(i)] = totals.faults.by_class[i];
   json["violations"] = nlohmann::ordered_json::object();
@@ -94,11 +98,8 @@ int RunClusters(const ClusterMode& mode) {
   std::FILE* const history = Open(mode.history);
   Totals totals;
   for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
-    sim::RunOptions options;
+    sim::RunOptions options = mode.run;
     options.seed = seed;
-    options.operations = mode.operations;
-    options.node_failures = mode.node_failures;
-    options.zombies = mode.zombies;
     options.history_file = history;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);

@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/sim/sim_run.h"
+
 namespace ring::tools {
 
 struct ClusterMode {
   std::uint64_t first = 1;
   std::uint64_t last = 1;
-  std::uint64_t operations = 1500;
-  bool node_failures = true;
-  bool zombies = false;
+  sim::RunOptions run;  // of each seed; its files and the seed are set here
   bool verbose = false;
   std::string json;     // file, or empty
   std::string history;  // the same

@@ -24,25 +24,36 @@ int main(int argc, char** argv) {
   ring::tools::ClusterMode mode;
   std::string seeds = "1..10";
   app.add_option("--seeds", seeds, "A..B, or one");
-  app.add_option("--operations", mode.operations, "of all clients of a seed")
+  app.add_option("--operations", mode.run.operations, "of all clients of a seed")
       ->capture_default_str();
   app.add_option("--json", mode.json, "a file for the summary");
   app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
+  app.add_option("--check-share", mode.run.check_share,
+                 "of so many seeds one is fenced by checks instead of leases; 0: none")
+      ->capture_default_str();
+  app.add_option("--zombie-share", mode.run.zombie_share,
+                 "in one of so many seeds nodes stand still until others took over; 0: in none")
+      ->capture_default_str();
+  app.add_option("--nic-share", mode.run.nic_share,
+                 "in one of so many seeds the network devices calculate the deltas; 0: in none")
+      ->capture_default_str();
   std::string traced;
   app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
-  app.add_flag("!--no-node-failures", mode.node_failures, "nodes neither crash nor are parted");
-  app.add_flag("--zombies", mode.zombies, "nodes that stand still until others took over, too");
+  app.add_flag("!--no-node-failures", mode.run.node_failures, "nodes neither crash nor are parted");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
   app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
   app.add_option("--mutant", mutants.only, "with one of them (a build of the preset mutants)");
   app.add_option("--budget", mutants.budget, "seeds for each of them")->capture_default_str();
+  app.add_flag("!--no-clusters", mutants.clusters, "of the switches only the directed scenarios");
+  app.add_flag("!--no-scenarios", mutants.scenarios, "of the switches only whole clusters");
+  app.add_option("--table", mutants.table, "a file for the table of the switches, as Markdown");
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
   CLI11_PARSE(app, argc, argv);
   if (all_mutants || !mutants.only.empty()) {
-    mutants.operations = mode.operations;
+    mutants.operations = mode.run.operations;
     mutants.json = mode.json;
     return ring::tools::RunMutants(mutants);
   }

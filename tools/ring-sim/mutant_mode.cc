@@ -1,77 +1,75 @@
 #include "tools/ring-sim/mutant_mode.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstring>
-#include <nlohmann/json.hpp>
-
-#include "ring/base/mutant.h"
-#include "tests/sim/sim_run.h"
-
-namespace ring::tools {
 
 #ifndef RING_MUTANTS
+
+namespace ring::tools {
 
 int RunMutants(const MutantMode&) {
   std::fprintf(stderr, "ring-sim: no bug switches in this build: cmake --preset mutants\n");
   return 2;
 }
 
+}  // namespace ring::tools
+
 #else
 
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
+#include "tests/sim/sim_run.h"
+#include "tools/ring-sim/mutant_cases.h"
+
+namespace ring::tools {
 namespace {
 
-enum class Expected { kKilled, kSurvives };
+constexpr int kSeedSecondsMax = 20;            // of the processor: more is a turn without an end
+constexpr unsigned kScenarioSecondsMax = 300;  // by the clock, on a busy machine
 
-struct MutantCase {
-  const char* id;
-  const char* what;  // the switch does
-  Expected expected = Expected::kKilled;
+// What a child process said, line by line, and how it ended.
+struct Ended {
+  std::vector<std::string> lines;
+  bool ok = false;    // exit status 0
+  bool late = false;  // its time was over
 };
 
-constexpr MutantCase kCases[] = {
-    {"none", "nothing", Expected::kSurvives},
-    {"weak-hash", "keys have four hash values, and are compared", Expected::kSurvives},
-    {"V1", "versions are counted for each key"},
-    {"V3", "a lower version that commits later puts the higher one away"},
-    {"V4", "who waits for a version is forgotten when another came above it"},
-    {"V5", "the condition of a large put is not looked at in its last step"},
-    {"V6", "a slot is freed while an answer is sent from it"},
-    {"V8", "equal hashes are taken for equal keys"},
-    {"G1", "every lower version is collected"},
-    {"G2", "a slot is used again before all members have what it held"},
-    {"G4", "a tombstone goes into the weakest memgest"},
-    {"G5", "a tombstone goes while lower versions are there"},
-    {"G7", "a large move does not see that a newer version came"},
-    {"G9", "a move to where the key is makes a version"},
-    {"E5", "a ring is overrun"},
-    {"E5-share", "members do not hear of the commit position"},
-    {"S2", "blocks are compared with a parity of another moment"},
-    {"S3", "a freed slot is zeroed without a delta"},
-    {"S8", "every block of a row has the coefficient of the first"},
-    {"S10", "the last part of a large value is not sent"},
-    {"S11", "the new bytes are in the slot before the delta is made"},
-    {"S14", "an older version is overwritten in place"},
-    {"X1", "a retry is executed again"},
-    {"X2", "a retry of what is under way is executed again"},
-    {"X3", "what was asked on a lost connection is asked again as another client"},
-    {"X4", "records are dropped before their client had its answer"},
-    {"X5", "a write that was sent is reported as failed when its time is over"},
-    // The collection stands behind the version in the same log, and commits after it.
-    {"G3", "uncommitted versions are collected", Expected::kSurvives},
-    // A new coordinator waits for all who are there.
-    {"E9", "members fold what is not known committed", Expected::kSurvives},
-    {"step3", "one answer is enough to know where a log ends", Expected::kSurvives},
-    {"V9", "a mismatch is answered from an uncommitted version"},
-    {"G8", "the source of a move is collected before its copy is committed"},
-    {"X2-takeover", "a coordinator that takes over knows no completion records"},
-    {"step2-learner", "logs of members that were not ACTIVE are adopted, too"},
-    {"step4", "the shortest log is adopted"},
-    {"step5", "members are named before they have the adopted tail"},
-};
+Ended RunProcess(const std::function<void(int out)>& child) {
+  Ended ended;
+  int ends[2];
+  if (pipe(ends) != 0) return ended;
+  std::fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    child(ends[1]);
+    _exit(127);
+  }
+  close(ends[1]);
+  std::FILE* const in = fdopen(ends[0], "r");
+  char line[256];
+  while (std::fgets(line, sizeof(line), in) != nullptr) {
+    line[std::strcspn(line, "\n")] = '\0';
+    ended.lines.emplace_back(line);
+  }
+  std::fclose(in);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  ended.ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  ended.late = WIFSIGNALED(status) && (WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGPROF);
+  return ended;
+}
 
 struct Verdict {
   bool killed = false;
@@ -80,19 +78,23 @@ struct Verdict {
 };
 
 // Runs seeds until one notices, and tells of each before it begins.
-[[noreturn]] void RunChild(const MutantCase& mutant, const MutantMode& mode, int out) {
-  constexpr unsigned kSecondsMax = 60;  // of one seed: more is a turn without an end
-  SetMutant(mutant.id);
+void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
+  static std::string ids[2];
+  const std::string id = mutant.id;
+  ids[0] = id.substr(0, id.find('+'));
+  if (ids[0].size() < id.size()) ids[1] = id.substr(ids[0].size() + 1);
+  SetMutant(ids[0].c_str(), ids[1].c_str());
   std::FILE* const pipe = fdopen(out, "w");
-  std::freopen("/dev/null", "w", stderr);
+  if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
   for (std::uint64_t seed = 1; seed <= mode.budget; ++seed) {
     std::fprintf(pipe, "%llu\n", static_cast<unsigned long long>(seed));
     std::fflush(pipe);
-    alarm(kSecondsMax);
+    itimerval limit = {};
+    limit.it_value.tv_sec = kSeedSecondsMax;
+    setitimer(ITIMER_PROF, &limit, nullptr);
     sim::RunOptions options;
     options.seed = seed;
     options.operations = mode.operations;
-    options.zombies = mutant.zombies;
     const sim::RunResult run = sim::RunSeed(options);
     if (run.violations.empty()) continue;
     std::fprintf(pipe, "%s\n", run.violations[0].kind.c_str());
@@ -102,74 +104,162 @@ struct Verdict {
   _exit(0);
 }
 
-Verdict RunCase(const MutantCase& mutant, const MutantMode& mode) {
-  int ends[2];
+Verdict RunInClusters(const MutantCase& mutant, const MutantMode& mode) {
+  const Ended ended = RunProcess([&](int out) { RunSeeds(mutant, mode, out); });
   Verdict verdict;
-  if (pipe(ends) != 0) return verdict;
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    RunChild(mutant, mode, ends[1]);
-  }
-  close(ends[1]);
-  std::FILE* const in = fdopen(ends[0], "r");
-  char line[128];
-  while (std::fgets(line, sizeof(line), in) != nullptr) {
-    line[std::strcspn(line, "\n")] = '\0';
+  verdict.killed = !ended.ok;
+  for (const std::string& line : ended.lines) {
     unsigned long long seed = 0;
-    if (std::sscanf(line, "%llu", &seed) == 1) {
+    if (std::sscanf(line.c_str(), "%llu", &seed) == 1) {
       verdict.seed = seed;
     } else {
       verdict.how = line;
     }
   }
-  std::fclose(in);
-  int status = 0;
-  waitpid(child, &status, 0);
-  verdict.killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-  if (verdict.killed && verdict.how.empty())
-    verdict.how = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "invariant";
+  if (verdict.killed && verdict.how.empty()) verdict.how = ended.late ? "hang" : "invariant";
   return verdict;
 }
+
+// Whether the test passes. It has to run: a filter that finds nothing passes, too.
+bool Passes(const std::string& scenario, const std::string& mutant) {
+  const std::size_t colon = scenario.find(':');
+  const std::string program = absl::StrCat(RING_TEST_DIR, "/", scenario.substr(0, colon));
+  const std::string filter = absl::StrCat("--gtest_filter=", scenario.substr(colon + 1));
+  const Ended ended = RunProcess([&](int out) {
+    dup2(out, STDOUT_FILENO);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
+    setenv("RING_MUTANT", mutant.c_str(), 1);
+    alarm(kScenarioSecondsMax);
+    execl(program.c_str(), program.c_str(), filter.c_str(), nullptr);
+  });
+  bool ran = false;
+  for (const std::string& line : ended.lines) ran |= line.starts_with("[ RUN");
+  if (!ran) {
+    std::fprintf(stderr, "ring-sim: %s %s ran nothing: build it, or name it right\n",
+                 program.c_str(), filter.c_str());
+    std::exit(2);
+  }
+  return ended.ok;
+}
+
+class Table {
+ public:
+  explicit Table(const MutantMode& mode) : mode_(mode) {}
+
+  void Add(const MutantCase& mutant) {
+    const bool has_scenario = *mutant.scenario != '\0';
+    // Asked for by name, whatever is known of it.
+    const bool named = !mode_.only.empty();
+    const bool runs =
+        mode_.clusters && (mutant.clusters != InClusters::kNotRun || (named && !has_scenario));
+    if (!runs && !(mode_.scenarios && has_scenario)) return;
+    std::string text;
+    bool right = true;
+    Row row{&mutant, "", ""};
+    if (runs) {
+      const Verdict verdict = RunInClusters(mutant, mode_);
+      right &= verdict.killed == (mutant.clusters == InClusters::kKilled) ||
+               mutant.clusters == InClusters::kNotRun;
+      row.clusters = verdict.killed ? absl::StrCat("seed ", verdict.seed, ", ", verdict.how)
+                                    : absl::StrCat("survives ", verdict.seed, " seeds");
+      absl::StrAppend(&text, verdict.killed ? "killed by " : "", row.clusters);
+    }
+    if (mode_.scenarios && has_scenario) {
+      const bool kills = PassesWithout(mutant.scenario) && !Passes(mutant.scenario, mutant.id);
+      right &= kills;
+      row.scenario = kills ? mutant.scenario : "NOT BY ITS SCENARIO";
+      absl::StrAppend(&text, text.empty() ? "" : "; ", kills ? "killed by " : "not killed by ",
+                      mutant.scenario);
+    }
+    wrong_ += right ? 0 : 1;
+    std::printf("%-14s %s: %s%s\n", mutant.id, mutant.what, text.c_str(),
+                right ? "" : "  <-- WRONG");
+    std::fflush(stdout);
+    rows_.push_back(std::move(row));
+  }
+
+  int Finish() {
+    const std::string forgotten = mode_.only.empty() ? RulesForgotten() : "";
+    std::printf("switches=%zu not as expected=%d budget=%llu seeds%s%s\n", rows_.size(), wrong_,
+                static_cast<unsigned long long>(mode_.budget),
+                forgotten.empty() ? "" : " rules without switch or reason: ", forgotten.c_str());
+    WriteJson();
+    WriteMarkdown();
+    return wrong_ == 0 && forgotten.empty() ? 0 : 1;
+  }
+
+ private:
+  struct Row {
+    const MutantCase* mutant;
+    std::string clusters;
+    std::string scenario;
+  };
+
+  bool PassesWithout(const std::string& scenario) {
+    const auto [known, is_new] = passes_.try_emplace(scenario, false);
+    if (is_new) known->second = Passes(scenario, "");
+    return known->second;
+  }
+
+  void WriteJson() const {
+    if (mode_.json.empty()) return;
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const Row& row : rows_) {
+      json.push_back({{"rule", RuleOf(*row.mutant)},
+                      {"switch", row.mutant->id},
+                      {"what", row.mutant->what},
+                      {"clusters", row.clusters},
+                      {"scenario", row.scenario},
+                      {"why", row.mutant->why}});
+    }
+    Write(mode_.json, absl::StrCat(json.dump(2), "\n"));
+  }
+
+  void WriteMarkdown() const {
+    if (mode_.table.empty()) return;
+    std::string text =
+        "| rule | switch | with it | in whole clusters | directed scenario |\n"
+        "|---|---|---|---|---|\n";
+    for (const Row& row : rows_) {
+      const MutantCase& mutant = *row.mutant;
+      absl::StrAppend(&text, "| ", RuleOf(mutant), " | ", mutant.id, " | ", mutant.what, " | ",
+                      row.clusters, *mutant.why != '\0' ? ": " : "", mutant.why, " | ",
+                      row.scenario.empty() ? "" : absl::StrCat("`", row.scenario, "`"), " |\n");
+    }
+    absl::StrAppend(&text, "\n| rule | why no switch can break it |\n|---|---|\n");
+    for (const RuleWithout& rule : RulesWithout())
+      absl::StrAppend(&text, "| ", rule.rule, " | ", rule.why, " |\n");
+    Write(mode_.table, text);
+  }
+
+  static void Write(const std::string& name, const std::string& text) {
+    std::FILE* const file = std::fopen(name.c_str(), "w");
+    if (file == nullptr) return;
+    std::fwrite(text.data(), 1, text.size(), file);
+    std::fclose(file);
+  }
+
+  const MutantMode& mode_;
+  std::vector<Row> rows_;
+  std::map<std::string, bool> passes_;  // scenarios, without a switch
+  int wrong_ = 0;
+};
 
 }  // namespace
 
 int RunMutants(const MutantMode& mode) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  int wrong = 0;
-  int killed = 0;
-  int count = 0;
-  for (const MutantCase& mutant : kCases) {
+  Table table(mode);
+  bool found = mode.only.empty();
+  for (const MutantCase& mutant : MutantCases()) {
     if (!mode.only.empty() && mode.only != mutant.id) continue;
-    const Verdict verdict = RunCase(mutant, mode);
-    const bool as_expected = verdict.killed == (mutant.expected == Expected::kKilled);
-    wrong += as_expected ? 0 : 1;
-    killed += verdict.killed ? 1 : 0;
-    ++count;
-    char seed[64] = "survived";
-    if (verdict.killed) {
-      std::snprintf(seed, sizeof(seed), "killed by seed %llu, %s",
-                    static_cast<unsigned long long>(verdict.seed), verdict.how.c_str());
-    }
-    std::printf("%-9s %s: %s%s\n", mutant.id, mutant.what, seed, as_expected ? "" : "  <-- WRONG");
-    std::fflush(stdout);
-    json.push_back({{"rule", mutant.id},
-                    {"switch", mutant.what},
-                    {"killed", verdict.killed},
-                    {"seeds", verdict.seed},
-                    {"by", verdict.how}});
+    found = true;
+    table.Add(mutant);
   }
-  std::printf("switches=%d killed=%d not as expected=%d budget=%llu seeds\n", count, killed, wrong,
-              static_cast<unsigned long long>(mode.budget));
-  if (!mode.json.empty()) {
-    if (std::FILE* const file = std::fopen(mode.json.c_str(), "w"); file != nullptr) {
-      std::fprintf(file, "%s\n", json.dump(2).c_str());
-      std::fclose(file);
-    }
-  }
-  return wrong == 0 ? 0 : 1;
+  // Any two may be on together, as an experiment.
+  if (!found) table.Add({mode.only.c_str(), "an experiment", InClusters::kNotRun});
+  return table.Finish();
 }
 
-#endif
-
 }  // namespace ring::tools
+
+#endif

@@ -1,10 +1,11 @@
-// tools/ring-sim/mutant_mode.h — which bug switches the simulation notices: `ring-sim --mutants`.
+// tools/ring-sim/mutant_mode.h — which bug switches are noticed, and by what: `ring-sim --mutants`.
 //
-// What:      runs seeds with one switch of ring/base/mutant.h after the other on, until a checker
-//            or a broken invariant notices, and prints which seed did.
+// What:      with one switch of mutant_cases.h after the other on, runs whole clusters from seeds
+//            until a checker or a broken invariant notices, and the switch's directed scenario, a
+//            test that must pass without it and fail with it. Prints what noticed.
 // Threads:   one; each switch has a process of its own, since it may end it.
-// Errors:    the exit status is 1 when a switch survives that should be killed, or the other way
-//            round.
+// Errors:    the exit status is 1 when something is not as mutant_cases.h says, or a rule has
+//            neither a switch nor a reason.
 #ifndef RING_TOOLS_RING_SIM_MUTANT_MODE_H_
 #define RING_TOOLS_RING_SIM_MUTANT_MODE_H_
 
@@ -16,8 +17,11 @@ namespace ring::tools {
 struct MutantMode {
   std::uint64_t budget = 200;  // seeds
   std::uint64_t operations = 1500;
-  std::string only;  // one id; empty: all
+  std::string only;  // one id, or two with '+' between them; empty: all
+  bool clusters = true;
+  bool scenarios = true;
   std::string json;
+  std::string table;  // a file for the table, as Markdown
 };
 
 int RunMutants(const MutantMode& mode);

@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
   AddFault(app, &invocation);
   AddStats(app, &invocation);
   AddScrub(app, &invocation);
+  AddAcceptLoss(app, &invocation);
   return ParseAndRun(app, argc, argv, &invocation);
 }

@@ -2,8 +2,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
 
@@ -11,12 +13,17 @@ namespace ring::tools {
 namespace {
 
 using node::FaultKind;
+using rdma::DeviceFaultKind;
 
 struct FaultOptions {
   std::string node;
   std::uint32_t peer = 0;
   std::uint32_t ms = 0;
+  rdma::DeviceFault device;
+  std::string status = "retry";
 };
+
+std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 int Run(const Options& options, const std::string& what, const std::string& node,
         const node::Fault& fault) {
@@ -32,13 +39,53 @@ int Run(const Options& options, const std::string& what, const std::string& node
   return kExitOk;
 }
 
-}  // namespace
+nlohmann::json StatusJson(const rdma::DeviceFaultStatus& status) {
+  const rdma::DeviceFault& fault = status.fault;
+  return {{"fault", Text(rdma::DeviceFaultName(fault.kind))},
+          {"active", status.active},
+          {"injected", status.injected},
+          {"left", status.left},
+          {"left_ms", status.left_ms},
+          {"count", fault.count},
+          {"duration_ms", fault.duration_ms},
+          {"one_in", fault.one_in},
+          {"delay_us", fault.delay_us},
+          {"status", Text(rdma::FaultStatusName(fault.status))}};
+}
 
-void AddFault(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand(
-      "fault", "Make a node fail on purpose (its configuration must allow it: fault_injection)");
-  sub->require_subcommand(1);
-  const auto fault = std::make_shared<FaultOptions>();
+// What is left of its bounds.
+std::string ShowLeft(const rdma::DeviceFaultStatus& status) {
+  if (!status.active) return "-";
+  std::string left;
+  if (status.fault.count > 0) absl::StrAppend(&left, status.left, " times");
+  if (status.fault.duration_ms > 0)
+    absl::StrAppend(&left, left.empty() ? "" : ", ", status.left_ms, " ms");
+  return left;
+}
+
+int ShowStatus(const Options& options, const std::string& node) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("fault status", client.status()));
+  const absl::StatusOr<node::DeviceFaults> faults = (*client)->GetDeviceFaults(node);
+  if (!faults.ok()) return Fail(options, In("fault status", faults.status()));
+  if (options.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const rdma::DeviceFaultStatus& status : *faults) all.push_back(StatusJson(status));
+    PrintJson({{"node", node}, {"faults", std::move(all)}});
+    return kExitOk;
+  }
+  Table table({"FAULT", "INJECTED", "LEFT"});
+  for (const rdma::DeviceFaultStatus& status : *faults) {
+    table.AddRow({Text(rdma::DeviceFaultName(status.fault.kind)), absl::StrCat(status.injected),
+                  ShowLeft(status)});
+  }
+  std::printf("%s", table.ToString().c_str());
+  return kExitOk;
+}
+
+// Kills, pauses, and faults between nodes.
+void AddNodeFaults(CLI::App* sub, Invocation* invocation,
+                   const std::shared_ptr<FaultOptions>& fault) {
   const auto add = [=](const char* name, const char* help, FaultKind kind, bool peer, bool ms) {
     CLI::App* one = sub->add_subcommand(name, help);
     one->add_option("NODE", fault->node, "Name or number")->required();
@@ -50,7 +97,10 @@ void AddFault(CLI::App& app, Invocation* invocation) {
     }
     one->callback([=] {
       invocation->run = [=] {
-        const node::Fault what{kind, peer ? NodeId(fault->peer) : cluster::kNoNode, fault->ms};
+        node::Fault what;
+        what.kind = kind;
+        if (peer) what.peer = NodeId(fault->peer);
+        what.duration_ms = fault->ms;
         return Run(invocation->options, name, fault->node, what);
       };
     });
@@ -60,6 +110,66 @@ void AddFault(CLI::App& app, Invocation* invocation) {
   add("drop", "Control messages between it and PEER are lost", FaultKind::kDrop, true, true);
   add("break", "Its control connection to PEER ends, and is made again", FaultKind::kBreak, true,
       false);
+  add("clear", "Faults of its network device end", FaultKind::kClear, false, false);
+}
+
+// Faults of its network device.
+void AddDeviceFaults(CLI::App* sub, Invocation* invocation,
+                     const std::shared_ptr<FaultOptions>& fault) {
+  const auto add = [=](DeviceFaultKind kind, const char* help) {
+    const std::string name = Text(rdma::DeviceFaultName(kind));
+    CLI::App* one = sub->add_subcommand(name, help);
+    one->add_option("NODE", fault->node, "Name or number")->required();
+    one->add_option("--count", fault->device.count, "So often at most")
+        ->check(CLI::Range(1u, rdma::kDeviceFaultCountMax));
+    one->add_option("--ms", fault->device.duration_ms, "For so many milliseconds at most")
+        ->check(CLI::Range(1u, rdma::kDeviceFaultMsMax));
+    one->add_option("--one-in", fault->device.one_in, "Of so many, by chance")
+        ->check(CLI::Range(1u, rdma::kDeviceFaultCountMax));
+    if (kind == DeviceFaultKind::kLate) {
+      one->add_option("--delay-us", fault->device.delay_us, "By so many microseconds")
+          ->check(CLI::Range(1u, rdma::kDeviceFaultDelayUsMax))
+          ->required();
+    }
+    if (kind == DeviceFaultKind::kFail || kind == DeviceFaultKind::kTear) {
+      one->add_option("--status", fault->status, "What the completion says")
+          ->check(CLI::IsMember({"retry", "rnr", "remote-access", "remote-invalid",
+                                 "local-protection", "local-length"}));
+    }
+    one->callback([=] {
+      if (fault->device.count == 0 && fault->device.duration_ms == 0)
+        throw CLI::ValidationError(name, "needs --count or --ms: a fault has an end");
+      invocation->run = [=] {
+        node::Fault what;
+        what.kind = FaultKind::kDevice;
+        what.device = fault->device;
+        what.device.kind = kind;
+        what.device.status = *rdma::FaultStatusFromName(fault->status);
+        return Run(invocation->options, name, fault->node, what);
+      };
+    });
+  };
+  add(DeviceFaultKind::kFail, "Requests fail: queue pairs go to ERR and flush");
+  add(DeviceFaultKind::kTear, "Of a WRITE only a part lands, then it fails");
+  add(DeviceFaultKind::kFlip, "One bit of a WRITE of more than 64 bytes is wrong");
+  add(DeviceFaultKind::kLate, "Completions come later");
+  add(DeviceFaultKind::kNoMemory, "Memory is neither given nor registered");
+  add(DeviceFaultKind::kNoQueuePair, "Queue pairs and completion queues are not made");
+}
+
+}  // namespace
+
+void AddFault(CLI::App& app, Invocation* invocation) {
+  CLI::App* sub = app.add_subcommand(
+      "fault", "Make a node fail on purpose (its configuration must allow it: fault_injection)");
+  sub->require_subcommand(1);
+  const auto fault = std::make_shared<FaultOptions>();
+  AddNodeFaults(sub, invocation, fault);
+  AddDeviceFaults(sub, invocation, fault);
+  CLI::App* status = sub->add_subcommand("status", "Faults of its network device, and how often");
+  status->add_option("NODE", fault->node, "Name or number")->required();
+  status->callback(
+      [=] { invocation->run = [=] { return ShowStatus(invocation->options, fault->node); }; });
 }
 
 }  // namespace ring::tools

@@ -20,15 +20,16 @@
 namespace ring::tools {
 namespace {
 
-constexpr std::array<std::pair<const char*, const char*>, 8> kAdminCommands = {{
+constexpr std::array<std::pair<const char*, const char*>, 9> kAdminCommands = {{
     {"memgest", "List, show, create, delete memgests; choose the default one"},
     {"cluster", "Show nodes, roles and groups"},
     {"health", "Show what is protected, at risk, or does not serve"},
     {"events", "Show what happened to nodes and roles, and when"},
-    {"node", "Drain or remove a node"},
+    {"node", "Add, drain or remove a node"},
     {"fault", "Make a node fail on purpose"},
     {"stats", "Show what memgests hold and what nodes did"},
     {"scrub", "Compare all replicas and parities with the data"},
+    {"accept-loss", "Let stopped shards go on without what is lost"},
 }};
 
 // The command: the first word that is neither an option nor an option's value.

@@ -94,6 +94,23 @@ int RunDrain(const Options& options, const NodeOptions& node) {
   return kExitOk;
 }
 
+int RunAdd(const Options& options, const cluster::NodeInfo& info) {
+  const auto client = ConnectAdmin(options);
+  if (!client.ok()) return Fail(options, In("node add", client.status()));
+  const absl::StatusOr<NodeId> node = (*client)->AddNode(info);
+  if (!node.ok()) return Fail(options, In("node add", node.status()));
+  if (options.json) {
+    PrintJson({{"node", node->value()}, {"name", info.name}});
+  } else {
+    const std::string name = ShowBytes(info.name);
+    std::printf(
+        "added node %u (%s): start it with the file of the other nodes:\n"
+        "  ringd --config FILE --node %s --added\n",
+        node->value(), name.c_str(), name.c_str());
+  }
+  return kExitOk;
+}
+
 int RunRemove(const Options& options, const NodeOptions& node) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("node remove", client.status()));
@@ -107,10 +124,37 @@ int RunRemove(const Options& options, const NodeOptions& node) {
   return kExitOk;
 }
 
+// Addresses as a view has them.
+void AddNodeAdd(CLI::App& node, Invocation* invocation) {
+  struct Addresses {
+    std::string name;
+    std::string data;
+    std::string shm;
+    std::string admin;
+  };
+  const auto given = std::make_shared<Addresses>();
+  CLI::App* add = node.add_subcommand("add", "Name a node that the configuration does not have");
+  add->add_option("NAME", given->name, "Its name, which no other node has")->required();
+  add->add_option("--data", given->data, "Where the others and clients reach it by TCP")
+      ->type_name("HOST:PORT");
+  add->add_option("--shm", given->shm, "Socket where peers of the same host meet")
+      ->type_name("PATH");
+  add->add_option("--admin", given->admin, "Where its admin service listens")
+      ->type_name("HOST:PORT");
+  add->callback([=] {
+    cluster::NodeInfo info;
+    info.name = given->name;
+    if (!given->data.empty()) info.tcp_address = absl::StrCat("tcp:", given->data);
+    if (!given->shm.empty()) info.shm_address = absl::StrCat("shm:", given->shm);
+    info.admin_address = given->admin;
+    invocation->run = [=] { return RunAdd(invocation->options, info); };
+  });
+}
+
 }  // namespace
 
 void AddNode(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("node", "Drain or remove a node");
+  CLI::App* sub = app.add_subcommand("node", "Add, drain or remove a node");
   sub->require_subcommand(1);
   const auto node = std::make_shared<NodeOptions>();
   CLI::App* drain = sub->add_subcommand("drain", "Give a living node's roles to spares, and wait");
@@ -121,6 +165,7 @@ void AddNode(CLI::App& app, Invocation* invocation) {
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS");
   drain->callback([=] { invocation->run = [=] { return RunDrain(invocation->options, *node); }; });
+  AddNodeAdd(*sub, invocation);
   CLI::App* remove = sub->add_subcommand("remove", "Forget a node that holds nothing, or is dead");
   remove->add_option("NODE", node->node, "Name or number")->required();
   remove->add_flag("--force", node->force, "Count it as failed first, if it holds roles");

@@ -70,6 +70,7 @@ void AddNode(CLI::App& app, Invocation* invocation);
 void AddFault(CLI::App& app, Invocation* invocation);
 void AddStats(CLI::App& app, Invocation* invocation);
 void AddScrub(CLI::App& app, Invocation* invocation);
+void AddAcceptLoss(CLI::App& app, Invocation* invocation);
 
 }  // namespace ring::tools
 

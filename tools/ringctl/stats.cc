@@ -17,7 +17,10 @@ nlohmann::json CallsJson(const rdma::SystemCalls& calls) {
           {"receives_in_vain", calls.receives_in_vain},
           {"batches_received", calls.batches_received},
           {"waits", calls.waits},
-          {"waits_in_vain", calls.waits_in_vain}};
+          {"waits_in_vain", calls.waits_in_vain},
+          {"uring_enters", calls.uring_enters},
+          {"uring_enters_in_vain", calls.uring_enters_in_vain},
+          {"urings", calls.urings}};
 }
 
 nlohmann::json NodeJson(const node::NodeStats& node) {
@@ -34,7 +37,9 @@ nlohmann::json NodeJson(const node::NodeStats& node) {
           {"log_bytes", node.log_bytes},
           {"wakeups", node.wakeups},
           {"system_calls", CallsJson(node.system_calls)},
-          {"transports", node.transports}};
+          {"transports", node.transports},
+          {"fence", node.fence},
+          {"device_faults", node.device_faults}};
 }
 
 void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {
@@ -53,8 +58,9 @@ void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {
 
 void PrintNodes(const node::ClusterStats& stats) {
   Table table({"NODE", "GETS", "PUTS", "DELETES", "MOVES", "REFUSED", "CLIENTS", "LOGGED", "FOLDED",
-               "RESIDENT", "WAKEUPS", "PEERS BY"});
+               "RESIDENT", "WAKEUPS", "FENCE", "PEERS BY"});
   table.AlignLeft(11);
+  table.AlignLeft(12);
   for (const node::NodeStats& node : stats.nodes) {
     std::vector<std::string> transports;
     for (const std::string& transport : node.transports) {
@@ -65,7 +71,7 @@ void PrintNodes(const node::ClusterStats& stats) {
                   absl::StrCat(node.clients), absl::StrCat(node.log_entries_appended),
                   absl::StrCat(node.log_entries_folded),
                   FormatBytes(static_cast<double>(node.resident_bytes)), absl::StrCat(node.wakeups),
-                  absl::StrJoin(transports, " ")});
+                  node.fence.empty() ? "-" : node.fence, absl::StrJoin(transports, " ")});
   }
   std::printf("%s", table.ToString().c_str());
 }

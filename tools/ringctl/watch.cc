@@ -3,25 +3,22 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 
+#include "tools/common/interrupt.h"
+
 namespace ring::tools {
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-
-void OnSignal(int) { interrupted = 1; }
 
 // Whether the whole time passed.
 bool Pause(double seconds) {
   timespec left{
       static_cast<time_t>(seconds),
       static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
-  while (interrupted == 0 && nanosleep(&left, &left) != 0 && errno == EINTR) {
+  while (!Interrupted() && nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
-  return interrupted == 0;
+  return !Interrupted();
 }
 
 }  // namespace
@@ -40,13 +37,10 @@ void AddWatch(CLI::App* command, const char* flag, const char* help, WatchOption
 
 int Watch(const WatchOptions& watch, bool clear, absl::FunctionRef<int()> show) {
   if (!watch.on) return show();
-  struct sigaction action {};
-  action.sa_handler = OnSignal;  // without SA_RESTART: it ends the pause
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  CatchInterrupts();
   const bool screen = clear && isatty(STDOUT_FILENO) == 1;
   int status = kExitOk;
-  for (int round = 1; interrupted == 0; ++round) {
+  for (int round = 1; !Interrupted(); ++round) {
     if (screen) std::printf("\033[H\033[2J");
     status = show();
     std::fflush(stdout);

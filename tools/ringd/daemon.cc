@@ -16,6 +16,7 @@
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/node/host.h"
+#include "tools/ringd/join.h"
 
 namespace ring::tools {
 namespace {
@@ -28,8 +29,9 @@ absl::StatusOr<node::HostOptions> ReadOptions(const DaemonOptions& options) {
   node::HostOptions host;
   host.reactor_count = options.reactor_count;
   if (!options.embedded) {
-    RING_ASSIGN_OR_RETURN(host.config,
-                          node::LoadNodeConfig(options.config_path, options.node_name));
+    RING_ASSIGN_OR_RETURN(host.config, node::LoadNodeConfig(options.config_path, options.node_name,
+                                                            options.added ? node::SelfIs::kAdded
+                                                                          : node::SelfIs::kNamed));
     host.hosted = {host.config.self};
     return host;
   }
@@ -151,6 +153,14 @@ int RunDaemon(const DaemonOptions& options) {
     return 2;
   }
   SetMinLogSeverity(host_options->config.log_level);
+  if (options.added) {
+    node::NodeConfig& config = host_options->config;
+    const absl::Status joined =
+        AwaitAdded([] { return StopRequested(kReadyInterval); }, options.node_name, &config);
+    if (absl::IsCancelled(joined)) return 0;
+    if (!joined.ok()) return Fail(joined);
+    host_options->hosted = {config.self};
+  }
   return Serve(options, *host_options);
 }
 

@@ -16,6 +16,7 @@ struct DaemonOptions {
   bool embedded = false;
   std::string config_path;
   std::string node_name;
+  bool added = false;  // the configuration does not name it, the cluster does
   int data_port = 0;
   int admin_port = 0;
   int reactor_count = 1;

@@ -12,7 +12,9 @@ constexpr char kDescription[] =
     "                             REP1 REP2 REP3 REP4 SRS21 SRS31 SRS32; for a first look, for\n"
     "                             tests of client programs, and for one machine\n"
     "  ringd --config FILE        the node that FILE's [node] names, of the cluster it describes\n"
-    "  ringd --config FILE --node NAME\n\n"
+    "  ringd --config FILE --node NAME\n"
+    "  ringd --config FILE --node NAME --added\n"
+    "                             a node that was added since (ringctl node add)\n\n"
     "Values live in memory only. When it serves, it prints one line on its standard output:\n"
     "  ready: seeds=HOST:PORT[,HOST:PORT...] admin=HOST:PORT\n"
     "seeds is for clients (RING_SEEDS), admin for ringctl and grpcurl (RING_ADMIN). Everything "
@@ -46,9 +48,14 @@ int main(int argc, char** argv) {
       app.add_option("--config", options.config_path, "Configuration of the cluster (TOML)")
           ->type_name("FILE")
           ->excludes(embedded);
-  app.add_option("--node", options.node_name, "Which of FILE's [[nodes]] this is")
-      ->type_name("NAME")
-      ->needs(config);
+  CLI::Option* node =
+      app.add_option("--node", options.node_name, "Which of FILE's [[nodes]] this is")
+          ->type_name("NAME")
+          ->needs(config);
+  app.add_flag("--added", options.added,
+               "NAME is not in FILE: ringctl node add told the cluster of it")
+      ->needs(config)
+      ->needs(node);
   app.add_option("--data-port", options.data_port,
                  "Embedded: the nodes listen for clients at PORT, PORT+1, ... (0: free ones)")
       ->type_name("PORT")

@@ -111,6 +111,16 @@ bool VersionChecker::Vanished(const Operation& put) const {
   return everything_ || (MayHaveLost(put.key) && put.tolerates == 0);
 }
 
+// ... of a move, too: to what survives nothing it is made again, and nobody was told of this one.
+bool VersionChecker::RemadeMove(int key, Version version) const {
+  return MayHaveLost(key) && version.epoch() < keys_.at(key).lost_before &&
+         std::any_of(history_->operations().begin(), history_->operations().end(),
+                     [&](const Operation& op) {
+                       return op.key == key && op.kind == OpKind::kMove && op.tolerates == 0 &&
+                              op.result == OpResult::kOk && op.version.epoch() > version.epoch();
+                     });
+}
+
 bool VersionChecker::MayHaveLost(int key) const {
   if (everything_) return true;
   const auto found = keys_.find(key);
@@ -192,7 +202,8 @@ void VersionChecker::CheckExecutedOnce(const std::map<int, Story>& stories) {
       const bool own = put.op->version.bits() == version;
       const bool vanished =
           Vanished(*put.op) && Version(version).epoch() < keys_.at(put.op->key).lost_before;
-      if (!own && !vanished && !story.moves.contains(version)) others.push_back(version);
+      const bool moved = story.moves.contains(version) || RemadeMove(put.op->key, Version(version));
+      if (!own && !vanished && !moved) others.push_back(version);
     }
     const std::uint64_t unexplained = put.op->version.bits() == 0 ? 1 : 0;
     if (others.size() > story.open_moves + unexplained)

@@ -74,6 +74,7 @@ class VersionChecker {
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
   bool MovedAwayFrom(int key, Version reliable) const;
   bool Vanished(const Operation& put) const;
+  bool RemadeMove(int key, Version version) const;
   std::map<int, Story> Collect();
   void CheckReads(const Story& story);
   void CheckExecutedOnce(const std::map<int, Story>& stories);

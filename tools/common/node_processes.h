@@ -1,4 +1,4 @@
-// tests/chaos/node_processes.h — the nodes of a cluster, as processes that can be hurt.
+// tools/common/node_processes.h — the nodes of a cluster, as processes that can be hurt.
 //
 // What:      NodeProcesses starts a ringd for each node of a configuration, kills it with its
 //            memory, stops and continues it, and starts it again.
@@ -7,8 +7,8 @@
 // Ownership: owns the processes: they end with it, and with the thread that started them.
 // Threads:   thread-compatible; one thread starts all.
 // Errors:    kUnavailable, with the end of the node's log.
-#ifndef RING_TESTS_CHAOS_NODE_PROCESSES_H_
-#define RING_TESTS_CHAOS_NODE_PROCESSES_H_
+#ifndef RING_TOOLS_COMMON_NODE_PROCESSES_H_
+#define RING_TOOLS_COMMON_NODE_PROCESSES_H_
 
 #include <memory>
 #include <string>
@@ -17,14 +17,21 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "ring/node/config.h"
-#include "tests/chaos/chaos_options.h"
 #include "tools/common/child_process.h"
 
-namespace ring::chaos {
+namespace ring::tools {
+
+struct NodeProcessesOptions {
+  std::string ringd;                         // the program
+  std::string config;                        // of all nodes: a ring.toml
+  std::string folder;                        // for logs; voters' files are in its folder "voters"
+  std::vector<std::string> namespaces = {};  // of the network, one a node; empty: none
+};
 
 class NodeProcesses {
  public:
-  NodeProcesses(const ChaosOptions& options, node::NodeConfig config);
+  // config: what the file says.
+  NodeProcesses(NodeProcessesOptions options, node::NodeConfig config);
 
   std::size_t count() const { return nodes_.size(); }
   const node::NodeConfig& config() const { return config_; }
@@ -47,17 +54,17 @@ class NodeProcesses {
 
  private:
   struct Node {
-    std::unique_ptr<tools::ChildProcess> process;
+    std::unique_ptr<ChildProcess> process;
     bool paused = false;
   };
   std::string LogPath(std::size_t i) const;
   std::string LogTail(std::size_t i) const;
 
-  const ChaosOptions& options_;
+  NodeProcessesOptions options_;
   node::NodeConfig config_;
   std::vector<Node> nodes_;
 };
 
-}  // namespace ring::chaos
+}  // namespace ring::tools
 
-#endif  // RING_TESTS_CHAOS_NODE_PROCESSES_H_
+#endif  // RING_TOOLS_COMMON_NODE_PROCESSES_H_

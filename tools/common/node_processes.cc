@@ -1,4 +1,4 @@
-#include "tests/chaos/node_processes.h"
+#include "tools/common/node_processes.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,10 +14,10 @@
 #include "ring/base/check.h"
 #include "ring/base/status.h"
 
-namespace ring::chaos {
+namespace ring::tools {
 
-NodeProcesses::NodeProcesses(const ChaosOptions& options, node::NodeConfig config)
-    : options_(options), config_(std::move(config)), nodes_(config_.nodes.size()) {}
+NodeProcesses::NodeProcesses(NodeProcessesOptions options, node::NodeConfig config)
+    : options_(std::move(options)), config_(std::move(config)), nodes_(config_.nodes.size()) {}
 
 std::string NodeProcesses::LogPath(std::size_t i) const {
   return absl::StrCat(options_.folder, "/", name(i), ".log");
@@ -39,7 +39,7 @@ absl::Status NodeProcesses::Start(std::size_t i) {
   // The shell gives it its log and becomes it, so that the process is the node's.
   argv.insert(argv.end(), {"/bin/sh", "-c", R"(log=$0; exec "$@" 2>>"$log")", LogPath(i),
                            options_.ringd, "--config", options_.config, "--node", name(i)});
-  RING_ASSIGN_OR_RETURN(nodes_[i].process, tools::ChildProcess::Start(argv));
+  RING_ASSIGN_OR_RETURN(nodes_[i].process, ChildProcess::Start(argv));
   nodes_[i].paused = false;
   return absl::OkStatus();
 }
@@ -95,4 +95,4 @@ std::string NodeProcesses::FindDead() {
   return found;
 }
 
-}  // namespace ring::chaos
+}  // namespace ring::tools

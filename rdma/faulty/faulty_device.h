@@ -1,0 +1,83 @@
+// rdma/faulty/faulty_device.h — a device that does what another one does, but for faults.
+//
+// What:      FaultyDevice goes between a node and its device. Inject asks for a fault, Clear ends
+//            all, Status says what became of them. Without one it passes everything on.
+// Ownership: owns the device below; borrows the clock.
+// Threads:   one, the device's.
+// Errors:    Inject: kInvalidArgument, as CheckDeviceFault says. Refusals that were asked for are
+//            kResourceExhausted, and say that they were.
+// Cost:      a virtual call more for everything, and a walk over each chain. Who wants no faults
+//            does without it.
+// Source:    protocol rules section 11 (F7, F8, F10, F11).
+#ifndef RING_RDMA_FAULTY_FAULTY_DEVICE_H_
+#define RING_RDMA_FAULTY_FAULTY_DEVICE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rdma/fabric.h"
+#include "rdma/faulty/device_fault.h"
+#include "rdma/faulty/fault_plan.h"
+
+namespace ring::rdma {
+
+class FaultyDevice final : public Device {
+ public:
+  // seed: of what happens by chance.
+  FaultyDevice(std::unique_ptr<Device> below, const Clock* clock, std::uint64_t seed)
+      : plan_(clock, seed), below_(std::move(below)) {}
+
+  absl::Status Inject(const DeviceFault& fault);
+  void Clear() { plan_.Clear(); }
+  std::vector<DeviceFaultStatus> Status() const { return plan_.Status(); }
+  std::uint64_t injected() const { return plan_.injected(); }
+
+  const Caps& caps() const override { return below_->caps(); }
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
+  void Free(std::byte* address, std::size_t size, MemoryKind kind) override {
+    below_->Free(address, size, kind);
+  }
+  void PreferHuge(std::byte* address, std::size_t size) override {
+    below_->PreferHuge(address, size);
+  }
+  std::uint32_t LocalKey(const std::byte* address) const override {
+    return below_->LocalKey(address);
+  }
+  void Discard(std::byte* address, std::size_t size) override { below_->Discard(address, size); }
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
+                                                         std::uint32_t access) override;
+  absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
+      std::size_t depth) override;
+  absl::StatusOr<std::string> Listen(absl::string_view address) override {
+    return below_->Listen(address);
+  }
+  absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
+                                                     const QueuePairOptions& options,
+                                                     absl::string_view private_data) override;
+  absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request,
+                                                    const QueuePairOptions& options,
+                                                    absl::string_view private_data) override;
+  void Reject(std::uint64_t request, absl::string_view private_data) override {
+    below_->Reject(request, private_data);
+  }
+  bool PollEvent(ConnectionEvent* event) override;
+  // What comes late is work: nobody else wakes who waits for it.
+  bool Progress() override { return below_->Progress() || plan_.holds(); }
+  int event_fd() const override { return below_->event_fd(); }
+  void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
+  SystemCalls system_calls() const override { return below_->system_calls(); }
+
+ private:
+  absl::Status Refuses(DeviceFaultKind kind, absl::string_view what);
+  std::unique_ptr<QueuePair> Wrap(std::unique_ptr<QueuePair> below,
+                                  const QueuePairOptions& options);
+
+  FaultPlan plan_;
+  std::unique_ptr<Device> below_;
+};
+
+}  // namespace ring::rdma
+
+#endif  // RING_RDMA_FAULTY_FAULTY_DEVICE_H_

@@ -1,0 +1,39 @@
+#include "ring/cluster/active_roles.h"
+
+#include <algorithm>
+
+namespace ring::cluster {
+
+using protocol::MemgestDescriptor;
+
+std::uint32_t MembersOf(const MemgestDescriptor& memgest, ShardId shard, int s, int d) {
+  std::uint32_t mask = 1u << shard.value();
+  for (const Role role : memgest.MemberRoles(shard, s, d)) mask |= 1u << role.value();
+  return mask;
+}
+
+std::uint32_t ActiveFor(const NormalRecord& normal, const MemgestDescriptor& memgest, ShardId shard,
+                        int s, int d) {
+  if (const MemgestNormal* const set = normal.Find(memgest.id); set != nullptr) return set->active;
+  std::uint32_t counting = 1u << shard.value();
+  for (const MemgestNormal& other : normal.memgests) counting |= other.active;
+  return counting & MembersOf(memgest, shard, s, d);
+}
+
+std::uint32_t CompleteFor(const NormalRecord& normal, const MemgestDescriptor& memgest,
+                          ShardId shard, int s, int d) {
+  const MemgestNormal* const set = normal.Find(memgest.id);
+  return set != nullptr ? set->complete : ActiveFor(normal, memgest, shard, s, d);
+}
+
+int MembersMin(const MemgestDescriptor& memgest) {
+  if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon) {
+    return 1 + std::max(1, memgest.m - 1);
+  }
+  if (memgest.commit == protocol::CommitRule::kAll) {
+    return std::min<int>(memgest.r, std::max(2, memgest.r - 1));
+  }
+  return memgest.r / 2 + 1;
+}
+
+}  // namespace ring::cluster

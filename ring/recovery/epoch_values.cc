@@ -1,0 +1,117 @@
+// Who has the values of a shard that changes its epoch: nobody is dropped who is needed for them,
+// and a shard whose values nobody has stops, until somebody is back (E8).
+#include <algorithm>
+#include <bit>
+
+#include "ring/base/mutant.h"
+#include "ring/cluster/active_roles.h"
+#include "ring/cluster/view.h"
+#include "ring/recovery/epoch_change.h"
+
+namespace ring::recovery {
+
+// Nobody ever wrote into it.
+bool EpochChange::IsEmpty(const protocol::MemgestDescriptor& memgest) const {
+  return std::none_of(adopted_.begin(), adopted_.end(), [&memgest](const AdoptedLog& log) {
+    return log.memgest == memgest.id && (log.last > 0 || log.lost);
+  });
+}
+
+// Whether there are values that were promised to be kept.
+bool EpochChange::ValuesCount(const protocol::MemgestDescriptor& memgest) const {
+  return plan_.last.has_value() && memgest.FailuresTolerated() > 0 && !IsEmpty(memgest) &&
+         !IsLost(memgest.id);
+}
+
+// Who goes on and has all values or blocks.
+RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest) const {
+  RoleMask sources = plan_.living ? RoleBit(own_role()) : 0;
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    if (roles_[i].goes_on && RoleAt(i) != own_role()) sources |= RoleBit(RoleAt(i));
+  }
+  return sources & MembersOf(memgest) &
+         cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+}
+
+// E8: entries without anybody who has their values are lost as well. Who has them and does not go
+// on, as its role is another's by now, would drop them with Normal.
+void EpochChange::MarkLostValues() {
+  if (Mutant("E8-values")) return;
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+    if (!ValuesCount(memgest) || SourcesOf(memgest) != 0) continue;
+    if (cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d) == 0) continue;
+    for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;
+  }
+}
+
+// Each shard of the group that lacks its blocks, this one too if it is taken over, is decoded with
+// a parity of its own.
+bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const {
+  if (!ValuesCount(memgest)) return true;
+  const RoleMask sources = SourcesOf(memgest);
+  if ((sources & RoleBit(without)) == 0) return true;
+  const RoleMask left = sources & ~RoleBit(without);
+  if (memgest.scheme == protocol::Scheme::kReplicated) return left != 0;
+  const int own = (left & RoleBit(own_role())) != 0 ? 1 : 0;
+  return std::popcount(left) - own >= plan_.absent_shards + 1 - own;
+}
+
+bool EpochChange::MayDoWithout(Role role) const {
+  return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
+                     [this, role](const protocol::MemgestDescriptor& memgest) {
+                       return KeepsValues(memgest, role);
+                     });
+}
+
+// It was silent for as long as one that lost its memory: it counts as such if that can be borne.
+void EpochChange::GiveUp(Role role) {
+  if (MayDoWithout(role) || Mutant("step5-error")) {
+    DropOut(role);
+  } else {
+    actions_->Renew(role);
+  }
+}
+
+// Step 5: what it lacks is nowhere any more. If nobody else has what it has, that is lost (E8).
+void EpochChange::OnOutOfRange(Role role) {
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+    if (KeepsValues(memgest, role)) continue;
+    for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;
+  }
+  if (LostTooMuch() && !plan_.overrun_allowed) {
+    Enter(Phase::kStopped);
+  } else {
+    DropOut(role);
+  }
+}
+
+// A shard that stopped looks again, when one of those that it missed is there (E8). Who sealed and
+// is gone has no log to be adopted any more; one that is being fetched from has to be replaced.
+void EpochChange::OnReachable(RoleMask reachable) {
+  if (!plan_.last.has_value()) return;
+  const RoleMask came = reachable & ~plan_.reachable;
+  const RoleMask went = plan_.reachable & ~reachable;
+  plan_.reachable = reachable;
+  if (phase_ == Phase::kFetching && !plan_.living) {
+    for (const AdoptedLog& log : adopted_) {
+      if (log.source.has_value() && (went & RoleBit(*log.source)) != 0)
+        actions_->Renew(*log.source);
+    }
+  }
+  if (phase_ != Phase::kSealing && phase_ != Phase::kStopped) return;
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    const RoleMask bit = RoleBit(RoleAt(i));
+    if ((plan_.living && RoleAt(i) == own_role()) ||
+        plan_.last->holders[i].node == cluster::kNoNode)
+      continue;
+    if ((went & bit) != 0) roles_[i].seal = Call::kGone;
+    if ((came & bit) != 0) roles_[i].seal = Call::kIdle;
+  }
+  if (phase_ == Phase::kStopped && came != 0) {
+    if (begun_) return actions_->Renew(RoleAt(static_cast<std::size_t>(std::countr_zero(came))));
+    Enter(Phase::kSealing);
+  }
+  Advance();
+}
+
+}  // namespace ring::recovery

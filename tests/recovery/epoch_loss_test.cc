@@ -1,0 +1,170 @@
+// What an epoch change must not lose: E8, F11, I2, L4.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/recovery/epoch_change_fixture.h"
+
+namespace ring::recovery {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Phase = EpochChange::Phase;
+
+// What is left of them are their keys. A source whose role is another's by now does not go on: with
+// Normal it would drop what it has.
+TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
+  EpochPlan plan = TakeOver();
+  plan.last->memgests[0].complete = 0b00001;
+  Start(plan);
+  SealAll(4);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(change->lost(), ElementsAre(kRep3));
+
+  plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 2)};
+  plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
+  plan.holders[3] = At(6);
+  actions = RecordedActions();
+  Start(plan);
+  SealAll(4);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+
+  actions = RecordedActions();
+  plan.overrun_allowed = true;
+  Start(plan);
+  SealAll(4);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_TRUE(actions.proposals.back().front().lost);
+}
+
+TEST_F(EpochChangeTest, E8AnEmptyLogLacksNoValues) {
+  EpochPlan plan = TakeOver();
+  plan.last->memgests[0].complete = 0b00001;
+  Start(std::move(plan));
+  SealAll(0);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b00001)));
+}
+
+// It was cut off for a while, and has all of its memory.
+TEST_F(EpochChangeTest, E8AShardThatStoppedLooksAgainWhenAHolderIsBack) {
+  EpochPlan plan = TakeOver();
+  plan.reachable = 0b01110;
+  Start(std::move(plan));
+  SealAll(4);
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  change->OnReachable(0b01110);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  change->OnReachable(0b11110);
+  EXPECT_EQ(change->phase(), Phase::kSealing);
+  EXPECT_THAT(actions.sealed, ElementsAre(1, 2, 3, 4));
+  change->OnSealed(Role(4), Ends(6, 4));
+  EXPECT_EQ(change->phase(), Phase::kFetching);
+  EXPECT_EQ(change->adopted()[0].last, 6u);
+}
+
+// No new epoch comes of who goes and has no role.
+TEST_F(EpochChangeTest, E8WhoIsGoneIsNotWaitedFor) {
+  Start(TakeOver());
+  for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(4, 4));
+  Pass(1'000'000'000);
+  ASSERT_EQ(change->phase(), Phase::kSealing);
+  change->OnReachable(0b01110);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  change->OnReachable(0b10110);
+  EXPECT_EQ(change->phase(), Phase::kSealing);
+  change->OnSealed(Role(4), Ends(5, 5));
+  EXPECT_EQ(change->phase(), Phase::kStopped) << "what role 3 answered is gone with it";
+}
+
+TEST_F(EpochChangeTest, E8WhoseLogIsFetchedAndIsGoneIsReplaced) {
+  Start(TakeOver());
+  change->OnSealed(Role(1), {});
+  change->OnSealed(Role(2), {});
+  change->OnSealed(Role(3), Ends(4, 4));
+  change->OnSealed(Role(4), Ends(9, 4));
+  ASSERT_EQ(change->phase(), Phase::kFetching);
+  change->OnReachable(0b11100);
+  EXPECT_THAT(actions.renewed, IsEmpty());
+  change->OnReachable(0b01100);
+  EXPECT_THAT(actions.renewed, ElementsAre(4));
+}
+
+// I2, L4: the coordinator died, and role 3 is the only other member. Whatever goes wrong with the
+// connection to it, nobody may be named without it, and it is not told to begin anew.
+TEST_F(EpochChangeTest, I2AnErrorOfALinkCostsNobodyTheLastCopy) {
+  for (const protocol::MemgestDescriptor& memgest : {Rep(kRep3, 2), Srs(kRep3, 2, 1)}) {
+    for (const char* error : {"breaks", "no memory", "refuses"}) {
+      SCOPED_TRACE(error);
+      actions = RecordedActions();
+      EpochPlan plan = TakeOver();
+      plan.memgests = {memgest};
+      plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
+      Start(std::move(plan));
+      SealAll(4);
+      change->OnFetched(absl::OkStatus());
+      if (error[0] == 'b') actions.broken = {3};
+      if (error[0] == 'n') actions.reappend = absl::ResourceExhaustedError("no staging");
+      for (int i = 0; i < 400; ++i) {
+        if (error[0] == 'r') change->OnConnectFailed(Role(3));
+        ConnectAll();
+        if (error[0] == 'r') actions.connected.clear();
+        Pass(5'000'000);
+      }
+      EXPECT_THAT(actions.proposals, IsEmpty());
+      EXPECT_THAT(actions.joining, IsEmpty());
+      EXPECT_THAT(actions.disconnected, Not(Contains(3)));
+      EXPECT_THAT(actions.renewed, Contains(3));
+    }
+  }
+}
+
+// F11: nor does it cost redundancy what this node has not got just now.
+TEST_F(EpochChangeTest, F11WhatTheCoordinatorLacksIsTriedAgain) {
+  EpochPlan plan = LivingOn();
+  Start(std::move(plan));
+  SealAll(9);
+  actions.reappend = absl::ResourceExhaustedError("no staging");
+  ConnectAll();
+  Pass(1'000'000'000);
+  EXPECT_THAT(actions.disconnected, IsEmpty());
+  EXPECT_THAT(actions.proposals, IsEmpty());
+  EXPECT_THAT(actions.renewed, Not(IsEmpty()));
+  actions.reappend = absl::OkStatus();
+  Pass(40'000'000);  // calls that failed for long are made again more rarely
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b11001)));
+}
+
+// Who cannot be reached for long counts as lost, if the others have all of it.
+TEST_F(EpochChangeTest, Step5WhoIsNotConnectedInTimeIsDoneWithoutIfThatCanBeBorne) {
+  for (const int absent_shards : {0, 1}) {
+    actions = RecordedActions();
+    EpochPlan plan = TakeOver();
+    plan.absent_shards = absent_shards;
+    Start(std::move(plan));
+    SealAll(4);
+    change->OnFetched(absl::OkStatus());
+    for (const Role role : {Role(1), Role(2), Role(3)}) change->OnConnected(role);
+    Pass(500'000'000);
+    EXPECT_THAT(actions.proposals, IsEmpty());
+    Pass(500'000'000);
+    if (absent_shards == 0) {
+      ASSERT_EQ(actions.proposals.size(), 1u);
+      EXPECT_EQ(actions.proposals.back().front().active, 0b01001u);
+    } else {
+      EXPECT_THAT(actions.proposals, IsEmpty()) << "two shards are decoded with two parities";
+      EXPECT_THAT(actions.renewed, ElementsAre(4));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ring::recovery

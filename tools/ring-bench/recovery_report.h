@@ -1,0 +1,67 @@
+// tools/ring-bench/recovery_report.h — fail-overs by their phases, and what others noticed.
+//
+// What:      RecoveryReport: takes for each run when the node was killed, what the nodes told of
+//            it, and the gets at shards that the node did not coordinate; gives tables over all.
+// Shape:     a row for each phase and interval, in the order in which they came first.
+// Units:     nanoseconds since 1970, and durations.
+// Ownership: values.
+// Threads:   thread-compatible.
+// Errors:    none.
+// Source:    Ring figures 12 and 13; performance target P8.
+#ifndef RING_TOOLS_RING_BENCH_RECOVERY_REPORT_H_
+#define RING_TOOLS_RING_BENCH_RECOVERY_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ring/base/histogram.h"
+#include "ring/node/fail_over.h"
+#include "tools/ring-bench/recovery_load.h"
+#include "tools/ring-bench/report.h"
+
+namespace ring::bench {
+
+using ShardName = std::pair<GroupId, ShardId>;
+
+class RecoveryReport {
+ public:
+  // to_ns before from_ns counts as no time: two threads' clocks are read in either order.
+  void Record(const std::string& phase, std::int64_t from_ns, std::int64_t to_ns);
+  void RecordNever(const std::string& phase);
+  // lost: the shards that the killed node coordinated.
+  void RecordEvents(std::int64_t killed_ns, const std::set<ShardName>& lost,
+                    const node::FailOver& fail_over);
+  // gets: as they were due. from_ns: what is due before is not counted.
+  void RecordGets(std::int64_t from_ns, std::int64_t killed_ns, const node::FailOver& fail_over,
+                  absl::Span<const RecoveryLoad::TimedGet> gets);
+  std::vector<Row> PhaseRows() const;
+  std::vector<Row> GetRows() const;
+
+ private:
+  struct Series {
+    Histogram times;
+    int never = 0;
+  };
+  Series& At(const std::string& phase);
+  void RecordLost(std::int64_t killed_ns, const std::set<ShardName>& lost,
+                  const node::FailOver& fail_over);
+
+  std::vector<std::string> order_;
+  std::map<std::string, Series> phases_;
+  Histogram before_;
+  Histogram until_served_;     // from the kill until all shards served again
+  Histogram until_protected_;  // from there on
+};
+
+// Whether all shards that are `lost` have their values, and whether every shard is protected.
+bool ValuesAreBack(const node::FailOver& fail_over, const std::set<ShardName>& lost);
+bool IsProtected(const node::FailOver& fail_over);
+
+}  // namespace ring::bench
+
+#endif  // RING_TOOLS_RING_BENCH_RECOVERY_REPORT_H_

@@ -1,0 +1,50 @@
+// tools/ring-sim/mutant_cases.h — every bug switch, what it breaks, and what notices it.
+//
+// What:      MutantCases() has one row for each switch of the product code (tools/check compares
+//            the two), and some for pairs of switches that stand in for each other.
+//            RulesWithout() names the rules of sections 2 to 7 that no switch can break, and why.
+// Shape:     an id is the rule, or the rule and a word: "G2", "S6-late"; a pair is "A+B".
+// Threads:   any.
+// Source:    protocol rules, sections 2 to 8.
+#ifndef RING_TOOLS_RING_SIM_MUTANT_CASES_H_
+#define RING_TOOLS_RING_SIM_MUTANT_CASES_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+
+namespace ring::tools {
+
+// What becomes of it in whole clusters from seeds.
+enum class InClusters {
+  kKilled,
+  kSurvives,  // MutantCase::why
+  kNotRun,    // no run of a cluster comes there: the scenario alone stands for it
+};
+
+struct MutantCase {
+  const char* id;
+  const char* what;  // the switch does
+  InClusters clusters = InClusters::kKilled;
+  // The directed scenario, "folder/program:Suite.Test": it passes, and fails with the switch on.
+  const char* scenario = "";
+  const char* why = "";
+};
+
+struct RuleWithout {
+  const char* rule;
+  const char* why;
+};
+
+absl::Span<const MutantCase> MutantCases();
+absl::Span<const RuleWithout> RulesWithout();
+
+// "S6-late" is one of "S6".
+std::string RuleOf(const MutantCase& mutant);
+
+// Of the rules of sections 2 to 7, those that have neither a switch nor a reason.
+std::string RulesForgotten();
+
+}  // namespace ring::tools
+
+#endif  // RING_TOOLS_RING_SIM_MUTANT_CASES_H_

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "api/admin.pb.h"
-#include "ring/node/fault.h"
+#include "ring/node/events/fault.h"
 
 namespace ring::admin {
 

@@ -26,8 +26,8 @@
 #include "rdma/fabric.h"
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
-#include "ring/node/event.h"
-#include "ring/node/fault.h"
+#include "ring/node/events/event.h"
+#include "ring/node/events/fault.h"
 
 namespace ring::node {
 

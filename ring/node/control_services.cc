@@ -5,7 +5,7 @@
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
-#include "ring/node/event_log.h"
+#include "ring/node/events/event_log.h"
 #include "ring/node/health_report.h"
 #include "ring/node/node.h"
 #include "ring/node/stats.h"

@@ -12,13 +12,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ring/node/block_freezer.h"
-#include "ring/node/control_catalogue.h"
-#include "ring/node/decode_service.h"
-#include "ring/node/fault_service.h"
-#include "ring/node/join_service.h"
-#include "ring/node/recovery_source.h"
-#include "ring/node/scrub_service.h"
+#include "ring/node/control/control_catalogue.h"
+#include "ring/node/events/fault_service.h"
+#include "ring/node/recovery/block_freezer.h"
+#include "ring/node/recovery/decode_service.h"
+#include "ring/node/recovery/join_service.h"
+#include "ring/node/recovery/recovery_source.h"
+#include "ring/node/scrub/scrub_service.h"
 
 namespace ring::node {
 

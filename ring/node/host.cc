@@ -18,7 +18,7 @@
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
 #include "ring/cluster/default_memgests.h"
-#include "ring/node/cluster_admin.h"
+#include "ring/node/control/cluster_admin.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/reactor.h"
 

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ring/node/admin_port.h"
-#include "ring/node/config.h"
+#include "ring/node/config/config.h"
 
 namespace ring::node {
 

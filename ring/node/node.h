@@ -31,15 +31,15 @@
 #include "ring/cluster/view.h"
 #include "ring/coordinator/fence.h"
 #include "ring/node/calc_link.h"
-#include "ring/node/check_fence.h"
 #include "ring/node/client_port.h"
-#include "ring/node/config.h"
-#include "ring/node/control_port.h"
+#include "ring/node/config/config.h"
+#include "ring/node/control/control_port.h"
+#include "ring/node/control/membership.h"
 #include "ring/node/coordinated_shard.h"
-#include "ring/node/event_log.h"
+#include "ring/node/events/event_log.h"
+#include "ring/node/fence/check_fence.h"
+#include "ring/node/fence/word_links.h"
 #include "ring/node/member_port.h"
-#include "ring/node/membership.h"
-#include "ring/node/word_links.h"
 
 namespace ring::node {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ring/node/shipped_tail.h"
+#include "ring/node/recovery/shipped_tail.h"
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {

@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "ring/base/check.h"
 #include "ring/cluster/view.h"
-#include "ring/node/config.h"
+#include "ring/node/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

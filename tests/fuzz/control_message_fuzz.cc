@@ -8,10 +8,10 @@
 #include "absl/strings/string_view.h"
 #include "ring/base/check.h"
 #include "ring/cluster/view.h"
-#include "ring/node/control_change.h"
-#include "ring/node/control_message.h"
-#include "ring/node/drain_message.h"
-#include "ring/node/scrub_message.h"
+#include "ring/node/control/control_change.h"
+#include "ring/node/control/control_message.h"
+#include "ring/node/control/drain_message.h"
+#include "ring/node/scrub/scrub_message.h"
 #include "ring/node/stats.h"
 
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/node/fail_over_fixture.h"
+#include "tests/node/recovery/fail_over_fixture.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {

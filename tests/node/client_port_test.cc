@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "rdma/soft/soft_device.h"
-#include "tests/node/hostile_fixture.h"
+#include "tests/node/hostile/hostile_fixture.h"
 
 namespace ring::node {
 namespace {

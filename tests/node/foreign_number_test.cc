@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ring/node/scrub_message.h"
+#include "ring/node/scrub/scrub_message.h"
 #include "ring/recovery/block_message.h"
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/coordinator/key_hash.h"
-#include "ring/node/control_change.h"
+#include "ring/node/control/control_change.h"
 #include "ring/recovery/seal_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"

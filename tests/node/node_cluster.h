@@ -17,7 +17,7 @@
 #include "api/client.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
-#include "ring/node/cluster_admin.h"
+#include "ring/node/control/cluster_admin.h"
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"

@@ -15,7 +15,7 @@
 #include "api/client_requests.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/random.h"
-#include "ring/node/cluster_admin.h"
+#include "ring/node/control/cluster_admin.h"
 #include "ring/node/host.h"
 #include "tests/support/status_matchers.h"
 

@@ -22,10 +22,10 @@
 #include "ring/base/sync.h"
 #include "ring/base/wire.h"
 #include "ring/cluster/view.h"
-#include "ring/node/config.h"
-#include "ring/node/control_change.h"
-#include "ring/node/control_port.h"
-#include "ring/node/drain_message.h"
+#include "ring/node/config/config.h"
+#include "ring/node/control/control_change.h"
+#include "ring/node/control/control_port.h"
+#include "ring/node/control/drain_message.h"
 #include "ring/node/monotonic_clock.h"
 
 namespace ring::node::testing {

@@ -16,8 +16,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "ring/node/control_change.h"
-#include "ring/node/scrub_message.h"
+#include "ring/node/control/control_change.h"
+#include "ring/node/scrub/scrub_message.h"
 #include "tests/sim/sim_node.h"
 
 namespace ring::sim {

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "ring/node/config.h"
+#include "ring/node/config/config.h"
 #include "tools/common/child_process.h"
 
 namespace ring::tools {

@@ -11,7 +11,7 @@
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/cluster/view.h"
-#include "ring/node/fail_over.h"
+#include "ring/node/events/fail_over.h"
 #include "tools/common/format.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"

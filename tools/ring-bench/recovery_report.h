@@ -20,7 +20,7 @@
 
 #include "absl/types/span.h"
 #include "ring/base/histogram.h"
-#include "ring/node/fail_over.h"
+#include "ring/node/events/fail_over.h"
 #include "tools/ring-bench/recovery_load.h"
 #include "tools/ring-bench/report.h"
 

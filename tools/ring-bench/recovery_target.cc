@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/admin/admin_client.h"
 #include "ring/base/status.h"
-#include "ring/node/config.h"
+#include "ring/node/config/config.h"
 #include "ring/node/host.h"
 #include "tools/common/child_process.h"
 #include "tools/common/node_processes.h"

@@ -22,7 +22,7 @@
 #include "api/client.h"
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
-#include "ring/node/event.h"
+#include "ring/node/events/event.h"
 
 namespace ring::bench {
 

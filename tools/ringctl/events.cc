@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "ring/node/fail_over.h"
+#include "ring/node/events/fail_over.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"

@@ -9,7 +9,7 @@
 #include "rdma/host_identity.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
-#include "ring/node/added_node.h"
+#include "ring/node/config/added_node.h"
 
 namespace ring::tools {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "ring/node/config.h"
+#include "ring/node/config/config.h"
 
 namespace ring::tools {
 

@@ -1,0 +1,500 @@
+#include "ring/node/config/config.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "ring/cluster/catalogue.h"
+#include "ring/cluster/default_memgests.h"
+#include "ring/node/config/config_reader.h"
+
+namespace ring::node {
+namespace {
+
+using protocol::MemgestDescriptor;
+
+// Reads one file; keeps the places of values that later checks complain about.
+class Parser {
+ public:
+  Parser(absl::string_view file, absl::string_view node_name, SelfIs self_is)
+      : problems_(file), node_name_(node_name), self_is_(self_is) {}
+
+  absl::StatusOr<NodeConfig> Parse(const toml::table& root);
+
+ private:
+  void ReadCluster(TableReader& root);
+  void ReadControl(TableReader& in);
+  void CheckControl(const toml::table& root);
+  void ReadDataDir(TableReader& in);
+  void ReadNodes(TableReader& root);
+  void ReadNode(const toml::table& table, std::size_t index);
+  void CheckAddress(TableReader& in, absl::string_view key, const std::string& address);
+  void CheckUnique(const toml::source_region& where, absl::string_view key,
+                   const std::string& text);
+  void ReadMemgests(TableReader& root);
+  void ReadMemgest(const toml::table& table, std::size_t index);
+  void ReadScheme(TableReader& in, MemgestDescriptor& memgest);
+  void ReadSelf(TableReader& root);
+  void ReadTransport(TableReader& in);
+  void CheckTransport(const TableReader& in);
+  void ReadFaultInjection(TableReader& in);
+  void ReadEncode(TableReader& in);
+  void ReadPolling(TableReader& in);
+  void FindSelf(const toml::source_region& where, const std::string& name);
+
+  ConfigProblems problems_;
+  std::string node_name_;
+  SelfIs self_is_;
+  NodeConfig config_;
+  bool rdma_ = false;
+  std::vector<std::pair<std::string, std::string>> taken_;  // (kind of name, text)
+};
+
+absl::StatusOr<NodeConfig> Parser::Parse(const toml::table& root) {
+  TableReader in(root, "the top level", &problems_);
+  ReadCluster(in);
+  ReadNodes(in);
+  CheckControl(root);
+  ReadMemgests(in);
+  ReadSelf(in);
+  in.Finish();
+  RING_RETURN_IF_ERROR(problems_.ToStatus());
+  if (rdma_) {
+    return absl::UnimplementedError(
+        "transport=rdma is not built in this version, and Ring never falls back silently: set "
+        "transport = \"auto\", \"shm\" or \"tcp\"");
+  }
+  const absl::Status status = config_.InitialView().Validate();
+  if (!status.ok()) problems_.Add(root.source(), absl::string_view(status.message()));
+  RING_RETURN_IF_ERROR(problems_.ToStatus());
+  return std::move(config_);
+}
+
+void Parser::ReadCluster(TableReader& root) {
+  const toml::table* table = root.Table("cluster");
+  if (table == nullptr) {
+    root.Problem("cluster", "table [cluster] is missing: it names the cluster and its shape");
+    return;
+  }
+  TableReader in(*table, "[cluster]", &problems_);
+  config_.cluster_name = in.RequiredString("name");
+  if (config_.cluster_name.size() > cluster::kAddressSizeMax) {
+    in.Problem("name", absl::StrCat("name in [cluster] has size=", config_.cluster_name.size(),
+                                    ", at most ", cluster::kAddressSizeMax));
+  }
+  config_.s = static_cast<int>(in.Integer("s", 3, 1, cluster::kShardCountMax));
+  config_.d = static_cast<int>(in.Integer("d", 2, 0, cluster::kRedundancyMax));
+  config_.value_size_max =
+      in.Size("value_size_max", protocol::kValueSizeMaxDefault, 1, cluster::kValueSizeMaxLimit);
+  config_.default_memgest = in.String("default_memgest", "");
+  ReadControl(in);
+  in.Finish();
+}
+
+void Parser::ReadControl(TableReader& in) {
+  ControlConfig& control = config_.control;
+  const auto milliseconds = [&in](absl::string_view key, std::uint32_t fallback, std::uint32_t low,
+                                  std::uint32_t high) {
+    return static_cast<std::uint32_t>(in.Integer(key, fallback, low, high));
+  };
+  if (in.Has("voters")) {
+    control.voters = static_cast<int>(in.Integer("voters", 1, 1, cluster::kVoterCountMax));
+  }
+  control.heartbeat_ms = milliseconds("heartbeat_ms", control.heartbeat_ms, 1, kHeartbeatMsMax);
+  control.detect_ms = milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax);
+  control.lease_ms = milliseconds("lease_ms", control.lease_ms, kDetectMsMin, kDetectMsMax);
+  control.lag_ms = milliseconds("lag_ms", control.lag_ms, kDetectMsMin, kDetectMsMax);
+  // Whether the second one was chosen.
+  const auto second = [&in](absl::string_view key, absl::string_view first,
+                            absl::string_view other) {
+    const std::string text = in.String(key, std::string(first.data(), first.size()));
+    if (text != first && text != other)
+      in.Problem(key, absl::StrCat(key, "=\"", text.substr(0, 64), "\" must be \"", first,
+                                   "\" or \"", other, "\""));
+    return text == other;
+  };
+  if (second("overrun", "stop", "continue")) control.overrun = cluster::OverrunPolicy::kContinue;
+  if (second("fence", "lease", "check")) control.fence = FenceKind::kCheck;
+  control.fail_over = !second("fail_over", "on", "off");
+}
+
+// Behind [[nodes]]: it depends on how many there are.
+void Parser::CheckControl(const toml::table& root) {
+  const ControlProblem problem = node::CheckControl(config_.control, config_.nodes.size());
+  if (problem.key.empty() || config_.nodes.empty()) return;
+  const toml::table* const table = root["cluster"].as_table();
+  const toml::node* const node = table == nullptr ? nullptr : table->get(problem.key);
+  problems_.Add(node == nullptr ? root.source() : node->source(), problem.what);
+}
+
+void Parser::ReadDataDir(TableReader& in) {
+  config_.control.data_dir = in.String("data_dir", "");
+  const std::string& path = config_.control.data_dir;
+  if (!path.empty() && path.front() != '/') {
+    in.Problem("data_dir",
+               absl::StrCat("data_dir=\"", path.substr(0, 64), "\" must be an absolute path"));
+  }
+}
+
+void Parser::CheckUnique(const toml::source_region& where, absl::string_view key,
+                         const std::string& text) {
+  if (text.empty()) return;
+  for (const auto& [other_key, other] : taken_) {
+    if (other == text && (other_key == "name") == (key == "name")) {
+      problems_.Add(where, absl::StrCat("two nodes have ", key, "=", text, ": each needs its own"));
+      return;
+    }
+  }
+  taken_.emplace_back(key, text);
+}
+
+void Parser::CheckAddress(TableReader& in, absl::string_view key, const std::string& address) {
+  if (address.empty()) return;
+  if (!IsHostPort(address) || address.size() > cluster::kAddressSizeMax - 4) {
+    in.Problem(key, absl::StrCat(key, "=\"", address.substr(0, 64),
+                                 "\" must be HOST:PORT or [IPV6]:PORT with a port 1 to 65535"));
+    return;
+  }
+  CheckUnique(in.where(key), key, address);
+}
+
+void Parser::ReadNode(const toml::table& table, std::size_t index) {
+  TableReader in(table, absl::StrCat("[[nodes]] number ", index + 1), &problems_);
+  NodeEntry node;
+  node.name = in.RequiredString("name");
+  node.host = in.String("host", node.name);
+  node.data = in.String("data", "");
+  node.shm = in.String("shm", "");
+  node.admin = in.String("admin", "");
+  if (node.name.size() > cluster::kAddressSizeMax || node.host.size() > cluster::kAddressSizeMax) {
+    in.Problem("name", absl::StrCat("name and host of a node have at most ",
+                                    cluster::kAddressSizeMax, " bytes"));
+  }
+  CheckUnique(in.where("name"), "name", node.name);
+  CheckAddress(in, "data", node.data);
+  CheckAddress(in, "admin", node.admin);
+  if (!node.shm.empty() && (node.shm.front() != '/' || node.shm.size() > kShmPathSizeMax)) {
+    in.Problem("shm",
+               absl::StrCat("shm=\"", node.shm.substr(0, 64),
+                            "\" must be an absolute path of at most ", kShmPathSizeMax, " bytes"));
+  } else {
+    CheckUnique(in.where("shm"), "shm", node.shm);
+  }
+  if (node.data.empty() && node.shm.empty()) {
+    problems_.Add(in.where(), absl::StrCat("node name=", node.name,
+                                           " has no address: add data = \"HOST:PORT\" or shm = "
+                                           "\"/path\""));
+  }
+  in.Finish();
+  config_.nodes.push_back(std::move(node));
+}
+
+void Parser::ReadNodes(TableReader& root) {
+  const std::vector<const toml::table*> tables = root.Tables("nodes");
+  if (tables.size() > cluster::kNodeCountMax) {
+    root.Problem("nodes", absl::StrCat("node_count=", tables.size(), " must be at most ",
+                                       cluster::kNodeCountMax));
+    return;
+  }
+  for (const toml::table* table : tables) ReadNode(*table, config_.nodes.size());
+  const auto needed = static_cast<std::size_t>(config_.s + config_.d);
+  if (config_.nodes.size() < needed) {
+    root.Problem("nodes", absl::StrCat("node_count=", config_.nodes.size(), " is less than s+d=",
+                                       needed, ": add [[nodes]], or lower s or d in [cluster]"));
+  }
+}
+
+void Parser::ReadScheme(TableReader& in, MemgestDescriptor& memgest) {
+  const std::uint64_t rep = in.Integer("rep", 0, 1, 255);
+  const auto srs = in.Integers("srs", 2);
+  if (in.Has("rep") == in.Has("srs")) {
+    problems_.Add(in.where(), absl::StrCat("memgest name=", memgest.name,
+                                           " needs one of rep = 3 and srs = [3, 2]"));
+    return;
+  }
+  memgest.r = static_cast<std::uint8_t>(rep);
+  if (srs.has_value()) {
+    memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+    for (const std::int64_t number : *srs) {
+      if (number < 0 || number > 255) {
+        in.Problem("srs", absl::StrCat("srs holds ", number, ", which is no count of blocks"));
+        return;
+      }
+    }
+    memgest.k = static_cast<std::uint8_t>((*srs)[0]);
+    memgest.m = static_cast<std::uint8_t>((*srs)[1]);
+  }
+  const std::string commit = in.String("commit", "quorum");
+  if (commit == "all") {
+    memgest.commit = protocol::CommitRule::kAll;
+  } else if (commit != "quorum") {
+    in.Problem("commit",
+               absl::StrCat("commit=\"", commit.substr(0, 64), "\" must be \"quorum\" or \"all\""));
+  }
+}
+
+void Parser::ReadMemgest(const toml::table& table, std::size_t index) {
+  TableReader in(table, absl::StrCat("[[memgests]] number ", index + 1), &problems_);
+  MemgestDescriptor memgest;
+  memgest.id = MemgestId(static_cast<std::uint16_t>(index + 1));
+  memgest.name = in.RequiredString("name");
+  ReadScheme(in, memgest);
+  memgest.block_size = static_cast<std::uint32_t>(in.Size(
+      "block_size", protocol::kBlockSizeDefault, protocol::kBlockSizeMin, protocol::kBlockSizeMax));
+  in.Finish();
+  if (in.Has("rep") != in.Has("srs")) {
+    if (const absl::Status status = memgest.Validate(config_.s, config_.d); !status.ok()) {
+      problems_.Add(in.where(),
+                    absl::StrCat("memgest name=", memgest.name.substr(0, 64), ": ",
+                                 status.message(), " (s=", config_.s, " d=", config_.d, ")"));
+    }
+  }
+  for (const MemgestDescriptor& other : config_.memgests) {
+    if (other.name == memgest.name) {
+      in.Problem("name", absl::StrCat("two memgests have name=", memgest.name.substr(0, 64)));
+    }
+  }
+  config_.memgests.push_back(std::move(memgest));
+}
+
+void Parser::ReadMemgests(TableReader& root) {
+  const std::vector<const toml::table*> tables = root.Tables("memgests");
+  if (tables.size() > cluster::kLiveMemgestCountMax) {
+    root.Problem("memgests", absl::StrCat("memgest_count=", tables.size(), " must be at most ",
+                                          cluster::kLiveMemgestCountMax));
+    return;
+  }
+  for (const toml::table* table : tables) ReadMemgest(*table, config_.memgests.size());
+  if (tables.empty()) {
+    config_.memgests = cluster::DefaultMemgests(config_.s, config_.d);
+    std::uint16_t next = 1;
+    for (MemgestDescriptor& memgest : config_.memgests) memgest.id = MemgestId(next++);
+  }
+  std::vector<std::string> names;
+  for (const MemgestDescriptor& memgest : config_.memgests) names.push_back(memgest.name);
+  if (config_.default_memgest.empty()) config_.default_memgest = names.front();
+  for (const std::string& name : names) {
+    if (name == config_.default_memgest) return;
+  }
+  root.Problem("cluster", absl::StrCat("default_memgest=\"", config_.default_memgest.substr(0, 64),
+                                       "\" is not a memgest: choose one of ",
+                                       absl::StrJoin(names, ", ").substr(0, 256)));
+}
+
+void Parser::ReadSelf(TableReader& root) {
+  static const toml::table kEmpty;
+  const toml::table* table = root.Table("node");
+  TableReader in(table == nullptr ? kEmpty : *table, "[node]", &problems_);
+  const std::string name = in.String("name", "");
+  FindSelf(table == nullptr ? root.where() : in.where("name"), name);
+  config_.ring_size = in.Size("ring_size", config_.ring_size, kRingSizeMin, kRingSizeMax);
+  if ((config_.ring_size & (config_.ring_size - 1)) != 0) {
+    in.Problem("ring_size", absl::StrCat("ring_size=", config_.ring_size,
+                                         " must be a power of two, such as \"4MiB\""));
+  }
+  config_.arena_size_max =
+      in.Size("arena_size_max", config_.arena_size_max, kArenaSizeMin, kArenaSizeLimit);
+  if (config_.arena_size_max / 4 < config_.value_size_max) {
+    in.Problem("arena_size_max",
+               absl::StrCat("arena_size_max=", config_.arena_size_max,
+                            " must hold four values of value_size_max=", config_.value_size_max,
+                            ": raise it, or lower value_size_max"));
+  }
+  config_.recovery_rate =
+      in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
+  config_.client_max =
+      static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
+  ReadFaultInjection(in);
+  ReadEncode(in);
+  ReadTransport(in);
+  ReadPolling(in);
+  ReadDataDir(in);
+  const std::string level = in.String("log_level", "info");
+  if (const absl::StatusOr<LogSeverity> parsed = ParseLogSeverity(level); parsed.ok()) {
+    config_.log_level = *parsed;
+  } else {
+    in.Problem("log_level", absl::StrCat("log_level=\"", level.substr(0, 64),
+                                         "\" must be \"info\", \"warning\" or \"error\""));
+  }
+  in.Finish();
+}
+
+void Parser::FindSelf(const toml::source_region& where, const std::string& name) {
+  const std::string& wanted = node_name_.empty() ? name : node_name_;
+  if (wanted.empty()) {
+    problems_.Add(where,
+                  "which node is this? add name = \"...\" to [node], or start with --node NAME");
+    return;
+  }
+  for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
+    if (config_.nodes[i].name != wanted) continue;
+    config_.self = NodeId(static_cast<std::uint32_t>(i));
+    if (self_is_ == SelfIs::kNamed) return;
+    problems_.Add(where, absl::StrCat("node name=\"", wanted.substr(0, 64),
+                                      "\" is among [[nodes]]: start it without --added"));
+    return;
+  }
+  if (self_is_ == SelfIs::kAdded) return;
+  std::vector<std::string> names;
+  for (const NodeEntry& node : config_.nodes) names.push_back(node.name);
+  problems_.Add(where, absl::StrCat("this node, name=\"", wanted.substr(0, 64),
+                                    "\", is not among [[nodes]]: choose one of ",
+                                    absl::StrJoin(names, ", ").substr(0, 256),
+                                    "; or, if it was added since, start with --added"));
+}
+
+void Parser::ReadTransport(TableReader& in) {
+  const std::string transport = in.String("transport", "auto");
+  if (transport == "auto") {
+    config_.transport = Transport::kAuto;
+  } else if (transport == "shm") {
+    config_.transport = Transport::kShm;
+  } else if (transport == "tcp") {
+    config_.transport = Transport::kTcp;
+  } else if (transport == "rdma") {
+    rdma_ = true;
+    return;
+  } else {
+    in.Problem("transport", absl::StrCat("transport=\"", transport.substr(0, 64),
+                                         "\" must be \"auto\", \"shm\", \"tcp\" or \"rdma\""));
+  }
+  CheckTransport(in);
+}
+
+// Every pair of nodes must be able to talk as the transport says: never another one silently.
+void Parser::CheckTransport(const TableReader& in) {
+  const std::vector<NodeEntry>& nodes = config_.nodes;
+  for (const NodeEntry& node : nodes) {
+    if (config_.transport == Transport::kTcp && node.data.empty()) {
+      problems_.Add(in.where("transport"), absl::StrCat("transport=tcp, and node name=", node.name,
+                                                        " has no data address: add it"));
+      return;
+    }
+    if (config_.transport == Transport::kShm &&
+        (node.shm.empty() || node.host != nodes.front().host)) {
+      problems_.Add(in.where("transport"),
+                    absl::StrCat("transport=shm, and node name=", node.name,
+                                 " has no shm path or another host than name=", nodes.front().name,
+                                 ": all nodes must share one host"));
+      return;
+    }
+    for (const NodeEntry& peer : nodes) {
+      const bool shared = node.host == peer.host && !node.shm.empty() && !peer.shm.empty();
+      if (config_.transport == Transport::kAuto && !shared &&
+          (node.data.empty() || peer.data.empty())) {
+        problems_.Add(in.where("transport"),
+                      absl::StrCat("nodes name=", node.name, " and name=", peer.name,
+                                   " have no transport in common: give both a data address, or "
+                                   "one host and shm paths"));
+        return;
+      }
+    }
+  }
+}
+
+void Parser::ReadFaultInjection(TableReader& in) {
+  const std::string faults = in.String("fault_injection", "off");
+  config_.fault_injection = faults == "on";
+  if (faults == "on" || faults == "off") return;
+  in.Problem("fault_injection", absl::StrCat("fault_injection=\"", faults.substr(0, 64),
+                                             "\" must be \"on\" or \"off\""));
+}
+
+void Parser::ReadEncode(TableReader& in) {
+  config_.encode_check = static_cast<std::uint32_t>(
+      in.Integer("encode_check", config_.encode_check, 1, kEncodeCheckMax));
+  const std::string encode = in.String("encode", "auto");
+  if (encode != "auto") config_.encode = encode == "nic" ? EncodePath::kNic : EncodePath::kHost;
+  if (encode == "auto" || encode == "host" || encode == "nic") return;
+  in.Problem("encode", absl::StrCat("encode=\"", encode.substr(0, 64),
+                                    "\" must be \"auto\", \"host\" or \"nic\""));
+}
+
+void Parser::ReadPolling(TableReader& in) {
+  const std::string poll = in.String("poll", "adaptive");
+  if (poll == "adaptive") {
+    config_.poll = PollPolicy::kAdaptive;
+  } else if (poll == "busy") {
+    config_.poll = PollPolicy::kBusy;
+  } else if (poll == "sleep") {
+    config_.poll = PollPolicy::kSleep;
+  } else {
+    in.Problem("poll", absl::StrCat("poll=\"", poll.substr(0, 64),
+                                    "\" must be \"adaptive\", \"busy\" or \"sleep\""));
+  }
+  config_.poll_us = static_cast<std::uint32_t>(in.Integer("poll_us", config_.poll_us, 0, 1000000));
+}
+
+}  // namespace
+
+cluster::View NodeConfig::InitialView() const {
+  std::vector<cluster::NodeInfo> infos;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeEntry& node = nodes[i];
+    cluster::NodeInfo info;
+    info.id = NodeId(static_cast<std::uint32_t>(i));
+    info.name = node.name;
+    if (!node.shm.empty() && transport != Transport::kTcp) {
+      info.shm_address = absl::StrCat("shm:", node.shm);
+    }
+    if (!node.data.empty() && transport != Transport::kShm) {
+      info.tcp_address = absl::StrCat("tcp:", node.data);
+    }
+    info.admin_address = node.admin;
+    info.host = node.host;
+    infos.push_back(std::move(info));
+  }
+  cluster::View view = cluster::InitialView(s, d, std::move(infos), memgests);
+  view.cluster = cluster::ClusterHash(cluster_name, s, d);
+  view.value_size_max = value_size_max;
+  view.voter_count = static_cast<std::uint32_t>(voter_count());
+  view.overrun = control.overrun;
+  view.fail_over = control.fail_over;
+  const MemgestDescriptor* chosen = view.FindMemgest(default_memgest);
+  RING_CHECK(chosen != nullptr) << "default_memgest=" << default_memgest;
+  view.default_memgest = chosen->id;
+  return view;
+}
+
+absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_view file,
+                                           absl::string_view node_name, SelfIs self_is) {
+  if (text.size() > kConfigSizeMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": size=", text.size(), " is over ", kConfigSizeMax, " bytes"));
+  }
+  RING_RETURN_IF_ERROR(CheckCharacters(text, file));
+  const toml::parse_result result = toml::parse(std::string_view(text.data(), text.size()));
+  if (result.failed()) {
+    const std::string_view why = result.error().description();
+    ConfigProblems problems(file);
+    problems.Add(result.error().source(), absl::string_view(why.data(), why.size()));
+    return problems.ToStatus();
+  }
+  return Parser(file, node_name, self_is).Parse(result.table());
+}
+
+absl::StatusOr<NodeConfig> LoadNodeConfig(const std::string& path, absl::string_view node_name,
+                                          SelfIs self_is) {
+  const auto refuse = [&path](int error) {
+    const std::string what =
+        absl::StrCat("cannot read configuration file=", path, ": ", std::strerror(error));
+    if (error == ENOENT) return absl::NotFoundError(what);
+    if (error == EACCES) return absl::PermissionDeniedError(what);
+    return absl::UnavailableError(what);
+  };
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return refuse(errno);
+  std::string text(kConfigSizeMax + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  const int error = std::ferror(file) != 0 ? errno : 0;
+  std::fclose(file);
+  if (error != 0) return refuse(error);
+  return ParseNodeConfig(text, path, node_name, self_is);
+}
+
+}  // namespace ring::node

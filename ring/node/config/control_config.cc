@@ -1,0 +1,36 @@
+#include "ring/node/config/control_config.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace ring::node {
+namespace {
+constexpr std::uint64_t kMsNs = 1'000'000;
+constexpr std::uint64_t kSleepNsMax = 20 * kMsNs;
+}  // namespace
+
+std::uint64_t ControlConfig::SleepNsMax() const {
+  if (!fail_over) return kSleepNsMax;
+  return std::min(
+      {kSleepNsMax, detect_ms * kMsNs / 8, lease_ms * kMsNs / 8, heartbeat_ms * kMsNs / 2});
+}
+
+ControlProblem CheckControl(const ControlConfig& config, std::size_t node_count) {
+  const int voters = config.VoterCount(node_count);
+  if (voters % 2 == 0) {
+    return {"voters", absl::StrCat("voters=", voters,
+                                   " must be odd: an even one more survives no loss more")};
+  }
+  if (static_cast<std::size_t>(voters) > node_count) {
+    return {"voters", absl::StrCat("voters=", voters, " is more than node_count=", node_count)};
+  }
+  if (config.detect_ms < 2 * config.heartbeat_ms) {
+    return {"detect_ms", absl::StrCat("detect_ms=", config.detect_ms,
+                                      " must be at least twice heartbeat_ms=", config.heartbeat_ms,
+                                      ": one late heartbeat is no failure")};
+  }
+  return {};
+}
+
+}  // namespace ring::node

@@ -1,0 +1,451 @@
+#include "ring/node/control/cluster_admin.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ring/base/status.h"
+#include "ring/base/sync.h"
+#include "ring/base/wire.h"
+#include "ring/node/config/added_node.h"
+#include "ring/node/control/control_change.h"
+#include "ring/node/control_services.h"
+#include "ring/node/events/event_log.h"
+#include "ring/node/health_report.h"
+#include "ring/node/scrub/scrub_message.h"
+#include "ring/node/stats.h"
+
+namespace ring::node {
+namespace {
+
+constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
+// Who is silent for so long is not there for an operator who wants to know.
+constexpr std::uint64_t kHealthTimeoutNs = 500'000'000;
+// A delete may drain for 10 s, a forced one for 60 s, and changes wait for each other.
+constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
+constexpr absl::Duration kScrubPollPeriod = absl::Milliseconds(10);
+constexpr absl::Duration kPatience = absl::Seconds(10);  // beyond the calls' own deadlines
+
+// What a node's thread gives to the caller's. Whoever comes late finds nobody.
+template <class T>
+class Result {
+ public:
+  void Set(absl::StatusOr<T> value) {
+    MutexLock lock(mutex_);
+    value_ = std::move(value);
+    set_ = true;
+    done_.NotifyAll();
+  }
+  absl::StatusOr<T> Wait(absl::Duration timeout) {
+    const absl::Time deadline = absl::Now() + timeout;
+    MutexLock lock(mutex_);
+    while (!set_ && absl::Now() < deadline)
+      done_.WaitFor(mutex_, absl::ToChronoNanoseconds(deadline - absl::Now()));
+    if (!set_) return absl::DeadlineExceededError("the node did not answer: it may have stopped");
+    return std::move(value_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar done_;
+  bool set_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::StatusOr<T> value_ ABSL_GUARDED_BY(mutex_) = absl::UnknownError("");
+};
+
+std::string EncodeEventCursor(const EventCursor& cursor) {
+  ByteWriter out;
+  out.Put(cursor.incarnation.value());
+  out.Put(cursor.number);
+  return out.Take();
+}
+
+// By name, else by number.
+absl::StatusOr<NodeId> FindNode(const cluster::View& view, absl::string_view text) {
+  if (const cluster::NodeInfo* const node = view.FindNode(text); node != nullptr) return node->id;
+  std::uint32_t number = 0;
+  if (absl::SimpleAtoi(text, &number) && number < view.nodes.size()) return NodeId(number);
+  return absl::NotFoundError(
+      absl::StrCat("no node is named ", text, ": ringctl cluster shows those that are"));
+}
+
+// Not who was removed, nor who was added and never started.
+bool IsAwaited(const cluster::View& view, std::size_t node) {
+  if (node >= view.nodes.size()) return false;
+  const cluster::NodeInfo& info = view.nodes[node];
+  const bool never_there =
+      info.status == cluster::NodeStatus::kDown && info.incarnation.value() == 0;
+  return info.status != cluster::NodeStatus::kRemoved && !never_there;
+}
+
+class ClusterAdmin final : public AdminPort {
+ public:
+  ClusterAdmin(std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view)
+      : reactors_(std::move(reactors)), view_(std::move(view)) {
+    for (Reactor* const reactor : reactors_) {
+      reactor->Post([reactor, view = view_] {
+        for (const std::unique_ptr<Node>& node : reactor->nodes()) node->ApplyView(view);
+      });
+    }
+  }
+
+  std::shared_ptr<const cluster::View> GetView() override;
+  absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
+      const AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) override;
+  absl::Status DeleteMemgest(const AdminRequestId& id, absl::string_view name, bool force) override;
+  absl::Status SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) override;
+  absl::StatusOr<ClusterStats> GetStats() override;
+  absl::StatusOr<cluster::Health> GetHealth() override;
+  absl::StatusOr<std::vector<NodeEvents>> GetEvents(absl::Span<const EventCursor> cursors) override;
+  absl::Status DrainNode(absl::string_view node, bool force) override;
+  absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override;
+  absl::Status RemoveNode(absl::string_view node, bool force) override;
+  absl::StatusOr<int> AcceptLoss() override;
+  absl::Status InjectFault(absl::string_view node, const Fault& fault) override;
+  absl::StatusOr<DeviceFaults> GetDeviceFaults(absl::string_view node) override;
+  absl::StatusOr<ScrubReport> Scrub(
+      absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
+
+ private:
+  // Runs call(node, result) on the thread of the first node here; it sets the result now or later.
+  template <class T, class Call>
+  absl::StatusOr<T> Ask(absl::Duration timeout, Call call) {
+    auto result = std::make_shared<Result<T>>();
+    Reactor* const reactor = reactors_.front();
+    reactor->Post([reactor, result, call = std::move(call)]() mutable {
+      if (reactor->nodes().empty()) {
+        return result->Set(absl::UnavailableError("the node here was killed"));
+      }
+      call(*reactor->nodes().front(), result);
+    });
+    return result->Wait(timeout);
+  }
+  // What every node answers, by node; the first error of one names it.
+  absl::StatusOr<std::vector<std::string>> AskAll(ControlType type, const std::string& body);
+  // The same, whoever answers. Node i is asked bodies[i], those behind the last one that one.
+  using Answers = std::vector<absl::StatusOr<std::string>>;
+  absl::StatusOr<Answers> AskEach(ControlType type, std::vector<std::string> bodies,
+                                  std::uint64_t timeout_ns);
+  absl::StatusOr<std::string> Change(CatalogueChange change);
+  // What is agreed upon, and what each node that is not removed says.
+  struct Facts {
+    std::shared_ptr<const cluster::View> view;
+    NodeId leader;
+    std::vector<cluster::NodeHealth> reports;
+  };
+  absl::StatusOr<Facts> CollectFacts();
+  absl::StatusOr<cluster::ClusterResult> Propose(const cluster::ClusterCommand& command);
+  absl::StatusOr<ScrubState> PollScrub(const std::string& id);
+
+  std::vector<Reactor*> reactors_;
+  std::shared_ptr<const cluster::View> view_;  // the first
+};
+
+std::shared_ptr<const cluster::View> ClusterAdmin::GetView() {
+  using Shared = std::shared_ptr<const cluster::View>;
+  absl::StatusOr<Shared> view = Ask<Shared>(
+      kPatience,
+      [](Node& node, const std::shared_ptr<Result<Shared>>& result) { result->Set(node.view()); });
+  return view.ok() && *view != nullptr ? *view : view_;
+}
+
+absl::StatusOr<std::string> ClusterAdmin::Change(CatalogueChange change) {
+  return Ask<std::string>(
+      absl::Nanoseconds(kChangeTimeoutNs) + kPatience,
+      [body = EncodeChange(change)](Node& node,
+                                    std::shared_ptr<Result<std::string>> result) mutable {
+        if (node.view() == nullptr) return result->Set(absl::UnavailableError("no view yet"));
+        node.control().Call(
+            node.membership().leader(), ControlType::kCatalogue, std::move(body), kChangeTimeoutNs,
+            [result](absl::StatusOr<std::string> answer) { result->Set(std::move(answer)); });
+      });
+}
+
+absl::StatusOr<protocol::MemgestDescriptor> ClusterAdmin::CreateMemgest(
+    const AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) {
+  CatalogueChange change;
+  change.kind = ChangeKind::kCreate;
+  change.id = id;
+  change.descriptor = descriptor;
+  RING_ASSIGN_OR_RETURN(const std::string body, Change(std::move(change)));
+  absl::string_view in = body;
+  return protocol::ConsumeMemgestDescriptor(&in);
+}
+
+absl::Status ClusterAdmin::DeleteMemgest(const AdminRequestId& id, absl::string_view name,
+                                         bool force) {
+  CatalogueChange change;
+  change.kind = ChangeKind::kDelete;
+  change.id = id;
+  change.name = std::string(name.data(), name.size());
+  change.force = force;
+  return Change(std::move(change)).status();
+}
+
+absl::Status ClusterAdmin::SetDefaultMemgest(const AdminRequestId& id, absl::string_view name) {
+  CatalogueChange change;
+  change.kind = ChangeKind::kSetDefault;
+  change.id = id;
+  change.name = std::string(name.data(), name.size());
+  return Change(std::move(change)).status();
+}
+
+absl::StatusOr<ClusterAdmin::Answers> ClusterAdmin::AskEach(ControlType type,
+                                                            std::vector<std::string> bodies,
+                                                            std::uint64_t timeout_ns) {
+  struct Round {
+    Answers answers;
+    std::size_t left = 0;
+  };
+  return Ask<Answers>(absl::Nanoseconds(timeout_ns) + kPatience,
+                      [type, timeout_ns, bodies = std::move(bodies)](
+                          Node& node, const std::shared_ptr<Result<Answers>>& result) {
+                        auto round = std::make_shared<Round>();
+                        round->left = node.control().node_count();
+                        round->answers.resize(round->left);
+                        for (std::size_t i = 0; i < round->answers.size(); ++i) {
+                          node.control().Call(
+                              NodeId(static_cast<std::uint32_t>(i)), type,
+                              bodies[std::min(i, bodies.size() - 1)], timeout_ns,
+                              [round, result, i](absl::StatusOr<std::string> answer) {
+                                round->answers[i] = std::move(answer);
+                                if (--round->left == 0) result->Set(std::move(round->answers));
+                              });
+                        }
+                      });
+}
+
+absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
+                                                              const std::string& body) {
+  RING_ASSIGN_OR_RETURN(Answers answers, AskEach(type, {body}, kAskTimeoutNs));
+  const std::shared_ptr<const cluster::View> view = GetView();
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!IsAwaited(*view, i)) continue;
+    const absl::Status& status = answers[i].status();
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("node ", i, ": ", status.message()));
+    }
+    all.push_back(*std::move(answers[i]));
+  }
+  return all;
+}
+
+absl::StatusOr<ClusterStats> ClusterAdmin::GetStats() {
+  RING_ASSIGN_OR_RETURN(const std::vector<std::string> answers, AskAll(ControlType::kStats, ""));
+  ClusterStats stats;
+  for (const std::string& answer : answers) {
+    RING_ASSIGN_OR_RETURN(const NodeReport report, DecodeReport(answer));
+    AddReport(report, &stats);
+  }
+  return stats;
+}
+
+absl::StatusOr<ClusterAdmin::Facts> ClusterAdmin::CollectFacts() {
+  RING_ASSIGN_OR_RETURN(const Answers answers,
+                        AskEach(ControlType::kHealth, {""}, kHealthTimeoutNs));
+  // After the nodes answered: what they say is not judged by a view that is older.
+  RING_ASSIGN_OR_RETURN(
+      Facts facts,
+      Ask<Facts>(kPatience, [](Node& node, const std::shared_ptr<Result<Facts>>& result) {
+        if (node.view() == nullptr) return result->Set(absl::UnavailableError("no view yet"));
+        result->Set(Facts{node.view(), node.membership().leader(), {}});
+      }));
+  for (std::size_t i = 0; i < answers.size() && i < facts.view->nodes.size(); ++i) {
+    if (facts.view->nodes[i].status == cluster::NodeStatus::kRemoved) continue;
+    absl::StatusOr<cluster::NodeHealth> report =
+        answers[i].ok() ? DecodeHealth(*answers[i]) : answers[i].status();
+    cluster::NodeHealth silent;
+    silent.node = NodeId(static_cast<std::uint32_t>(i));
+    if (!report.ok()) silent.error = std::string(report.status().message());
+    facts.reports.push_back(report.ok() ? *std::move(report) : std::move(silent));
+  }
+  return facts;
+}
+
+absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  return cluster::Summarize(*facts.view, facts.leader, facts.reports);
+}
+
+absl::StatusOr<cluster::ClusterResult> ClusterAdmin::Propose(
+    const cluster::ClusterCommand& command) {
+  RING_ASSIGN_OR_RETURN(
+      cluster::ClusterResult result,
+      Ask<cluster::ClusterResult>(
+          absl::Nanoseconds(kAskTimeoutNs) + kPatience,
+          [command](Node& node, const std::shared_ptr<Result<cluster::ClusterResult>>& answer) {
+            node.membership().Propose(command,
+                                      [answer](absl::StatusOr<cluster::ClusterResult> outcome) {
+                                        answer->Set(std::move(outcome));
+                                      });
+          }));
+  RING_RETURN_IF_ERROR(result.status);
+  return result;
+}
+
+absl::Status ClusterAdmin::DrainNode(absl::string_view node, bool force) {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*facts.view, node));
+  RING_RETURN_IF_ERROR(cluster::CheckDrain(*facts.view, facts.reports, id, force));
+  return Propose(cluster::DrainNode{id}).status();
+}
+
+absl::StatusOr<NodeId> ClusterAdmin::AddNode(const cluster::NodeInfo& info) {
+  RING_ASSIGN_OR_RETURN(const Transport transport,
+                        Ask<Transport>(kPatience, [](Node& node, const auto& result) {
+                          result->Set(node.config().transport);
+                        }));
+  RING_RETURN_IF_ERROR(CheckAddedNode(info, transport));
+  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(cluster::AddNode{info}));
+  return result.node;
+}
+
+absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  const cluster::NodeInfo& info = view->nodes[id.value()];
+  const bool there =
+      info.status == cluster::NodeStatus::kUp || info.status == cluster::NodeStatus::kDraining;
+  if (force && there && info.incarnation.value() != 0) {
+    RING_RETURN_IF_ERROR(
+        Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}).status());
+  }
+  return Propose(cluster::RemoveNode{id}).status();
+}
+
+absl::StatusOr<int> ClusterAdmin::AcceptLoss() {
+  RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
+  cluster::Overrun command;
+  for (const protocol::MemgestDescriptor& memgest : facts.view->memgests) {
+    if (memgest.state != protocol::MemgestState::kDeleted) command.memgests.push_back(memgest.id);
+  }
+  int count = 0;
+  for (const cluster::NodeHealth& report : facts.reports) {
+    for (const cluster::ShardReport& shard : report.shards) {
+      if (!shard.stopped || shard.epoch != facts.view->groups[shard.group.value()].epoch) continue;
+      command.group = shard.group;
+      command.shard = shard.shard;
+      command.epoch = shard.epoch;
+      RING_RETURN_IF_ERROR(Propose(command).status());
+      ++count;
+    }
+  }
+  return count;
+}
+
+absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& fault) {
+  RING_RETURN_IF_ERROR(CheckFault(fault));
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  const bool has_peer = fault.kind == FaultKind::kDrop || fault.kind == FaultKind::kBreak;
+  if (has_peer && (fault.peer.value() >= view->nodes.size() || fault.peer == id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer=", fault.peer.value(), " must be another node of the cluster"));
+  }
+  return Ask<std::string>(
+             kPatience,
+             [id, fault](Node& here, const std::shared_ptr<Result<std::string>>& result) {
+               here.control().Call(id, ControlType::kFault, EncodeFault(fault), kAskTimeoutNs,
+                                   [result](absl::StatusOr<std::string> answer) {
+                                     result->Set(std::move(answer));
+                                   });
+             })
+      .status();
+}
+
+absl::StatusOr<DeviceFaults> ClusterAdmin::GetDeviceFaults(absl::string_view node) {
+  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
+  RING_ASSIGN_OR_RETURN(
+      const std::string bytes,
+      Ask<std::string>(
+          kPatience, [id](Node& here, const std::shared_ptr<Result<std::string>>& result) {
+            here.control().Call(
+                id, ControlType::kDeviceFaults, "", kAskTimeoutNs,
+                [result](absl::StatusOr<std::string> answer) { result->Set(std::move(answer)); });
+          }));
+  return DecodeDeviceFaults(bytes);
+}
+
+absl::StatusOr<std::vector<NodeEvents>> ClusterAdmin::GetEvents(
+    absl::Span<const EventCursor> cursors) {
+  std::vector<std::string> bodies(1, EncodeEventCursor({}));  // the last one is for who has none
+  for (const EventCursor& cursor : cursors) {
+    if (cursor.node.value() >= cluster::kNodeCountMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cursor of node=", cursor.node.value(), ": there is no such node"));
+    }
+    if (cursor.node.value() + 1 >= bodies.size()) {
+      bodies.resize(cursor.node.value() + 2, bodies.back());
+    }
+    bodies[cursor.node.value()] = EncodeEventCursor(cursor);
+  }
+  RING_ASSIGN_OR_RETURN(const Answers answers,
+                        AskEach(ControlType::kEvents, std::move(bodies), kHealthTimeoutNs));
+  std::vector<NodeEvents> events;
+  for (const absl::StatusOr<std::string>& answer : answers) {
+    if (!answer.ok()) continue;
+    RING_ASSIGN_OR_RETURN(NodeEvents one, DecodeEvents(*answer));
+    events.push_back(std::move(one));
+  }
+  return events;
+}
+
+// The sum over all nodes; done when all are.
+absl::StatusOr<ScrubState> ClusterAdmin::PollScrub(const std::string& id) {
+  RING_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
+                        AskAll(ControlType::kScrubPoll, id));
+  ScrubState sum;
+  sum.done = true;
+  for (const std::string& answer : answers) {
+    RING_ASSIGN_OR_RETURN(const ScrubState one, DecodeScrubState(answer));
+    RING_RETURN_IF_ERROR(one.status);
+    sum.done &= one.done;
+    sum.progress.checked += one.progress.checked;
+    sum.progress.total += one.progress.total;
+    sum.report.values_checked += one.report.values_checked;
+    sum.report.replicas_checked += one.report.replicas_checked;
+    sum.report.rows_checked += one.report.rows_checked;
+    sum.report.mismatches += one.report.mismatches;
+    for (const std::string& detail : one.report.details) {
+      if (sum.report.details.size() < kScrubDetailsMax) sum.report.details.push_back(detail);
+    }
+  }
+  return sum;
+}
+
+absl::StatusOr<ScrubReport> ClusterAdmin::Scrub(
+    absl::FunctionRef<bool(const ScrubProgress&)> progress) {
+  std::random_device entropy;
+  const std::string id = EncodeScrubNumber((std::uint64_t{entropy()} << 32) | entropy());
+  absl::StatusOr<ScrubReport> result = absl::CancelledError("the scrub was stopped");
+  absl::Status status = AskAll(ControlType::kScrubStart, id).status();
+  while (status.ok()) {
+    absl::StatusOr<ScrubState> state = PollScrub(id);
+    if (!state.ok()) {
+      status = state.status();
+      break;
+    }
+    if (!progress(state->progress)) break;
+    if (state->done) {
+      result = std::move(state->report);
+      break;
+    }
+    absl::SleepFor(kScrubPollPeriod);
+  }
+  AskAll(ControlType::kScrubStop, id).status().IgnoreError();  // else it ends by itself
+  if (!status.ok()) return status;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AdminPort>> StartClusterAdmin(
+    std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view, const Clock*) {
+  return std::make_unique<ClusterAdmin>(std::move(reactors), std::move(view));
+}
+
+}  // namespace ring::node

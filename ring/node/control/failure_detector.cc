@@ -1,0 +1,44 @@
+#include "ring/node/control/failure_detector.h"
+
+#include <algorithm>
+
+#include "consensus/types.h"
+#include "ring/base/mutant.h"
+
+namespace ring::node {
+
+bool FailureDetector::HearsMajority(const std::vector<consensus::PeerStatus>& peers) const {
+  std::size_t voters = 1;
+  std::size_t heard = 1;
+  for (const consensus::PeerStatus& peer : peers) {
+    voters += peer.voter ? 1 : 0;
+    heard +=
+        peer.voter && peer.silent_ticks < std::max<std::uint64_t>(1, detect_ticks_ / 2) ? 1 : 0;
+  }
+  return 2 * heard > voters;
+}
+
+std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
+                                            const std::vector<consensus::PeerStatus>& peers,
+                                            absl::FunctionRef<bool(NodeId)> connected) {
+  if (!HearsMajority(peers)) patient_since_ = tenure_ticks_;
+  std::vector<NodeId> silent;
+  for (const cluster::NodeInfo& node : view.nodes) {
+    const bool present =
+        node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining;
+    if (!present || node.id == self_ || node.incarnation.value() == 0) continue;
+    std::uint64_t ticks = tenure_ticks_ - patient_since_;
+    for (const consensus::PeerStatus& peer : peers) {
+      // A node may have a former server in the configuration, too.
+      if (consensus::NodeOf(peer.id) == node.id.value()) {
+        ticks = std::min(ticks, peer.silent_ticks);
+      }
+    }
+    const std::uint64_t hinted = Mutant("L4") ? 0 : std::max<std::uint64_t>(1, detect_ticks_ / 2);
+    const std::uint64_t patience = connected(node.id) ? detect_ticks_ : hinted;
+    if (ticks >= patience) silent.push_back(node.id);
+  }
+  return silent;
+}
+
+}  // namespace ring::node

@@ -1,0 +1,49 @@
+// ring/node/control/failure_detector.h — the leader's opinion on who is there.
+//
+// What:      FailureDetector: from how long each node was silent, which nodes are to be failed.
+// Shape:     silence is counted in ticks since the node's server was last heard by consensus, or,
+//            if it has none yet, since this leader's tenure began. A lost connection is a hint that
+//            halves the patience (L4), and is no proof. A leader that did not hear a majority of
+//            the voters itself counts nobody's silence meanwhile: it may be the one that was cut
+//            off. A node that was never heard of is not failed: it holds nothing.
+// Ownership: values.
+// Threads:   thread-compatible; no clock.
+// Errors:    none.
+// Source:    protocol rules L1 (detection), L4, L8.
+#ifndef RING_NODE_CONTROL_FAILURE_DETECTOR_H_
+#define RING_NODE_CONTROL_FAILURE_DETECTOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "consensus/ready.h"
+#include "ring/cluster/view.h"
+
+namespace ring::node {
+
+class FailureDetector {
+ public:
+  FailureDetector(NodeId self, std::uint64_t detect_ticks)
+      : self_(self), detect_ticks_(detect_ticks) {}
+
+  // A new tenure: nobody is silent yet.
+  void Reset() { patient_since_ = tenure_ticks_ = 0; }
+  void Tick() { ++tenure_ticks_; }
+  // Nodes that are up in the view and are to be failed now. To be asked after every tick.
+  std::vector<NodeId> Silent(const cluster::View& view,
+                             const std::vector<consensus::PeerStatus>& peers,
+                             absl::FunctionRef<bool(NodeId)> connected);
+
+ private:
+  bool HearsMajority(const std::vector<consensus::PeerStatus>& peers) const;
+
+  NodeId self_;
+  std::uint64_t detect_ticks_;
+  std::uint64_t tenure_ticks_ = 0;
+  std::uint64_t patient_since_ = 0;  // tick of the tenure up to which no silence counts
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_FAILURE_DETECTOR_H_

@@ -1,0 +1,70 @@
+#include "ring/node/control/founding.h"
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/wire.h"
+
+namespace ring::node {
+
+std::string EncodeProbe(const ProbeAnswer& answer) {
+  ByteWriter out;
+  out.Put(static_cast<std::uint8_t>(answer.state));
+  out.Put(answer.self.value());
+  out.Put(answer.founded.value());
+  out.Put(answer.leader);
+  return out.Take();
+}
+
+absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
+  ByteReader in(bytes);
+  ProbeAnswer answer;
+  const auto state = in.Get<std::uint8_t>();
+  answer.self = Incarnation(in.Get<std::uint64_t>());
+  answer.founded = Incarnation(in.Get<std::uint64_t>());
+  answer.leader = in.Get<std::uint64_t>();
+  if (!in.finished()) {
+    return absl::InvalidArgumentError("answer to a probe has a wrong size");
+  }
+  if (state < static_cast<std::uint8_t>(ProbeState::kNew) ||
+      state > static_cast<std::uint8_t>(ProbeState::kMember)) {
+    return absl::InvalidArgumentError(absl::StrCat("answer to a probe: state=", state));
+  }
+  answer.state = static_cast<ProbeState>(state);
+  return answer;
+}
+
+void Founding::OnAnswer(NodeId node, const ProbeAnswer& answer) { answers_[node] = answer; }
+
+Founding::Decision Founding::Decide() const {
+  if (state_ != ProbeState::kNew) return Decision::kWait;
+  int agreed = 0;
+  for (const auto& [node, answer] : answers_) {
+    const bool with_me = answer.founded == incarnation_;
+    if (answer.state == ProbeState::kFounder && !with_me) return Decision::kJoin;
+    // What a spare joined may be what this very start is a founder of.
+    if (answer.state == ProbeState::kMember && (IsVoter(node) || !IsVoter(self_))) {
+      return Decision::kJoin;
+    }
+    agreed += IsVoter(node) && answer.state != ProbeState::kMember ? 1 : 0;
+  }
+  return IsVoter(self_) && agreed == voter_count_ - 1 ? Decision::kFound : Decision::kWait;
+}
+
+void Founding::Found() {
+  state_ = ProbeState::kFounder;
+  founders_[self_] = incarnation_;
+  for (const auto& [node, answer] : answers_) {
+    if (IsVoter(node)) founders_[node] = answer.self;
+  }
+}
+
+ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader) const {
+  ProbeAnswer answer;
+  answer.state = state_;
+  answer.self = incarnation_;
+  const auto found = founders_.find(asker);
+  if (found != founders_.end()) answer.founded = found->second;
+  answer.leader = leader;
+  return answer;
+}
+
+}  // namespace ring::node

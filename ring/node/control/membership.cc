@@ -1,0 +1,450 @@
+#include "ring/node/control/membership.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "consensus/file/file_storage.h"
+#include "consensus/memory_storage.h"
+#include "ring/base/check.h"
+#include "ring/base/log.h"
+#include "ring/base/status.h"
+#include "ring/base/wire.h"
+
+namespace ring::node {
+namespace {
+
+using consensus::Configuration;
+using consensus::ServerId;
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kProbePeriodNs = 5 * kMs;
+constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMs;
+constexpr std::uint64_t kCampaignPeriodNs = 10 * kMs;
+constexpr std::uint64_t kCampaignForNs = 1000 * kMs;
+constexpr std::uint64_t kJoinPeriodNs = 50 * kMs;
+// An election ends within two, unless it is repeated.
+constexpr std::uint64_t kUnheardDetections = 4;
+constexpr std::uint64_t kRegisterPeriodNs = 50 * kMs;
+constexpr std::uint64_t kFailPeriodNs = 50 * kMs;
+constexpr std::uint64_t kCallTimeoutNs = 5000 * kMs;
+// The number of a server that its cluster began with; others draw theirs.
+constexpr std::uint64_t kFounderNumber = 1;
+
+ServerId FounderOf(NodeId node) {
+  return consensus::MakeServerId(static_cast<std::uint16_t>(node.value()), kFounderNumber);
+}
+
+ServerId FreshServer(NodeId node, Random& random) {
+  const std::uint64_t number = random.Below(consensus::kServerNumberMax - kFounderNumber);
+  return consensus::MakeServerId(static_cast<std::uint16_t>(node.value()),
+                                 kFounderNumber + 1 + number);
+}
+
+Configuration FirstConfiguration(int voter_count) {
+  Configuration configuration;
+  for (int i = 0; i < voter_count; ++i) {
+    configuration.AddVoter(FounderOf(NodeId(static_cast<std::uint32_t>(i))));
+  }
+  return configuration;
+}
+
+// The same on every node: how a node is reached, it says when it registers. Who was added later is
+// in the log.
+cluster::View FirstView(const NodeConfig& config) {
+  cluster::View view = config.InitialView();
+  view.nodes.resize(view.nodes.size() - config.added_count);
+  for (cluster::NodeInfo& node : view.nodes) {
+    cluster::NodeInfo bare;
+    bare.id = node.id;
+    bare.name = node.name;
+    node = std::move(bare);
+  }
+  return view;
+}
+
+// Only voters keep files (10.6): a learner decides nothing. "": the node keeps none.
+std::string DirectoryOf(const NodeConfig& config, NodeId node, const std::string& name) {
+  const bool voter = node.value() < static_cast<std::uint32_t>(config.voter_count());
+  const std::string& folder = config.control.data_dir;
+  return voter && !folder.empty() ? absl::StrCat(folder, "/", name) : "";
+}
+
+std::uint64_t TickNs(const ControlConfig& control) {
+  return std::max<std::uint64_t>(1, control.heartbeat_ms / 5) * kMs;
+}
+
+absl::Status NotLeader(NodeId leader) {
+  if (leader == cluster::kNoNode) return absl::UnavailableError("no leader is known: try again");
+  return absl::UnavailableError(
+      absl::StrCat("is not the leader, node ", leader.value(), " is: try again"));
+}
+
+}  // namespace
+
+Membership::Membership(Options options)
+    : options_(std::move(options)),
+      tick_ns_(TickNs(options_.config->control)),
+      machine_(FirstView(*options_.config),
+               [this](const std::shared_ptr<const cluster::View>& view) { OnView(view); }),
+      leases_(options_.clock, &machine_, options_.lease_ns),
+      founding_(options_.node, options_.incarnation, options_.config->voter_count()),
+      alive_(std::make_shared<Membership*>(this)) {
+  HandleMessages();
+}
+
+Membership::~Membership() { *alive_ = nullptr; }
+
+void Membership::HandleMessages() {
+  ControlPort& control = *options_.control;
+  control.Handle(ControlType::kConsensus,
+                 [this](NodeId from, absl::string_view body, ControlReply) {
+                   if (replica_ == nullptr) return;  // lost, as messages may be
+                   replica_->Receive(static_cast<std::uint16_t>(from.value()), body);
+                   work_ = true;
+                 });
+  control.Handle(ControlType::kProbe, [this](NodeId from, absl::string_view, ControlReply reply) {
+    const std::uint64_t leader = replica_ == nullptr ? 0 : replica_->leader().value();
+    reply(EncodeProbe(founding_.Answer(from, leader)));
+  });
+  control.Handle(ControlType::kJoin,
+                 [this](NodeId from, absl::string_view body, ControlReply reply) {
+                   OnJoin(from, body, std::move(reply));
+                 });
+  control.Handle(ControlType::kPropose, [this](NodeId, absl::string_view body, ControlReply reply) {
+    OnPropose(body, std::move(reply));
+  });
+  control.Handle(ControlType::kRenew,
+                 [this](NodeId from, absl::string_view body, ControlReply reply) {
+                   work_ = true;
+                   leases_.OnRenew(from, body, std::move(reply));
+                 });
+}
+
+absl::Status Membership::Start(const cluster::NodeInfo& self) {
+  self_ = self;
+  self_.incarnation = options_.incarnation;
+  started_ = true;
+  if (!HasMemory()) return absl::OkStatus();
+  founding_.Join();  // it comes back as who it was
+  return StartReplica(consensus::kNoServer, false);
+}
+
+// A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
+// left its server. If that start ended before it founded, this one may.
+bool Membership::HasMemory() const {
+  struct stat info {};
+  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
+  if (directory.empty() || stat(absl::StrCat(directory, "/identity").c_str(), &info) != 0)
+    return false;
+  const absl::StatusOr<std::unique_ptr<consensus::FileStorage>> storage =
+      consensus::FileStorage::Open(directory, FounderOf(options_.node));
+  if (!storage.ok()) return true;  // to begin with it says why it cannot be
+  const absl::StatusOr<consensus::InitialState> initial = (*storage)->Load();
+  return !initial.ok() || !consensus::IsEmpty(*initial);
+}
+
+absl::StatusOr<std::unique_ptr<consensus::Storage>> Membership::OpenStorage(ServerId* id) {
+  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
+  if (directory.empty()) return std::make_unique<consensus::MemoryStorage>();
+  RING_ASSIGN_OR_RETURN(
+      std::unique_ptr<consensus::FileStorage> storage,
+      consensus::FileStorage::Open(directory,
+                                   *id == consensus::kNoServer ? FounderOf(options_.node) : *id));
+  *id = storage->id();
+  return storage;
+}
+
+absl::Status Membership::StartReplica(ServerId fresh, bool found) {
+  const ControlConfig& control = options_.config->control;
+  const int voter_count = options_.config->voter_count();
+  server_ = fresh;
+  RING_ASSIGN_OR_RETURN(storage_, OpenStorage(&server_));
+  RING_ASSIGN_OR_RETURN(const consensus::InitialState initial, storage_->Load());
+  if (found && consensus::IsEmpty(initial)) {
+    RING_RETURN_IF_ERROR(consensus::Bootstrap(FirstConfiguration(voter_count), *storage_));
+  }
+  consensus::ReplicaOptions options;
+  options.raft.id = server_;
+  options.raft.nonce = options_.random->Next64();
+  options.raft.heartbeat_ticks = std::max<std::uint64_t>(1, control.heartbeat_ms * kMs / tick_ns_);
+  options.raft.election_ticks = std::max(options.raft.heartbeat_ticks + 1,
+                                         (control.detect_ms * kMs + tick_ns_ - 1) / tick_ns_);
+  if (options_.word != nullptr) word_ = std::make_unique<FenceWord>(server_, options_.word);
+  RING_ASSIGN_OR_RETURN(
+      replica_, consensus::Replica::Start(options, *storage_, machine_, *this, word_.get()));
+  leases_.set_replica(replica_.get());
+  keeper_ = std::make_unique<ServerKeeper>(replica_.get(), voter_count);
+  detector_ = std::make_unique<FailureDetector>(options_.node, options.raft.election_ticks);
+  last_tick_ns_ = heard_ns_ = now_ns_;
+  work_ = true;
+  // The first voter of a new cluster need not wait for silence; the others may still be on the way.
+  if (found && options_.node == NodeId(0)) campaign_until_ns_ = now_ns_ + kCampaignForNs;
+  return absl::OkStatus();
+}
+
+void Membership::Send(ServerId to, std::string bytes) {
+  const NodeId node(consensus::NodeOf(to));
+  options_.control->Send(node, ControlType::kConsensus, std::move(bytes));
+}
+
+void Membership::OnLeadership(consensus::Role role, ServerId leader, consensus::Term term) {
+  if (role == consensus::Role::kLeader) {
+    RING_LOG(INFO) << "node=" << options_.node.value() << " leads the consensus term=" << term;
+    detector_->Reset();
+    suspected_.clear();
+    options_.events->Add(EventKind::kLeads);
+  }
+  leases_.OnLeadership(role == consensus::Role::kLeader);
+  if (leader != consensus::kNoServer) campaign_until_ns_ = 0;
+}
+
+void Membership::OnConfiguration(const Configuration& configuration) {
+  if (!replica_->is_leader()) return;
+  RING_LOG(INFO) << "consensus voters=" << configuration.voters.size()
+                 << " learners=" << configuration.learners.size();
+}
+
+NodeId Membership::leader() const {
+  const ServerId known = replica_ == nullptr ? consensus::kNoServer : replica_->leader();
+  if (known != consensus::kNoServer) return NodeId(consensus::NodeOf(known));
+  return leader_hint_ == 0 ? cluster::kNoNode : NodeId(consensus::NodeOf(ServerId(leader_hint_)));
+}
+
+void Membership::Probe() {
+  for (std::size_t i = 0; i < options_.control->node_count(); ++i) {
+    const NodeId node(static_cast<std::uint32_t>(i));
+    if (node == options_.node || !options_.control->connected(node)) continue;
+    if (!probed_.insert(node).second) continue;  // it has not answered yet
+    options_.control->Call(node, ControlType::kProbe, "", kProbeTimeoutNs,
+                           [alive = alive_, node](const absl::StatusOr<std::string>& body) {
+                             if (*alive == nullptr) return;
+                             (*alive)->probed_.erase(node);
+                             if (!body.ok()) return;
+                             const absl::StatusOr<ProbeAnswer> answer = DecodeProbe(*body);
+                             if (!answer.ok()) return;
+                             (*alive)->founding_.OnAnswer(node, *answer);
+                             if (answer->leader != 0) (*alive)->leader_hint_ = answer->leader;
+                           });
+  }
+}
+
+void Membership::ProgressFounding(std::uint64_t now_ns) {
+  const Founding::Decision decision = founding_.Decide();
+  if (decision == Founding::Decision::kWait) {
+    if (now_ns < probe_ns_) return;
+    probe_ns_ = now_ns + kProbePeriodNs;
+    return Probe();
+  }
+  const bool found = decision == Founding::Decision::kFound;
+  const ServerId server =
+      found ? FounderOf(options_.node) : FreshServer(options_.node, *options_.random);
+  if (found) {
+    founding_.Found();
+  } else {
+    founding_.Join();
+  }
+  const absl::Status status = StartReplica(server, found);
+  // Without its file a voter has no part: it must not go on as somebody without a memory.
+  RING_CHECK(status.ok()) << "consensus storage: " << status;
+}
+
+bool Membership::TickReplica(std::uint64_t now_ns) {
+  const std::uint64_t due = (now_ns - last_tick_ns_) / tick_ns_;
+  if (due == 0) return false;
+  // What this node slept or stood still is not counted as the others' silence.
+  const std::uint64_t limit =
+      std::max<std::uint64_t>(1, options_.config->control.heartbeat_ms * kMs / tick_ns_);
+  last_tick_ns_ += due * tick_ns_;
+  for (std::uint64_t i = 0; i < std::min(due, limit); ++i) {
+    replica_->Tick(options_.random->Next64());
+    if (replica_->is_leader()) detector_->Tick();
+  }
+  if (now_ns < campaign_until_ns_ && now_ns >= campaign_ns_ &&
+      replica_->leader() == consensus::kNoServer) {
+    campaign_ns_ = now_ns + kCampaignPeriodNs;
+    replica_->Campaign().IgnoreError();  // refused: the next one is soon
+  }
+  return true;
+}
+
+// Whether the others take this server for one. What names it may be no more than an entry in its
+// own log, of a leader that went before it was committed: the next one, who never had it, sends
+// nothing here. Who is named everywhere asks in vain, and no harm is done.
+bool Membership::HasPart(std::uint64_t now_ns) {
+  if (over_) return true;  // it is another start's
+  if (replica_->leader() != consensus::kNoServer) heard_ns_ = now_ns;
+  const std::uint64_t patience_ns = kUnheardDetections * options_.config->control.detect_ms * kMs;
+  return replica_->configuration().Contains(server_) && now_ns - heard_ns_ < patience_ns;
+}
+
+void Membership::ProgressJoin(std::uint64_t now_ns) {
+  if (HasPart(now_ns) || now_ns < join_ns_) return;
+  join_ns_ = now_ns + (leader() == cluster::kNoNode ? kProbePeriodNs : kJoinPeriodNs);
+  Probe();  // tells who leads
+  ByteWriter out;
+  out.Put(server_.value());
+  const NodeId to = leader();
+  if (to == cluster::kNoNode || to == options_.node) return;
+  options_.control->Call(to, ControlType::kJoin, out.Take(), kCallTimeoutNs,
+                         [](const absl::StatusOr<std::string>&) {});
+}
+
+void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply) {
+  ByteReader in(body);
+  const ServerId server(in.Get<std::uint64_t>());
+  if (!in.finished() || consensus::NodeOf(server) != from.value()) {
+    return reply(absl::InvalidArgumentError("join names no server of the node"));
+  }
+  if (!leads()) return reply(NotLeader(leader()));
+  keeper_->Want(from, server);
+  reply(std::string());
+}
+
+// Whether this node is in the view: one that was added may not have applied that command yet.
+bool Membership::Known() const { return options_.node.value() < machine_.view().nodes.size(); }
+
+bool Membership::Registered() const {
+  if (!Known()) return false;
+  const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
+  return known.incarnation == options_.incarnation && known.status != cluster::NodeStatus::kDown &&
+         known.tcp_address == self_.tcp_address && known.shm_address == self_.shm_address &&
+         known.local_address == self_.local_address;
+}
+
+void Membership::ProgressRegistration(std::uint64_t now_ns) {
+  if (over_ || register_pending_ || now_ns < register_ns_ || leader() == cluster::kNoNode) return;
+  if (!replica_->configuration().Contains(server_) || !Known() || Registered()) return;
+  register_ns_ = now_ns + kRegisterPeriodNs;
+  register_pending_ = true;
+  Propose(cluster::RegisterNode{self_},
+          [alive = alive_](const absl::StatusOr<cluster::ClusterResult>& result) {
+            if (*alive == nullptr) return;
+            Membership& self = **alive;
+            self.register_pending_ = false;
+            if (result.ok() || absl::IsUnavailable(result.status())) return;
+            // L8: who was replaced by a later start has no part any more.
+            self.over_ = absl::IsAborted(result.status()) &&
+                         self.machine_.view().nodes[self.options_.node.value()].incarnation !=
+                             self.options_.incarnation;
+            RING_LOG(WARNING) << "node=" << self.options_.node.value()
+                              << " did not register: " << result.status();
+          });
+}
+
+void Membership::Propose(const cluster::ClusterCommand& command, ProposeDone done) {
+  const NodeId to = leader();
+  if (to == cluster::kNoNode) {
+    done(NotLeader(to));
+    return;
+  }
+  options_.control->Call(to, ControlType::kPropose, cluster::EncodeClusterCommand(command),
+                         kCallTimeoutNs,
+                         [done = std::move(done)](const absl::StatusOr<std::string>& body) mutable {
+                           if (!body.ok()) return done(body.status());
+                           done(DecodeResult(*body));
+                         });
+}
+
+void Membership::OnPropose(absl::string_view body, ControlReply reply) {
+  const absl::StatusOr<cluster::ClusterCommand> command = cluster::DecodeClusterCommand(body);
+  if (!command.ok()) return reply(command.status());
+  if (!leads()) return reply(NotLeader(leader()));
+  work_ = true;
+  leases_.Propose(*command, std::string(body.data(), body.size()), std::move(reply));
+}
+
+void Membership::OnView(const std::shared_ptr<const cluster::View>& view) {
+  if (agreed_ != nullptr) leases_.OnView(*agreed_, *view);
+  agreed_ = view;
+  options_.on_view(view);
+}
+
+void Membership::Renew(LeaseFence::Granted done) {
+  const NodeId to = leader();
+  if (to == cluster::kNoNode) return done(NotLeader(to));
+  const LeaseRenewal renewal{options_.incarnation, machine_.view().epoch};
+  options_.control->Call(to, ControlType::kRenew, EncodeRenewal(renewal), options_.lease_ns,
+                         [done = std::move(done)](const absl::StatusOr<std::string>& body) mutable {
+                           done(body.status());
+                         });
+}
+
+RoleMark Membership::RolesKnown() const {
+  if (replica_ == nullptr) return {};
+  const consensus::RaftLog& log = replica_->raft().log();
+  // A leader's snapshot takes the log's place before it takes the state's.
+  if (replica_->applied_index() < log.base_index()) return {};
+  return {machine_.roles(), log.ConfigurationAt(replica_->applied_index()).voters};
+}
+
+void Membership::Refresh() {
+  if (replica_ == nullptr) return;
+  work_ = true;
+  // Refused when no leader is known: its successor's entries tell then.
+  replica_->Read([](const absl::Status&) {});
+}
+
+void Membership::FailSilent(std::uint64_t now_ns) {
+  if (!leads()) return;
+  const cluster::View& view = machine_.view();
+  const std::vector<NodeId> silent = detector_->Silent(
+      view, replica_->Peers(), [this](NodeId node) { return options_.control->connected(node); });
+  if (silent.empty() || now_ns < fail_ns_) return;
+  fail_ns_ = now_ns + kFailPeriodNs;
+  for (const NodeId node : silent) {
+    if (leases_.Reassigning(node)) continue;
+    if (suspected_.insert(node).second) {
+      options_.events->Add(EventKind::kSuspected, node);
+      RING_LOG(WARNING) << "node=" << node.value() << " is silent, the leader proposes its failure";
+    }
+    Propose(cluster::FailNode{node, view.nodes[node.value()].incarnation, "silent"},
+            [alive = alive_, node](const absl::StatusOr<cluster::ClusterResult>& result) {
+              if (*alive != nullptr && result.ok()) (*alive)->suspected_.erase(node);
+            });
+  }
+}
+
+bool Membership::Progress(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (!started_) return false;
+  if (replica_ == nullptr) {
+    ProgressFounding(now_ns);
+    return false;
+  }
+  if (TickReplica(now_ns)) {
+    work_ = true;
+    FailSilent(now_ns);
+  }
+  ProgressJoin(now_ns);
+  ProgressRegistration(now_ns);
+  work_ |= keeper_->Progress(now_ns);
+  work_ |= leases_.Progress(now_ns);
+  if (!work_) return false;
+  work_ = false;
+  replica_->Turn();
+  if (leads() != led_) {
+    led_ = !led_;
+    options_.on_leadership(led_);
+  }
+  return true;
+}
+
+bool Membership::ready() const { return Missing().empty(); }
+
+std::string Membership::Missing() const {
+  if (replica_ == nullptr) return "consensus: other voters";
+  if (replica_->leader() == consensus::kNoServer) return "consensus: a leader";
+  if (!Registered()) return "registration";
+  const cluster::View& view = machine_.view();
+  for (const cluster::NodeInfo& node : view.nodes) {
+    if (node.incarnation.value() == 0 && view.HoldsRole(node.id)) {
+      return absl::StrCat("node ", node.name, " to register");
+    }
+  }
+  return "";
+}
+
+}  // namespace ring::node

@@ -1,0 +1,147 @@
+// ring/node/control/membership.h — a node's part in the agreement on who holds which role.
+//
+// What:      Membership drives the consensus replica of a node over the control port: founds or
+//            joins the cluster, registers this start of the node, hands each agreed view to the
+//            node, takes proposals on any node and brings them to the leader.
+// Shape:     consensus messages are one-way control messages, dropped when the peer is not there.
+//            Time is counted in ticks; a node that was stopped itself does not count that time as
+//            others' silence.
+// Ownership: borrows control port, clock, random and configuration; owns replica and storage.
+// Threads:   one, the node's.
+// Errors:    Propose: kUnavailable: it did not happen; kUnknown, kDeadlineExceeded: it may have;
+//            else what the state machine says.
+// Source:    protocol rules section 10; L8, L9.
+#ifndef RING_NODE_CONTROL_MEMBERSHIP_H_
+#define RING_NODE_CONTROL_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/replica.h"
+#include "ring/base/clock.h"
+#include "ring/base/random.h"
+#include "ring/cluster/cluster_state.h"
+#include "ring/node/config/config.h"
+#include "ring/node/control/cluster_machine.h"
+#include "ring/node/control/control_port.h"
+#include "ring/node/control/failure_detector.h"
+#include "ring/node/control/founding.h"
+#include "ring/node/control/server_keeper.h"
+#include "ring/node/events/event_log.h"
+#include "ring/node/fence/fence_word.h"
+#include "ring/node/fence/lease_fence.h"
+#include "ring/node/fence/lease_service.h"
+#include "ring/node/fence/role_mark.h"
+
+namespace ring::node {
+
+class Membership final : public consensus::ReplicaListener {
+ public:
+  struct Options {
+    EventLog* events = nullptr;
+    const NodeConfig* config = nullptr;
+    NodeId node;
+    Incarnation incarnation;
+    const Clock* clock = nullptr;
+    Random* random = nullptr;
+    ControlPort* control = nullptr;
+    std::uint64_t lease_ns = 0;  // 0: no node holds leases
+    std::byte* word = nullptr;  // where this server shows what it has persisted (L1); null: nowhere
+    // Each view that was agreed upon, in order.
+    ClusterMachine::OnView on_view;
+    // This node began or ended to lead.
+    absl::AnyInvocable<void(bool leads)> on_leadership;
+  };
+  using ProposeDone = absl::AnyInvocable<void(absl::StatusOr<cluster::ClusterResult>)>;
+
+  explicit Membership(Options options);
+  ~Membership() override;
+
+  // self: how this node is reached, for all to know.
+  absl::Status Start(const cluster::NodeInfo& self);
+  // Gives whether anything happened.
+  bool Progress(std::uint64_t now_ns);
+
+  // To the leader, wherever it is.
+  void Propose(const cluster::ClusterCommand& command, ProposeDone done);
+  // Asks the leader for a lease of this start of the node.
+  void Renew(LeaseFence::Granted done);
+  // How much of who holds which role is applied here; good until the next Progress.
+  RoleMark RolesKnown() const;
+  // Learns what was agreed upon by now (a ReadIndex); it comes as a view.
+  void Refresh();
+  // Serves changes: an entry of its own term is committed.
+  bool leads() const { return replica_ != nullptr && replica_->is_ready_leader(); }
+  NodeId leader() const;  // cluster::kNoNode: not known
+  const cluster::ClusterState& state() const { return machine_.state(); }
+  // Registered, a leader is known, and so is every holder of a role.
+  bool ready() const;
+  std::string Missing() const;
+  const consensus::Replica* replica() const { return replica_.get(); }  // null: not yet
+
+  // consensus::ReplicaListener
+  void Send(consensus::ServerId to, std::string bytes) override;
+  void OnLeadership(consensus::Role role, consensus::ServerId leader,
+                    consensus::Term term) override;
+  void OnConfiguration(const consensus::Configuration& configuration) override;
+
+ private:
+  void HandleMessages();
+  void OnView(const std::shared_ptr<const cluster::View>& view);
+  absl::Status StartReplica(consensus::ServerId fresh, bool found);
+  absl::StatusOr<std::unique_ptr<consensus::Storage>> OpenStorage(consensus::ServerId* id);
+  bool HasMemory() const;
+  void ProgressFounding(std::uint64_t now_ns);
+  void Probe();
+  bool TickReplica(std::uint64_t now_ns);
+  bool HasPart(std::uint64_t now_ns);
+  void ProgressJoin(std::uint64_t now_ns);
+  void ProgressRegistration(std::uint64_t now_ns);
+  bool Known() const;
+  bool Registered() const;
+  void FailSilent(std::uint64_t now_ns);
+  void OnJoin(NodeId from, absl::string_view body, ControlReply reply);
+  void OnPropose(absl::string_view body, ControlReply reply);
+
+  Options options_;
+  cluster::NodeInfo self_;
+  std::uint64_t tick_ns_;
+  ClusterMachine machine_;
+  LeaseService leases_;
+  std::shared_ptr<const cluster::View> agreed_;  // the last one that was told
+  Founding founding_;
+  std::unique_ptr<consensus::Storage> storage_;
+  std::unique_ptr<FenceWord> word_;  // null: nobody reads it
+  std::unique_ptr<consensus::Replica> replica_;
+  std::unique_ptr<ServerKeeper> keeper_;
+  std::unique_ptr<FailureDetector> detector_;
+  consensus::ServerId server_;
+  bool started_ = false;
+  bool led_ = false;
+  bool over_ = false;  // another start of this node registered: this one has no part any more
+  bool work_ = false;  // the replica has something to do
+  bool register_pending_ = false;
+  std::uint64_t leader_hint_ = 0;  // a server id that another node told
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t last_tick_ns_ = 0;
+  std::uint64_t probe_ns_ = 0;
+  std::set<NodeId> probed_;     // asked, and not answered yet
+  std::set<NodeId> suspected_;  // and told so
+  std::uint64_t campaign_until_ns_ = 0;
+  std::uint64_t campaign_ns_ = 0;
+  std::uint64_t heard_ns_ = 0;  // when a leader was known last
+  std::uint64_t join_ns_ = 0;
+  std::uint64_t register_ns_ = 0;
+  std::uint64_t fail_ns_ = 0;
+  // Callbacks of calls that outlive this object find nobody.
+  std::shared_ptr<Membership*> alive_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_MEMBERSHIP_H_

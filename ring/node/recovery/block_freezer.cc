@@ -1,0 +1,165 @@
+#include "ring/node/recovery/block_freezer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/wire.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+
+using recovery::FrozenBytes;
+
+BlockFreezer::BlockFreezer(Node* node) : node_(node) {
+  node->control().Handle(ControlType::kFreeze,
+                         [this](NodeId from, absl::string_view body, ControlReply reply) {
+                           OnFreeze(from, body, std::move(reply));
+                         });
+  node->control().Handle(ControlType::kThaw,
+                         [this](NodeId from, absl::string_view body, ControlReply reply) {
+                           OnThaw(from, body, std::move(reply));
+                         });
+}
+
+// Null: the shard is not served here in the request's epoch. A coordinator that lives through an
+// epoch change thaws everything itself; what replaced it has nothing frozen.
+memgest::Memgest* BlockFreezer::Find(const recovery::FreezeRequest& request,
+                                     coordinator::ShardCoordinator** shard) {
+  for (const std::unique_ptr<CoordinatedShard>& one : node_->shards()) {
+    if (one->group() != request.log.group || one->shard() != request.log.shard) continue;
+    if (!one->serving() || one->coordinator()->options().epoch != request.epoch) continue;
+    *shard = one->coordinator();
+    return one->coordinator()->FindMemgest(request.log.memgest);
+  }
+  return nullptr;
+}
+
+void BlockFreezer::OnFreeze(NodeId from, absl::string_view body, ControlReply reply) {
+  const absl::StatusOr<recovery::FreezeRequest> request = recovery::DecodeFreezeRequest(body);
+  if (!request.ok()) return reply(request.status());
+  if (frozen_.size() >= kFrozenMax)
+    return reply(absl::ResourceExhaustedError("too many blocks are frozen: try again"));
+  coordinator::ShardCoordinator* shard = nullptr;
+  memgest::Memgest* const memgest = Find(*request, &shard);
+  if (shard == nullptr) {
+    return reply(absl::UnavailableError(
+        absl::StrCat("does not serve the shard in epoch=", request->epoch.value())));
+  }
+  if (memgest == nullptr || request->block >= memgest->allocator().block_limit()) {
+    return reply(absl::NotFoundError(
+        absl::StrCat("no block=", request->block, " of memgest=", request->log.memgest.value())));
+  }
+  memgest->allocator().Freeze(request->block);
+  Frozen frozen;
+  frozen.id = ++last_id_;
+  frozen.reader = from;
+  frozen.request = *request;
+  frozen.expires_ns = node_->control().now_ns() + kFreezeNs;
+  frozen.order = shard->log().next_order();
+  frozen.reply = std::move(reply);
+  if (Step(frozen, node_->control().now_ns())) frozen_.push_back(std::move(frozen));
+}
+
+void BlockFreezer::OnThaw(NodeId from, absl::string_view body, ControlReply reply) {
+  ByteReader in(body);
+  const auto token = in.Get<std::uint64_t>();
+  if (!in.ok() || !in.rest()->empty())
+    return reply(absl::InvalidArgumentError("body of a thaw is malformed"));
+  for (std::size_t i = 0; i < frozen_.size();) {
+    Frozen& frozen = frozen_[i];
+    if (frozen.reader != from || frozen.request.token != token) {
+      ++i;
+      continue;
+    }
+    Thaw(frozen);
+    if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("thawed"));
+    frozen_.erase(frozen_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  reply(std::string());
+}
+
+void BlockFreezer::Thaw(const Frozen& frozen) {
+  coordinator::ShardCoordinator* shard = nullptr;
+  memgest::Memgest* const memgest = Find(frozen.request, &shard);
+  if (memgest != nullptr) memgest->allocator().Thaw(frozen.request.block);
+}
+
+// False: it is over.
+bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
+  coordinator::ShardCoordinator* shard = nullptr;
+  memgest::Memgest* const memgest = Find(frozen.request, &shard);
+  if (memgest == nullptr) {
+    if (frozen.reply == nullptr) return false;
+    frozen.reply(shard == nullptr ? absl::AbortedError("the epoch of the shard is over")
+                                  : absl::NotFoundError("the memgest was deleted"));
+    return false;
+  }
+  if (now_ns >= frozen.expires_ns) {
+    memgest->allocator().Thaw(frozen.request.block);
+    if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("the freeze expired"));
+    return false;
+  }
+  if (frozen.reply == nullptr || frozen.writing) return true;
+  const auto block_cells =
+      static_cast<std::uint32_t>(memgest->allocator().block_size() / kCacheLine);
+  if (shard->HasLargeWrite(frozen.request.log.memgest, frozen.request.block * block_cells,
+                           block_cells)) {
+    frozen.large_write = true;  // it appends more
+    return true;
+  }
+  if (frozen.large_write) {
+    frozen.large_write = false;
+    frozen.order = shard->log().next_order();
+  }
+  if (shard->log().commit_front() < frozen.order) return true;
+  Answer(frozen, *memgest);
+  return true;
+}
+
+void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
+  const recovery::FreezeRequest& request = frozen.request;
+  const std::uint32_t block_size = memgest.allocator().block_size();
+  const std::uint32_t cell = request.block * static_cast<std::uint32_t>(block_size / kCacheLine);
+  recovery::FreezeAnswer answer;
+  answer.last_touch = memgest.allocator().LastTouch(request.block);
+  answer.block_count = memgest.allocator().block_count();
+  if (memgest.allocator().state(request.block) != memgest::BlockState::kPresent) {
+    answer.bytes = FrozenBytes::kLost;
+  } else if (!memgest.heap().Has(cell, static_cast<std::uint32_t>(block_size / kCacheLine))) {
+    answer.bytes = FrozenBytes::kZero;
+  } else if (frozen.reader == node_->id()) {
+    std::memcpy(reinterpret_cast<std::byte*>(request.address), memgest.heap().At(cell), block_size);
+  } else {
+    const absl::Status posted = node_->control().Write(
+        frozen.reader, {memgest.heap().At(cell), block_size, memgest.heap().lkey(cell)},
+        request.address, request.rkey, [this, id = frozen.id, answer] { OnWritten(id, answer); });
+    if (!posted.ok()) return std::exchange(frozen.reply, nullptr)(posted);
+    frozen.writing = true;
+    return;
+  }
+  std::exchange(frozen.reply, nullptr)(recovery::Encode(answer));
+}
+
+void BlockFreezer::OnWritten(std::uint64_t id, const recovery::FreezeAnswer& answer) {
+  const auto frozen = std::find_if(frozen_.begin(), frozen_.end(),
+                                   [id](const Frozen& one) { return one.id == id; });
+  if (frozen == frozen_.end()) return;  // thawed, and told so
+  coordinator::ShardCoordinator* shard = nullptr;
+  if (Find(frozen->request, &shard) == nullptr) return;  // Step says which of the two
+  frozen->writing = false;
+  std::exchange(frozen->reply, nullptr)(recovery::Encode(answer));
+}
+
+void BlockFreezer::Progress(std::uint64_t now_ns) {
+  for (std::size_t i = 0; i < frozen_.size();) {
+    if (Step(frozen_[i], now_ns)) {
+      ++i;
+    } else {
+      frozen_.erase(frozen_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+}  // namespace ring::node

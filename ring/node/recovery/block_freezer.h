@@ -1,0 +1,66 @@
+// ring/node/recovery/block_freezer.h — blocks at a cut: the coordinator's side of S2.
+//
+// What:      Freezes a block. Once no entry that touches it is uncopied or uncommitted, its bytes
+//            are written to the reader, and when they are there the answer says the last index
+//            that touches it: only if the block was frozen all that time, for what is deleted or
+//            thawed meanwhile is read by the WRITE as something else.
+//            Nothing writes it until the reader's Thaw, the group's next epoch, or until 1 s
+//            passed. A block that is Lost here is said to be so: an erasure.
+// Shape:     kFrozenMax blocks at a time. Readers: a scrub, a decode (recovery/row_cut.h).
+// Ownership: borrows the node.
+// Threads:   one, the node's.
+// Errors:    answered: kNotFound (no such memgest or block here), kUnavailable (the shard is not
+//            served here in this epoch), kResourceExhausted, kAborted (1 s passed, or the epoch
+//            changed, first).
+// Source:    protocol rules S2, S4.
+#ifndef RING_NODE_RECOVERY_BLOCK_FREEZER_H_
+#define RING_NODE_RECOVERY_BLOCK_FREEZER_H_
+
+#include <vector>
+
+#include "ring/coordinator/shard.h"
+#include "ring/node/control/control_port.h"
+#include "ring/recovery/block_message.h"
+
+namespace ring::node {
+
+class Node;
+
+class BlockFreezer {
+ public:
+  static constexpr std::uint64_t kFreezeNs = 1'000'000'000;
+  static constexpr std::size_t kFrozenMax = 256;
+
+  explicit BlockFreezer(Node* node);
+  void Progress(std::uint64_t now_ns);
+  bool busy() const { return !frozen_.empty(); }
+
+ private:
+  struct Frozen {
+    NodeId reader;
+    recovery::FreezeRequest request;
+    std::uint64_t expires_ns = 0;
+    std::uint64_t order = 0;  // entries below may touch the block
+    std::uint64_t id = 0;
+    bool large_write = false;
+    bool writing = false;
+    ControlReply reply;  // null: answered
+  };
+
+  void OnFreeze(NodeId from, absl::string_view body, ControlReply reply);
+  void OnThaw(NodeId from, absl::string_view body, ControlReply reply);
+  bool Step(Frozen& frozen, std::uint64_t now_ns);
+  void Answer(Frozen& frozen, memgest::Memgest& memgest);
+  void OnWritten(std::uint64_t id, const recovery::FreezeAnswer& answer);
+  void Thaw(const Frozen& frozen);
+  memgest::Memgest* Find(const recovery::FreezeRequest& request,
+                         coordinator::ShardCoordinator** shard);
+
+  Node* node_;
+  std::vector<Frozen> frozen_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_BLOCK_FREEZER_H_

@@ -1,0 +1,261 @@
+#include "ring/node/recovery/decode_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
+#include "ring/base/status.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+namespace {
+
+constexpr std::uint64_t kRowTimeoutNs = 400'000'000;
+constexpr std::uint64_t kPauseNs = 2'000'000;
+constexpr int kPauseDoublings = 5;
+
+bool Has(std::uint32_t mask, std::uint32_t bit) { return (mask >> bit & 1) != 0; }
+const std::byte* BytesOf(const std::string& bytes) {
+  return reinterpret_cast<const std::byte*>(bytes.data());
+}
+
+}  // namespace
+
+DecodeJob::DecodeJob(Node* node, const recovery::DecodeRequest& request, ControlReply reply,
+                     std::uint64_t now_ns)
+    : node_(node),
+      request_(request),
+      reply_(std::move(reply)),
+      deadline_ns_(now_ns + kDeadlineNs),
+      cut_(node) {}
+
+DecodeJob::~DecodeJob() = default;
+
+bool DecodeJob::Finish(absl::StatusOr<std::string> answer) {
+  cut_.Thaw();
+  std::exchange(reply_, nullptr)(std::move(answer));
+  return false;
+}
+
+// What must hold all the time: the epoch, and that this parity has everything of the row (L7).
+absl::Status DecodeJob::Check() {
+  const recovery::LogName& log = request_.log;
+  const cluster::View& view = *node_->view();
+  if (log.group.value() >= view.groups.size() || log.shard.value() >= view.s)
+    return absl::InvalidArgumentError("no such shard");
+  if (view.groups[log.group.value()].epoch != request_.epoch) {
+    return absl::AbortedError(absl::StrCat("decode in epoch=", request_.epoch.value(), " present=",
+                                           view.groups[log.group.value()].epoch.value()));
+  }
+  const protocol::MemgestDescriptor* const memgest = view.FindMemgest(log.memgest);
+  store_ = node_->members().FindParity(log.group, log.memgest);
+  if (store_ == nullptr || memgest == nullptr)
+    return absl::NotFoundError(absl::StrCat("no parity of memgest=", log.memgest.value()));
+  const srs::Layout& layout = store_->layout();
+  const std::uint64_t offset = std::uint64_t{request_.block} * layout.block_size();
+  if (offset >= memgest::ParityStore::kSpaceSize)
+    return absl::InvalidArgumentError(absl::StrCat("block=", request_.block));
+  const srs::Position position = layout.Locate(log.shard.value(), offset);
+  extent_ = static_cast<std::uint32_t>(position.extent);
+  row_ = position.row;
+  column_ = position.column;
+  const std::uint32_t complete =
+      recovery::CompleteParities(view, log.group, *memgest, layout, extent_, row_);
+  if (!Has(complete, static_cast<std::uint32_t>(store_->parity_index())) ||
+      !store_->CoversRow(extent_, row_))
+    return absl::FailedPreconditionError("this parity has not all of the row");
+  return absl::OkStatus();
+}
+
+// OK: all that ever touched the block is folded here, and nothing will: it is Lost (S4).
+absl::Status DecodeJob::CheckFolded() {
+  const recovery::LogName& log = request_.log;
+  MemberPort::Membership* const member = node_->members().Find(log.group, log.shard);
+  if (member == nullptr || member->failed || member->store->promised() != request_.epoch)
+    return absl::UnavailableError("is no member of the shard in this epoch");
+  const std::uint64_t applied = member->store->applied(log.memgest);
+  if (applied >= request_.index) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("folded index=", applied, " adopted=", request_.index));
+}
+
+bool DecodeJob::Step(std::uint64_t now_ns) {
+  const absl::Status still = Check();
+  if (!still.ok()) return Finish(still);
+  absl::Status status;
+  switch (stage_) {
+    case Stage::kFold:
+      if (!CheckFolded().ok()) {
+        return now_ns < deadline_ns_ || Finish(CheckFolded());
+      }
+      status = BeginCut(now_ns);
+      break;
+    case Stage::kCut:
+      if (cut_.waiting()) return true;
+      status = OnCut();
+      break;
+    case Stage::kVector:
+      status = OnVector();
+      if (absl::IsOutOfRange(status) && now_ns - cut_.started_ns() < kCutNs) return true;
+      break;
+    case Stage::kRows:
+      if (rows_->left > 0) return true;
+      status = OnRows();
+      break;
+    case Stage::kCombine:
+      return Combine();
+    case Stage::kPause:
+      if (now_ns < pause_until_ns_) return true;
+      status = BeginCut(now_ns);
+      break;
+  }
+  if (status.ok()) return true;
+  const bool final = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  return final ? Finish(status) : Retry(status, now_ns);
+}
+
+bool DecodeJob::Retry(const absl::Status& why, std::uint64_t now_ns) {
+  cut_.Thaw();
+  if (++attempts_ >= kAttemptsMax || now_ns >= deadline_ns_) {
+    return Finish(absl::UnavailableError(
+        absl::StrCat("extent=", extent_, " row=", row_, ": ", why.message())));
+  }
+  pause_until_ns_ = now_ns + (kPauseNs << std::min(attempts_, kPauseDoublings));
+  stage_ = Stage::kPause;
+  return true;
+}
+
+absl::Status DecodeJob::BeginCut(std::uint64_t now_ns) {
+  const srs::Layout& layout = store_->layout();
+  if (codec_ == nullptr) {
+    RING_ASSIGN_OR_RETURN(codec_, srs::Codec::Create(layout.parameters()));
+  }
+  lost_ = Bit(column_);
+  vacant_ = 0;
+  std::uint32_t asked = 0;
+  for (std::uint32_t column = 0; column < layout.parameters().k; ++column) {
+    if (column == column_) continue;
+    const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(extent_, row_, column).shard));
+    if (node_->view()->Coordinator(request_.log.group, shard) == cluster::kNoNode) {
+      vacant_ |= Bit(column);
+    } else {
+      asked |= Bit(column);
+    }
+  }
+  lost_ |= vacant_;
+  stage_ = Stage::kCut;
+  return cut_.Begin({request_.log.group, request_.log.memgest, extent_, row_}, layout, asked,
+                    now_ns);
+}
+
+absl::Status DecodeJob::OnCut() {
+  cut_.Close();
+  const std::uint32_t k = store_->layout().parameters().k;
+  frozen_.assign(k, recovery::FreezeAnswer());
+  for (std::uint32_t column = 0; column < k; ++column) {
+    if (Has(lost_, column)) continue;
+    RING_ASSIGN_OR_RETURN(frozen_[column], cut_.answer(column));
+    if (frozen_[column].bytes == recovery::FrozenBytes::kLost) lost_ |= Bit(column);
+  }
+  stage_ = Stage::kVector;
+  return absl::OkStatus();
+}
+
+// kOutOfRange: the row is not at the cut yet.
+absl::Status DecodeJob::OnVector() {
+  const memgest::ParityStore::Row row = store_->ReadRow(extent_, row_);
+  for (std::uint32_t column = 0; column < row.last_touch.size(); ++column) {
+    const bool known = !Has(lost_, column);
+    if (known && row.last_touch[column] != frozen_[column].last_touch && !Mutant("S2")) {
+      return absl::OutOfRangeError(absl::StrCat("column=", column,
+                                                " last_touch=", row.last_touch[column],
+                                                " frozen at ", frozen_[column].last_touch));
+    }
+  }
+  last_touch_ = row.last_touch;
+  row_bytes_.clear();
+  if (row.bytes != nullptr)
+    row_bytes_.assign(reinterpret_cast<const char*>(row.bytes), store_->layout().block_size());
+  const protocol::MemgestDescriptor* const memgest =
+      node_->view()->FindMemgest(request_.log.memgest);
+  const std::uint32_t complete = recovery::CompleteParities(
+      *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_);
+  const std::optional<srs::Recipe> recipe =
+      recovery::PlanBlock(codec_->generator(), column_, lost_, complete,
+                          static_cast<std::uint32_t>(store_->parity_index()));
+  if (!recipe.has_value()) {
+    return absl::DataLossError(absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
+                                            absl::Hex(lost_), ", parities=0x",
+                                            absl::Hex(complete)));
+  }
+  recipe_ = *recipe;
+  return AskRows();
+}
+
+absl::Status DecodeJob::AskRows() {
+  const auto own = static_cast<std::uint32_t>(store_->parity_index());
+  const cluster::View& view = *node_->view();
+  rows_ = std::make_shared<Rows>();
+  rows_->bytes.assign(codec_->parameters().m, absl::UnknownError("was not asked for"));
+  rows_->bytes[own] = row_bytes_;
+  recovery::RowRequest request;
+  request.group = request_.log.group;
+  request.memgest = request_.log.memgest;
+  request.epoch = request_.epoch;
+  request.extent = extent_;
+  request.row = row_;
+  request.last_touch = last_touch_;
+  for (std::uint32_t j = 0; j < rows_->bytes.size(); ++j) {
+    if (j == own || !Has(recovery::ParitiesOf(recipe_), j)) continue;
+    ++rows_->left;
+    const NodeId node =
+        view.groups[request.group.value()].roles[static_cast<std::size_t>(view.s) + j];
+    node_->control().Call(node, ControlType::kRow, recovery::Encode(request), kRowTimeoutNs,
+                          [rows = rows_, j](absl::StatusOr<std::string> bytes) {
+                            rows->bytes[j] = std::move(bytes);
+                            --rows->left;
+                          });
+  }
+  stage_ = Stage::kRows;
+  return absl::OkStatus();
+}
+
+absl::Status DecodeJob::OnRows() {
+  const std::size_t size = store_->layout().block_size();
+  for (std::uint32_t j = 0; j < rows_->bytes.size(); ++j) {
+    if (!Has(recovery::ParitiesOf(recipe_), j)) continue;
+    RING_RETURN_IF_ERROR(rows_->bytes[j].status());
+    if (!rows_->bytes[j]->empty() && rows_->bytes[j]->size() != size)
+      return absl::InvalidArgumentError(absl::StrCat("a row of size=", rows_->bytes[j]->size()));
+  }
+  cut_.Thaw();  // everything is captured
+  block_.assign(size, '\0');
+  zeros_.assign(size, '\0');
+  combined_ = 0;
+  stage_ = Stage::kCombine;
+  return absl::OkStatus();
+}
+
+bool DecodeJob::Combine() {
+  const std::size_t size = std::min(kSliceSize, block_.size() - combined_);
+  std::vector<const std::byte*> data(codec_->parameters().k);
+  std::vector<const std::byte*> parities(codec_->parameters().m);
+  for (std::uint32_t column = 0; column < data.size(); ++column) {
+    if (Has(lost_, column)) continue;
+    const bool zero = frozen_[column].bytes == recovery::FrozenBytes::kZero;
+    data[column] = (zero ? BytesOf(zeros_) : cut_.bytes(column)) + combined_;
+  }
+  for (std::uint32_t j = 0; j < parities.size(); ++j) {
+    if (!Has(recovery::ParitiesOf(recipe_), j)) continue;
+    const std::string& row = *rows_->bytes[j];
+    parities[j] = BytesOf(row.empty() ? zeros_ : row) + combined_;
+  }
+  srs::RunRecipe(recipe_, data, parities, reinterpret_cast<std::byte*>(block_.data()) + combined_,
+                 size);
+  combined_ += size;
+  if (combined_ < block_.size()) return true;
+  return Finish(recovery::Encode(recovery::DecodeAnswer{last_touch_[column_], block_}));
+}
+
+}  // namespace ring::node

@@ -1,0 +1,47 @@
+// ring/node/recovery/lag_watch.h — whether a member of a shard keeps up with its coordinator.
+//
+// What:      LagWatch, one for each member: looked at from time to time, it says when the member is
+//            more than half a ring behind, or keeps entries from being released, and what it had to
+//            do when that began is not done a given time later (E5).
+// Shape:     a full ring alone is no lag: it is full as long as a coordinator writes faster than
+//            anybody folds. What counts is how long it takes to acknowledge what was sent, and to
+//            fold what it was told to be committed: what waits for another member is not its lag.
+// Units:     nanoseconds; positions of the member's ring; orders of the shard's log.
+// Ownership: values.
+// Threads:   pure.
+// Errors:    none.
+// Source:    protocol rule E5.
+#ifndef RING_NODE_RECOVERY_LAG_WATCH_H_
+#define RING_NODE_RECOVERY_LAG_WATCH_H_
+
+#include <cstdint>
+
+namespace ring::node {
+
+class LagWatch {
+ public:
+  struct Member {
+    std::uint64_t order = 0;  // of the last entry for it
+    std::uint64_t acked_order = 0;
+    std::uint64_t position = 0;         // behind that entry
+    std::uint64_t told_position = 0;    // committed up to here, as it knows
+    std::uint64_t folded_position = 0;  // as it said
+    std::uint64_t ring_size = 0;
+    bool holds_up = false;  // nothing more can be appended before it acknowledges
+  };
+
+  // Whether it has lagged for limit_ns. Time in which nobody looked counts little: who looks may
+  // have stood still, and not the member.
+  bool Look(const Member& member, std::uint64_t now_ns, std::uint64_t limit_ns);
+
+ private:
+  std::uint64_t last_look_ns_ = 0;
+  std::uint64_t lagging_ns_ = 0;
+  bool watches_ = false;
+  std::uint64_t order_ = 0;  // what it has to do
+  std::uint64_t told_position_ = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_LAG_WATCH_H_

@@ -1,0 +1,74 @@
+// ring/node/recovery/member_values.h — brings values to a member that joined without them.
+//
+// What:      MemberValues goes over the lines of this node's memberships that are kAbsent, asks
+//            nodes that have every value of the memgest for the bytes, and installs them by slot,
+//            version and CRC. Nobody waits for one: all of it is background.
+// Shape:     one a node; kFetchesMax values under way, within the node's Pace. A membership
+//            is gone over from the beginning again as long as something is absent in it.
+// Ownership: borrows member port, control port and pace.
+// Threads:   one, the node's.
+// Errors:    a value that a source has not is asked of the next one in the next round: it may have
+//            been replaced meanwhile, or its source be behind.
+// Cost:      nothing while no value is absent: one load a membership.
+// Source:    protocol rules E3, E6, S5, I4; section 0 (data-complete).
+#ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
+#define RING_NODE_RECOVERY_MEMBER_VALUES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "ring/node/control/control_port.h"
+#include "ring/node/member_port.h"
+#include "ring/recovery/pace.h"
+
+namespace ring::node {
+
+class MemberValues {
+ public:
+  static constexpr std::size_t kFetchesMax = 16;
+
+  MemberValues(MemberPort* members, ControlPort* control, recovery::Pace* pace);
+
+  void Progress(std::uint64_t now_ns);
+
+ private:
+  // By (group, shard).
+  struct Walk {
+    std::uint32_t line = 0;
+    std::uint32_t round = 0;
+    std::uint64_t pause_until_ns = 0;  // between rounds
+  };
+  struct Fetch {
+    GroupId group;
+    ShardId shard;
+    Epoch epoch;
+    MemgestId memgest;
+    std::uint32_t line = 0;
+    Version version;
+    NodeId source;
+    std::string bytes;
+    std::uint32_t piece = 0;
+  };
+
+  void GoOn(MemberPort::Membership& membership, std::uint64_t now_ns);
+  std::vector<NodeId> SourcesOf(const MemberPort::Membership& membership, MemgestId memgest) const;
+  void Ask(std::uint64_t id);
+  void OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes);
+  void Install(const Fetch& fetch);
+
+  MemberPort* members_;
+  ControlPort* control_;
+  recovery::Pace* pace_;
+  absl::flat_hash_map<std::uint32_t, Walk> walks_;
+  absl::flat_hash_map<std::uint64_t, Fetch> fetches_;
+  std::uint64_t next_id_ = 1;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_MEMBER_VALUES_H_

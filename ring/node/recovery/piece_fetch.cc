@@ -1,0 +1,118 @@
+#include "ring/node/recovery/piece_fetch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/log_tail.h"
+#include "memgest/snapshot.h"
+#include "ring/base/status.h"
+
+namespace ring::node {
+namespace {
+// A node takes over one shard of a group at most, and there are not more shards in a group.
+constexpr std::size_t kTakeoversMax = 16;
+static_assert(kTakeoversMax * PieceFetch::kWindow *
+                  std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) <=
+              ControlLink::kOutgoingBytesMax);
+}  // namespace
+
+PieceFetch::PieceFetch(Send send, std::vector<Thing> things, Take take, Refused refused, Done done)
+    : send_(std::move(send)),
+      take_(std::move(take)),
+      refused_(std::move(refused)),
+      done_(std::move(done)),
+      alive_(std::make_shared<bool>(true)) {
+  for (Thing& thing : things) {
+    things_.emplace_back();
+    things_.back().thing = std::move(thing);
+  }
+}
+
+void PieceFetch::Start() {
+  if (things_.empty()) return End(absl::OkStatus());
+  Pump();
+}
+
+// What is taken first is asked for first.
+void PieceFetch::Pump() {
+  for (std::size_t i = next_; i < things_.size(); ++i) {
+    Progress& one = things_[i];
+    const std::uint32_t known = one.count == 0 ? 1 : std::min(one.count, one.taken + kWindow);
+    while (one.asked < known) {
+      if (under_way_ >= window_) return;
+      Ask(i, one.asked++);
+    }
+  }
+}
+
+void PieceFetch::Ask(std::size_t index, std::uint32_t piece) {
+  const Thing& thing = things_[index].thing;
+  recovery::FetchRequest request = thing.request;
+  request.piece = piece;
+  ++under_way_;
+  send_(
+      thing.source, request,
+      [this, index, piece, alive = std::weak_ptr<bool>(alive_)](absl::StatusOr<std::string> bytes) {
+        if (!alive.expired()) OnAnswer(index, piece, std::move(bytes));
+      });
+}
+
+void PieceFetch::OnAnswer(std::size_t index, std::uint32_t piece,
+                          absl::StatusOr<std::string> bytes) {
+  --under_way_;
+  if (over_) return;
+  Progress& one = things_[index];
+  if (!bytes.ok() && piece == 0) {
+    const bool full = absl::IsResourceExhausted(bytes.status()) && under_way_ > 0;
+    if (full) window_ = 1;
+    if (full || refused_(index, bytes.status(), &one.thing.request)) {
+      one.asked = 0;
+      return Pump();
+    }
+  }
+  absl::Status status = Keep(one, piece, std::move(bytes));
+  if (status.ok()) status = TakeAll();
+  if (!status.ok() || next_ == things_.size()) return End(status);
+  Pump();
+}
+
+absl::Status PieceFetch::Keep(Progress& one, std::uint32_t piece,
+                              absl::StatusOr<std::string> bytes) {
+  RING_RETURN_IF_ERROR(bytes.status());
+  RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer, recovery::DecodeFetchAnswer(*bytes));
+  if (piece == 0) {
+    one.count = answer.piece_count;
+    one.thing.request.id = answer.id;
+  } else if (answer.piece_count != one.count || answer.id != one.thing.request.id) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("fetch answer id=", answer.id, " pieces=", answer.piece_count,
+                     " of id=", one.thing.request.id, " pieces=", one.count));
+  }
+  one.here[piece] = *std::move(bytes);
+  return absl::OkStatus();
+}
+
+absl::Status PieceFetch::TakeAll() {
+  while (next_ < things_.size()) {
+    Progress& one = things_[next_];
+    const auto found = one.here.find(one.taken);
+    if (found == one.here.end()) break;
+    RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer,
+                          recovery::DecodeFetchAnswer(found->second));
+    const bool last = one.taken + 1 == one.count;
+    RING_RETURN_IF_ERROR(take_(next_, one.taken, answer.piece, last));
+    one.here.erase(found);
+    ++one.taken;
+    if (last) ++next_;
+  }
+  return absl::OkStatus();
+}
+
+void PieceFetch::End(const absl::Status& status) {
+  over_ = true;
+  Done done = std::move(done_);
+  done(status);
+}
+
+}  // namespace ring::node

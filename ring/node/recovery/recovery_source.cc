@@ -1,0 +1,125 @@
+#include "ring/node/recovery/recovery_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "memgest/log_tail.h"
+#include "memgest/snapshot.h"
+#include "ring/base/status.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+
+using recovery::FetchKind;
+
+RecoverySource::RecoverySource(Node* node) : node_(node) {
+  node->control().Handle(ControlType::kFetch, [this](NodeId, absl::string_view body,
+                                                     ControlReply reply) { reply(Answer(body)); });
+}
+
+void RecoverySource::Progress(std::uint64_t now_ns) {
+  absl::erase_if(prepared_, [now_ns](const auto& prepared) {
+    return now_ns - prepared.second.asked_ns >= kKeptNs && now_ns > prepared.second.asked_ns;
+  });
+}
+
+absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
+  RING_ASSIGN_OR_RETURN(const recovery::FetchRequest request, recovery::DecodeFetchRequest(body));
+  if (request.kind == FetchKind::kValue) return Value(request);
+  RING_ASSIGN_OR_RETURN(MemberPort::Membership* const membership, FindMembership(request));
+  std::uint64_t id = request.id;
+  if (id == 0) {
+    ForgetEarlier(request);
+    if (prepared_.size() >= kPreparedMax)
+      return absl::ResourceExhaustedError("too many fetches are under way here: retry");
+    id = ++last_id_;
+    Prepared prepared;
+    prepared.request = request;
+    RING_ASSIGN_OR_RETURN(prepared.pieces, Prepare(request, *membership, id));
+    prepared_.emplace(id, std::move(prepared));
+  }
+  const auto found = prepared_.find(id);
+  if (found == prepared_.end() || request.piece >= found->second.pieces.size()) {
+    return absl::NotFoundError(
+        absl::StrCat("fetch id=", id, " piece=", request.piece, " is not kept here any more"));
+  }
+  Prepared& prepared = found->second;
+  prepared.asked_ns = node_->control().now_ns();
+  const auto count = static_cast<std::uint32_t>(prepared.pieces.size());
+  const std::string answer =
+      recovery::EncodeFetchAnswer({id, count, prepared.pieces[request.piece]});
+  if (request.piece + 1 == count) prepared_.erase(found);
+  return answer;
+}
+
+void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {
+  absl::erase_if(prepared_, [&request](const auto& prepared) {
+    const recovery::FetchRequest& earlier = prepared.second.request;
+    return earlier.group == request.group && earlier.shard == request.shard &&
+           earlier.kind == request.kind && earlier.memgests == request.memgests;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
+    const recovery::FetchRequest& request, MemberPort::Membership& membership, std::uint64_t id) {
+  memgest::MemberShard& store = *membership.store;
+  if (request.kind == FetchKind::kSnapshot)
+    return std::move(store.TakeSnapshot(id, request.memgests).pieces);
+  if (store.sealed() == nullptr) {
+    return absl::FailedPreconditionError("no ring is sealed here: nothing is to be shipped");
+  }
+  memgest::TailEncoder encoder;
+  RING_RETURN_IF_ERROR(store.sealed()->ReadTail(
+      request.memgests.front(), request.index,
+      [&encoder](const memgest::EntryView& entry) { encoder.Add(entry); }));
+  return encoder.Take();
+}
+
+absl::StatusOr<MemberPort::Membership*> RecoverySource::FindMembership(
+    const recovery::FetchRequest& request) const {
+  MemberPort::Membership* const membership = node_->members().Find(request.group, request.shard);
+  const auto nothing = [&] {
+    return absl::StrCat("node ", node_->id().value(),
+                        " has nothing of group=", request.group.value(),
+                        " shard=", request.shard.value());
+  };
+  // Who asks knows a record that names this node; this one's view is another, or it coordinates the
+  // shard and does not serve just now: that says nothing of what it has.
+  if (membership == nullptr) return absl::UnavailableError(absl::StrCat(nothing(), " now: retry"));
+  if (membership->failed) return absl::NotFoundError(nothing());
+  if (membership->store->promised() == request.epoch) return membership;
+  return absl::FailedPreconditionError(
+      absl::StrCat("fetch in epoch=", request.epoch.value(),
+                   " promised=", membership->store->promised().value()));
+}
+
+absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchRequest& request) const {
+  CoordinatedShard* const shard = request.group.value() < node_->view()->groups.size()
+                                      ? node_->FindShard(request.group, request.shard)
+                                      : nullptr;
+  if (shard != nullptr && shard->serving()) {
+    return shard->coordinator()->ReadValue(request.line, request.version);
+  }
+  RING_ASSIGN_OR_RETURN(const MemberPort::Membership* const membership, FindMembership(request));
+  // E3: what it has not folded yet it does not lack.
+  const std::uint64_t applied = membership->store->applied(request.memgests.front());
+  if (applied < request.index) {
+    return absl::UnavailableError(
+        absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
+  }
+  return membership->store->ReadValue(request.line, request.version);
+}
+
+absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request) const {
+  RING_ASSIGN_OR_RETURN(const std::string value, ReadValue(request));
+  const std::size_t size = recovery::kValuePieceSize;
+  const std::size_t count = std::max<std::size_t>(1, (value.size() + size - 1) / size);
+  if (request.piece >= count) {
+    return absl::NotFoundError(absl::StrCat("value piece=", request.piece, " of ", count));
+  }
+  return recovery::EncodeFetchAnswer({request.id, static_cast<std::uint32_t>(count),
+                                      absl::string_view(value).substr(request.piece * size, size)});
+}
+
+}  // namespace ring::node

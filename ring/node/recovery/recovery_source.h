@@ -1,0 +1,66 @@
+// ring/node/recovery/recovery_source.h — what this node's shards have for those who take over or
+// join.
+//
+// What:      Answers fetches (ring/recovery/fetch_message.h): a snapshot of logs as they are folded
+//            now, the raw entries of a sealed ring behind an index, a value of one version: as a
+//            member, the value also as the shard's coordinator.
+// Shape:     snapshots and tails are prepared with their first piece and kept until nobody asked
+//            for kKeptNs; at most kPreparedMax of them.
+// Ownership: borrows the node.
+// Threads:   one, the node's.
+// Errors:    answered: kNotFound (no membership, version or prepared thing), kFailedPrecondition
+//            (another epoch was promised here), kOutOfRange (entries are in no ring any more),
+//            kResourceExhausted.
+// Source:    protocol rules section 5, steps 4 and 5; E3, S5.
+#ifndef RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
+#define RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ring/node/member_port.h"
+#include "ring/recovery/fetch_message.h"
+
+namespace ring::node {
+
+class Node;
+
+class RecoverySource {
+ public:
+  static constexpr std::uint64_t kKeptNs = 10'000'000'000;
+  static constexpr std::size_t kPreparedMax = 64;
+
+  explicit RecoverySource(Node* node);
+  void Progress(std::uint64_t now_ns);
+
+ private:
+  struct Prepared {
+    recovery::FetchRequest request;  // the first
+    std::vector<std::string> pieces;
+    std::uint64_t asked_ns = 0;
+  };
+
+  absl::StatusOr<std::string> Answer(absl::string_view body);
+  // A shard has one taker: what it asked for before, and left when another source failed it, is
+  // nobody's.
+  void ForgetEarlier(const recovery::FetchRequest& request);
+  absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
+                                                   MemberPort::Membership& membership,
+                                                   std::uint64_t id);
+  absl::StatusOr<MemberPort::Membership*> FindMembership(
+      const recovery::FetchRequest& request) const;
+  absl::StatusOr<std::string> ReadValue(const recovery::FetchRequest& request) const;
+  absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
+
+  Node* node_;
+  absl::flat_hash_map<std::uint64_t, Prepared> prepared_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_RECOVERY_SOURCE_H_

@@ -1,0 +1,106 @@
+#include "ring/node/recovery/row_cut.h"
+
+#include <utility>
+
+#include "ring/base/check.h"
+#include "ring/base/status.h"
+#include "ring/base/wire.h"
+#include "ring/node/node.h"
+
+namespace ring::node {
+namespace {
+constexpr std::uint64_t kFreezeTimeoutNs = 3'000'000'000;
+}  // namespace
+
+RowCut::RowCut(Node* node) : node_(node) {}
+
+RowCut::~RowCut() {
+  Abandon();
+  if (memory_ != nullptr) node_->device().Free(memory_, size_, rdma::MemoryKind::kShared);
+}
+
+void RowCut::Release(Attempt& attempt, rdma::Device& device) {
+  attempt.region.reset();
+  if (attempt.memory != nullptr)
+    device.Free(attempt.memory, attempt.size, rdma::MemoryKind::kShared);
+}
+
+void RowCut::Abandon() {
+  Thaw();
+  if (attempt_ == nullptr) return;
+  if (attempt_->left > 0) {  // its region and the memory go with the last answer
+    attempt_->abandoned = true;
+    attempt_->memory = std::exchange(memory_, nullptr);
+    attempt_->size = std::exchange(size_, 0);
+  }
+  attempt_ = nullptr;
+}
+
+absl::Status RowCut::Begin(const Place& place, const srs::Layout& layout, std::uint32_t columns,
+                           std::uint64_t now_ns) {
+  Abandon();
+  block_size_ = layout.block_size();
+  const std::uint32_t k = layout.parameters().k;
+  const std::size_t size = k * block_size_;
+  if (size_ < size) {
+    RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                          node_->device().Allocate(size, rdma::MemoryKind::kShared));
+    if (memory_ != nullptr) node_->device().Free(memory_, size_, rdma::MemoryKind::kShared);
+    memory_ = memory;
+    size_ = size;
+  }
+  auto attempt = std::make_shared<Attempt>();
+  // A key of its own: a WRITE of an earlier attempt cannot land in this one (L5).
+  RING_ASSIGN_OR_RETURN(attempt->region,
+                        node_->device().Register(memory_, size, rdma::kRemoteWrite));
+  attempt_ = attempt;
+  attempt->answers.assign(k, absl::UnknownError("was not asked for"));
+  started_ns_ = now_ns;
+  token_ = node_->TakeToken();
+  asked_.clear();
+  const cluster::View& view = *node_->view();
+  for (std::uint32_t column = 0; column < k; ++column) {
+    if ((columns >> column & 1) == 0) continue;
+    const srs::DataBlock data = layout.BlockOf(place.extent, place.row, column);
+    recovery::FreezeRequest request;
+    request.log = {place.group, ShardId(static_cast<std::uint16_t>(data.shard)), place.memgest};
+    request.epoch = view.groups[place.group.value()].epoch;
+    request.block = static_cast<std::uint32_t>(data.offset / block_size_);
+    request.token = token_;
+    request.address = attempt->region->remote().address + column * block_size_;
+    request.rkey = attempt->region->rkey();
+    const NodeId owner = view.Coordinator(place.group, request.log.shard);
+    asked_.push_back(owner);
+    ++attempt->left;
+    node_->control().Call(
+        owner, ControlType::kFreeze, recovery::Encode(request), kFreezeTimeoutNs,
+        [attempt, column, device = &node_->device()](absl::StatusOr<std::string> answer) {
+          attempt->answers[column] = std::move(answer);
+          if (--attempt->left == 0 && attempt->abandoned) Release(*attempt, *device);
+        });
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<recovery::FreezeAnswer> RowCut::answer(std::uint32_t column) const {
+  const absl::StatusOr<std::string>& answer = attempt_->answers[column];
+  if (!answer.ok()) return answer.status();
+  return recovery::DecodeFreezeAnswer(*answer);
+}
+
+void RowCut::Close() {
+  RING_CHECK(!waiting());
+  if (attempt_ != nullptr && attempt_->region != nullptr) attempt_->region->Revoke();
+}
+
+void RowCut::Thaw() {
+  if (token_ == 0) return;
+  ByteWriter body;
+  body.Put(std::exchange(token_, 0));
+  for (const NodeId owner : asked_) {
+    node_->control().Call(owner, ControlType::kThaw, body.bytes(), kFreezeTimeoutNs,
+                          [](const absl::StatusOr<std::string>&) {});
+  }
+}
+
+}  // namespace ring::node

@@ -1,0 +1,84 @@
+// ring/node/recovery/row_cut.h — the blocks of one parity row, each at a cut: the reader's side
+// of S2.
+//
+// What:      RowCut has blocks of a row frozen at their coordinators and their bytes written here.
+//            What came of it is said column by column: bytes, zeros, a Lost block, or no answer.
+//            They stay frozen until Thaw, but not for longer than 1 s (block_freezer.h).
+// Shape:     one row at a time; bytes of column c stand at c * block size.
+// Ownership: borrows the node; owns the memory that blocks are written to. While answers to a cut
+//            that was given up are still to come, memory and key are theirs: WRITEs may land.
+// Threads:   one, the node's.
+// Errors:    Begin: kResourceExhausted, no memory. A column's own: as block_freezer.h says, and
+//            what the control port says of a coordinator that cannot be asked.
+// Cost:      one WRITE of each block.
+// Source:    protocol rules S2, L5.
+#ifndef RING_NODE_RECOVERY_ROW_CUT_H_
+#define RING_NODE_RECOVERY_ROW_CUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rdma/fabric.h"
+#include "ring/base/id.h"
+#include "ring/recovery/block_message.h"
+#include "srs/layout.h"
+
+namespace ring::node {
+
+class Node;
+
+class RowCut {
+ public:
+  struct Place {
+    GroupId group;
+    MemgestId memgest;
+    std::uint32_t extent = 0;
+    std::uint32_t row = 0;
+  };
+
+  explicit RowCut(Node* node);
+  ~RowCut();
+  RowCut(const RowCut&) = delete;
+  RowCut& operator=(const RowCut&) = delete;
+
+  // Asks for the columns of the mask, in the group's present epoch. What was cut before is given
+  // up. REQUIRES: their shards have coordinators.
+  absl::Status Begin(const Place& place, const srs::Layout& layout, std::uint32_t columns,
+                     std::uint64_t now_ns);
+  bool waiting() const { return attempt_ != nullptr && attempt_->left > 0; }
+  std::uint64_t started_ns() const { return started_ns_; }
+  // REQUIRES: asked for, and not waiting.
+  absl::StatusOr<recovery::FreezeAnswer> answer(std::uint32_t column) const;
+  const std::byte* bytes(std::uint32_t column) const { return memory_ + column * block_size_; }
+  // Nothing can land any more. REQUIRES: not waiting.
+  void Close();
+  // Lets the coordinators go on; the bytes stay. A no-op when nothing is asked for.
+  void Thaw();
+
+ private:
+  struct Attempt {  // shared with callbacks, which may come after its end
+    std::vector<absl::StatusOr<std::string>> answers;
+    std::size_t left = 0;
+    std::unique_ptr<rdma::MemoryRegion> region;
+    bool abandoned = false;
+    std::byte* memory = nullptr;  // of an abandoned one
+    std::size_t size = 0;
+  };
+  static void Release(Attempt& attempt, rdma::Device& device);
+  void Abandon();
+
+  Node* node_;
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t block_size_ = 0;
+  std::uint64_t started_ns_ = 0;
+  std::uint64_t token_ = 0;  // 0: nothing is frozen
+  std::vector<NodeId> asked_;
+  std::shared_ptr<Attempt> attempt_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_ROW_CUT_H_

@@ -1,0 +1,58 @@
+// ring/node/recovery/snapshot_shipment.h — a snapshot on its way to a member that joins.
+//
+// What:      SnapshotShipment sends the pieces in order, one under way: the next one when the last
+//            was installed. A piece whose outcome is not known, or for which there is no room just
+//            now, is sent again; the member knows one that it has taken.
+// Shape:     one per join of a role; a join that begins again takes a new snapshot.
+// Ownership: owns the snapshot until it is sent; borrows the control port.
+// Threads:   one, the node's. `done` is called from Progress or from a control callback, once.
+// Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), or
+//            kDeadlineExceeded when nothing was taken for kPatienceNs.
+// Source:    protocol rules L7.
+#ifndef RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
+#define RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "memgest/snapshot.h"
+#include "ring/node/control/control_port.h"
+#include "ring/recovery/join_message.h"
+
+namespace ring::node {
+
+class SnapshotShipment {
+ public:
+  static constexpr std::uint64_t kPatienceNs = 3'000'000'000;
+  using Done = std::function<void(const absl::Status&)>;
+
+  // place: whom it is for; the piece is filled in.
+  SnapshotShipment(ControlPort* control, NodeId to, const recovery::InstallRequest& place,
+                   memgest::Snapshot snapshot, Done done);
+
+  // Sends the first piece, and again what failed.
+  void Progress(std::uint64_t now_ns);
+
+ private:
+  void Send();
+  void OnAnswer(const absl::Status& status);
+
+  ControlPort* control_;
+  NodeId to_;
+  recovery::InstallRequest place_;
+  memgest::Snapshot snapshot_;
+  Done done_;
+  std::size_t next_ = 0;
+  bool asked_ = false;
+  bool over_ = false;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t retry_ns_ = 0;
+  std::uint64_t taken_ns_ = 0;  // when the last piece was
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_

@@ -1,0 +1,218 @@
+#include "ring/node/recovery/value_fetch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/crc32c.h"
+#include "ring/base/log.h"
+#include "ring/base/mutant.h"
+#include "ring/base/status.h"
+#include "ring/coordinator/shard.h"
+
+namespace ring::node {
+namespace {
+constexpr std::uint64_t kRetryNs = 2'000'000;
+
+// Whether anybody can want it yet: the version has not come, and does not go either.
+bool AwaitsValue(const memgest::LineTable& lines, std::uint32_t line, Version version) {
+  return lines.Has(line) && lines.line(line).version == version.bits() &&
+         (lines.line(line).flags & (memgest::kAbsent | memgest::kCollecting)) == memgest::kAbsent;
+}
+}  // namespace
+
+ValueFetch::ValueFetch(Send send, recovery::Pace* pace, GroupId group, ShardId shard,
+                       std::function<void()> on_value)
+    : send_(std::move(send)),
+      pace_(pace),
+      group_(group),
+      shard_id_(shard),
+      on_value_(std::move(on_value)),
+      alive_(std::make_shared<bool>(true)) {}
+
+ValueFetch::~ValueFetch() = default;
+
+void ValueFetch::Attach(coordinator::ShardCoordinator* shard) {
+  shard_ = shard;
+  for (const std::unique_ptr<memgest::Memgest>& memgest : shard->memgests()) {
+    if (memgest != nullptr) adopted_[memgest->descriptor().id] = memgest->next_index() - 1;
+  }
+}
+
+void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
+  const bool begins = epoch != epoch_;
+  epoch_ = epoch;
+  normal_ = normal;
+  for (auto& [line, fetch] : fetches_) {
+    fetch.refusals.clear();
+    if (!begins) continue;
+    fetch.call = 0;  // what answers to the old epoch is nobody's
+    fetch.retry_ns = 0;
+    fetch.piece = 0;
+    fetch.bytes.clear();
+  }
+  shard_->RetryLost();
+  walk_line_ = 0;
+  walked_ = false;
+}
+
+std::vector<NodeId> ValueFetch::SourcesOf(MemgestId memgest) const {
+  std::vector<NodeId> sources;
+  const cluster::MemgestNormal* const set = normal_.Find(memgest);
+  for (std::size_t role = 0; set != nullptr && role < normal_.holders.size(); ++role) {
+    const bool has_all = (set->complete >> role & 1) != 0;
+    if (has_all && role != shard_id_.value()) sources.push_back(normal_.holders[role].node);
+  }
+  return sources;
+}
+
+bool ValueFetch::CanBring(std::uint32_t, MemgestId memgest) const {
+  return !SourcesOf(memgest).empty();
+}
+
+void ValueFetch::Want(std::uint32_t line, Version version) {
+  Fetch& fetch = fetches_[line];
+  if (fetch.version == version) return;  // the background was first
+  fetch = Fetch();
+  fetch.version = version;
+  fetch.memgest = MemgestId(shard_->lines().line(line).memgest);
+  pace_->Take(shard_->lines().line(line).value_length);
+  Ask(line, fetch);
+}
+
+void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
+  const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
+  if (sources.empty()) {
+    fetch.retry_ns = now_ns_ + kRetryNs;  // nobody has it now: a later record may name somebody
+    return;
+  }
+  recovery::FetchRequest request;
+  request.kind = recovery::FetchKind::kValue;
+  request.group = group_;
+  request.shard = shard_id_;
+  request.epoch = epoch_;
+  request.piece = fetch.piece;
+  request.index = adopted_[fetch.memgest];
+  request.line = line;
+  request.version = fetch.version;
+  request.memgests = {fetch.memgest};
+  fetch.asked_of = sources[fetch.source % sources.size()];
+  fetch.call = ++last_call_;
+  send_(fetch.asked_of, request,
+        [this, line, call = fetch.call,
+         alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
+          if (alive.expired()) return;
+          const auto found = fetches_.find(line);
+          if (found != fetches_.end() && found->second.call == call) OnPiece(line, bytes);
+        });
+}
+
+void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes) {
+  Fetch& fetch = fetches_[line];
+  fetch.call = 0;
+  absl::StatusOr<recovery::FetchAnswer> answer =
+      bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
+  if (!answer.ok()) return OnFailure(line, fetch, answer.status());
+  fetch.bytes.append(answer->piece.data(), answer->piece.size());
+  if (++fetch.piece < answer->piece_count) return Ask(line, fetch);
+  const absl::Status stored = Store(line, fetch);
+  if (!stored.ok()) return OnFailure(line, fetch, stored);
+  Finish(line, true);
+}
+
+// A member that has not folded the version yet, or whose copy is damaged, is not the only one.
+void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status) {
+  if (!AwaitsValue(shard_->lines(), line, fetch.version)) {
+    // Collected meanwhile, so that members do not have it either: who waited finds what is above.
+    fetches_.erase(line);
+    shard_->OnDelay(line);
+    return on_value_();
+  }
+  if (absl::IsNotFound(status) || absl::IsDataLoss(status)) ++fetch.refusals[fetch.asked_of];
+  fetch.piece = 0;
+  fetch.bytes.clear();
+  ++fetch.source;
+  fetch.retry_ns = now_ns_ + kRetryNs;
+  if (!EachRefused(fetch)) return;
+  RING_LOG(ERROR) << "value lost group=" << group_.value() << " shard=" << shard_id_.value()
+                  << " line=" << line << ": " << status.ToString();
+  Finish(line, false);
+}
+
+// One that is silent may have what all others lack.
+bool ValueFetch::EachRefused(const Fetch& fetch) const {
+  const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
+  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [&fetch](NodeId source) {
+    const auto found = fetch.refusals.find(source);
+    return found != fetch.refusals.end() && found->second >= kRefusalsOfEach;
+  });
+}
+
+// S12, F10: bytes of another version, or damaged on their way, never come into the slot.
+absl::Status ValueFetch::Store(std::uint32_t number, const Fetch& fetch) {
+  const memgest::MetadataLine& line = shard_->lines().line(number);
+  if (line.version != fetch.version.bits()) {
+    return absl::NotFoundError(absl::StrCat("line=", number, " holds another version by now"));
+  }
+  const bool fits = fetch.bytes.size() == line.value_length &&
+                    Crc32c(fetch.bytes.data(), fetch.bytes.size()) == line.value_crc;
+  if (!fits && !Mutant("E3")) {
+    return absl::DataLossError(absl::StrCat("line=", number, ": node ", fetch.asked_of.value(),
+                                            " gave bytes that are not the version's"));
+  }
+  memgest::HeapSpace& heap = shard_->FindMemgest(fetch.memgest)->heap();
+  const memgest::Range whole = {line.offset_cells, memgest::CellCount(line.value_length)};
+  const absl::Span<const memgest::Range> ranges = (line.flags & memgest::kLarge) != 0
+                                                      ? shard_->lines().Ranges(number)
+                                                      : absl::MakeConstSpan(&whole, 1);
+  std::size_t done = 0;
+  for (const memgest::Range& range : ranges) {
+    const std::size_t size =
+        std::min(fetch.bytes.size() - done, std::size_t{range.length_cells} * memgest::kCellSize);
+    RING_RETURN_IF_ERROR(heap.Ensure(range.offset_cells, range.length_cells));
+    std::memcpy(heap.At(range.offset_cells), fetch.bytes.data() + done, size);
+    done += size;
+  }
+  return absl::OkStatus();
+}
+
+void ValueFetch::Finish(std::uint32_t line, bool ok) {
+  const Version version = fetches_[line].version;
+  fetches_.erase(line);
+  shard_->OnValue(line, version, ok);
+  on_value_();
+}
+
+void ValueFetch::Progress(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::vector<std::uint32_t> due;
+  for (const auto& [line, fetch] : fetches_) {
+    if (fetch.call == 0 && now_ns >= fetch.retry_ns) due.push_back(line);
+  }
+  std::sort(due.begin(), due.end());  // a hash table's order is no one's business
+  for (const std::uint32_t line : due) Ask(line, fetches_[line]);
+  memgest::LineTable& lines = shard_->lines();
+  const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
+  while (!walked_ && fetches_.size() < kBackgroundMax) {
+    if (walk_line_ >= end) {
+      walked_ = true;
+      break;
+    }
+    const std::uint32_t line = walk_line_;
+    if (!lines.Has(line)) {
+      walk_line_ = (line / memgest::kLinesPerGranule + 1) * memgest::kLinesPerGranule;
+      continue;
+    }
+    const memgest::MetadataLine& metadata = lines.line(line);
+    const bool absent = metadata.version != 0 && (metadata.flags & memgest::kAbsent) != 0;
+    const bool wanted = absent && !fetches_.contains(line) &&
+                        !shard_->FindMemgest(MemgestId(metadata.memgest))->coded();
+    if (wanted && !pace_->Ready(now_ns)) break;
+    ++walk_line_;
+    if (!wanted) continue;
+    Want(line, Version(metadata.version));
+  }
+}
+
+}  // namespace ring::node

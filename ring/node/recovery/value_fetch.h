@@ -1,0 +1,100 @@
+// ring/node/recovery/value_fetch.h — values of replicated memgests, for a coordinator that took
+// its shard over.
+//
+// What:      ValueFetch asks members that have every value for the bytes of one version, writes
+//            them into its slot, and tells the shard: first what operations wait for, then, in the
+//            background, all the rest.
+// Shape:     one per shard that was taken over; kBackgroundMax fetches under way in the background.
+// Ownership: borrows shard, control port and pace.
+// Threads:   one, the node's.
+// Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
+//            and others are; so is everyone when bytes do not have the version's checksum. A value
+//            is lost when each source refused it kRefusalsOfEach times, until the next record.
+// Source:    Ring section 5.5 (on-demand recovery); protocol rules S5, S12, E3, F10, I4.
+#ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
+#define RING_NODE_RECOVERY_VALUE_FETCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "ring/cluster/view.h"
+#include "ring/coordinator/takeover.h"
+#include "ring/node/control/control_port.h"
+#include "ring/recovery/fetch_message.h"
+#include "ring/recovery/pace.h"
+
+namespace ring::node {
+
+class ValueFetch {
+ public:
+  static constexpr std::size_t kBackgroundMax = 8;
+  static constexpr int kRefusalsOfEach = 100;
+  static constexpr std::uint64_t kTimeoutNs = 200'000'000;
+
+  // Sends the request; done: once, with the body of the answer.
+  using Send =
+      std::function<void(NodeId source, const recovery::FetchRequest& request, ControlReply done)>;
+
+  // on_value: operations of the shard may go on.
+  ValueFetch(Send send, recovery::Pace* pace, GroupId group, ShardId shard,
+             std::function<void()> on_value);
+  ~ValueFetch();
+
+  // The coordinator that was just taken over: its logs end where they were adopted. Before anything
+  // else.
+  void Attach(coordinator::ShardCoordinator* shard);
+  // The record of the present epoch: who has all values. Whoever came back may have what was lost.
+  void SetSources(Epoch epoch, const cluster::NormalRecord& normal);
+  // As ValueFetcher's, for lines of replicated memgests.
+  bool CanBring(std::uint32_t line, MemgestId memgest) const;
+  void Want(std::uint32_t line, Version version);
+  // Asks again what failed, and goes on in the background.
+  void Progress(std::uint64_t now_ns);
+  bool busy() const { return !fetches_.empty() || !walked_; }
+
+ private:
+  struct Fetch {
+    Version version;
+    MemgestId memgest;
+    std::size_t source = 0;  // of the record's holders, tried in turn
+    NodeId asked_of;
+    std::map<NodeId, int> refusals;
+    std::string bytes;
+    std::uint32_t piece = 0;
+    std::uint64_t call = 0;  // that is under way; 0: none
+    std::uint64_t retry_ns = 0;
+  };
+
+  void Ask(std::uint32_t line, Fetch& fetch);
+  void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
+  void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);
+  bool EachRefused(const Fetch& fetch) const;
+  void Finish(std::uint32_t line, bool ok);
+  absl::Status Store(std::uint32_t line, const Fetch& fetch);
+  std::vector<NodeId> SourcesOf(MemgestId memgest) const;
+
+  Send send_;
+  recovery::Pace* pace_;
+  GroupId group_;
+  ShardId shard_id_;
+  std::function<void()> on_value_;
+  Epoch epoch_;
+  cluster::NormalRecord normal_;
+  coordinator::ShardCoordinator* shard_ = nullptr;
+  std::map<MemgestId, std::uint64_t> adopted_;         // last index of each log
+  absl::flat_hash_map<std::uint32_t, Fetch> fetches_;  // by line
+  std::uint32_t walk_line_ = 0;
+  bool walked_ = false;
+  std::uint64_t last_call_ = 0;
+  std::uint64_t now_ns_ = 0;
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_RECOVERY_VALUE_FETCH_H_

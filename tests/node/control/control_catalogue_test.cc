@@ -1,0 +1,134 @@
+// Catalogue changes that a node's loss stops in the middle: a spare that vanishes when it is shown
+// a state, and comes back.
+#include "ring/node/control/control_catalogue.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/node/host.h"
+#include "tests/node/twin_spare.h"
+#include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
+
+namespace ring::node {
+namespace {
+
+using protocol::MemgestState;
+using ::ring::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ControlCatalogueTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HostOptions options;
+    options.config = EmbeddedConfig();
+    NodeEntry& spare = options.config.nodes.back();
+    spare.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+    spare.shm.clear();
+    for (std::uint32_t i = 0; i + 1 < options.config.nodes.size(); ++i)
+      options.hosted.push_back(NodeId(i));
+    spare_ = std::make_unique<testing::TwinSpare>(options.config, NodeId(5));
+    ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
+    ASSERT_OK(host_->WaitReady(absl::Seconds(20)));
+  }
+
+  AdminPort& admin() { return host_->admin(); }
+  AdminRequestId NextId() { return {"test", ++seq_}; }
+  absl::StatusOr<protocol::MemgestDescriptor> Create(const AdminRequestId& id) {
+    protocol::MemgestDescriptor memgest;
+    memgest.name = "new";
+    memgest.r = 2;
+    return admin().CreateMemgest(id, memgest);
+  }
+  MemgestState StateOf(const std::string& name) {
+    const std::shared_ptr<const cluster::View> view = admin().GetView();
+    for (const protocol::MemgestDescriptor& one : view->memgests) {
+      if (one.name == name) return one.state;
+    }
+    ADD_FAILURE() << "no memgest " << name;
+    return MemgestState::kDeleted;
+  }
+  // What the leader does by itself; the test's own time limit ends a wait for what it does not do.
+  void AwaitState(const std::string& name, MemgestState state) {
+    while (StateOf(name) != state) absl::SleepFor(absl::Milliseconds(5));
+  }
+  // Until the spare is connected again.
+  template <class Change>
+  absl::Status Retry(Change change) {
+    for (;;) {
+      const absl::Status status = change();
+      if (status.code() != absl::StatusCode::kUnavailable) return status;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  }
+
+  std::unique_ptr<testing::TwinSpare> spare_;
+  std::unique_ptr<Host> host_;
+  std::uint64_t seq_ = 0;
+};
+
+TEST_F(ControlCatalogueTest, X6_CreateThatANodeDidNotAcknowledgeIsCompletedByItsRetry) {
+  const AdminRequestId id = NextId();
+  spare_->VanishAt("new", MemgestState::kCreating);
+  EXPECT_THAT(Create(id).status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 5")));
+  EXPECT_EQ(StateOf("new"), MemgestState::kCreating);  // G11: not usable, anywhere
+  EXPECT_THAT(Create(id).status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 5")));
+  spare_->ComeBack();
+  EXPECT_OK(Retry([&] { return Create(id).status(); }));
+  EXPECT_EQ(StateOf("new"), MemgestState::kActive);
+  EXPECT_EQ(admin().GetView()->memgests.size(), 8u);
+  EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
+}
+
+TEST_F(ControlCatalogueTest, G11_LeaderFinishesACreateThatNobodyRetries) {
+  spare_->VanishAt("new", MemgestState::kCreating);
+  EXPECT_THAT(Create(NextId()).status(), StatusIs(absl::StatusCode::kUnavailable));
+  spare_->ComeBack();
+  AwaitState("new", MemgestState::kActive);
+  // Others hear of it later than who is asked above.
+  while (spare_->Seen("new").size() < 2) absl::SleepFor(absl::Milliseconds(5));
+  // Whoever missed it is shown CREATING first: its members have memory before anything is written.
+  EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
+}
+
+TEST_F(ControlCatalogueTest, G11_AnotherChangeInBetweenLeavesNothingHalfDone) {
+  spare_->VanishAt("new", MemgestState::kCreating);
+  EXPECT_THAT(Create(NextId()).status(), StatusIs(absl::StatusCode::kUnavailable));
+  spare_->ComeBack();
+  const AdminRequestId id = NextId();
+  EXPECT_OK(Retry([&] { return admin().SetDefaultMemgest(id, "SRS32"); }));
+  AwaitState("new", MemgestState::kActive);
+  EXPECT_OK(admin().SetDefaultMemgest(NextId(), "new"));
+}
+
+TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotAcknowledgeIsUndoneAndCanBeRetried) {
+  const AdminRequestId id = NextId();
+  spare_->VanishAt("SRS21", MemgestState::kDraining);
+  EXPECT_THAT(admin().DeleteMemgest(id, "SRS21", false),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 5")));
+  EXPECT_EQ(StateOf("SRS21"), MemgestState::kDraining);
+  spare_->ComeBack();
+  AwaitState("SRS21", MemgestState::kActive);
+  EXPECT_OK(Retry([&] { return admin().DeleteMemgest(id, "SRS21", false); }));
+  EXPECT_EQ(StateOf("SRS21"), MemgestState::kDeleted);
+  EXPECT_OK(admin().DeleteMemgest(id, "SRS21", false));
+}
+
+TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotHearOfStaysDeleted) {
+  const AdminRequestId id = NextId();
+  spare_->VanishAt("SRS21", MemgestState::kDeleted);
+  EXPECT_THAT(admin().DeleteMemgest(id, "SRS21", false),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 5")));
+  EXPECT_EQ(StateOf("SRS21"), MemgestState::kDeleted);
+  spare_->ComeBack();
+  EXPECT_OK(Retry([&] { return admin().DeleteMemgest(id, "SRS21", false); }));
+  EXPECT_THAT(spare_->Seen("SRS21"), ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
+}
+
+}  // namespace
+}  // namespace ring::node

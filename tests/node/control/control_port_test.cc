@@ -1,0 +1,485 @@
+// Calls between the nodes of a cluster: one process and several hosts, nodes that are not there.
+#include "ring/node/control/control_port.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "api/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/status.h"
+#include "ring/node/host.h"
+#include "ring/node/monotonic_clock.h"
+#include "ring/recovery/fetch_message.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
+
+namespace ring::node {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class ControlPortTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK(cluster_.Start()); }
+  absl::StatusOr<std::string> Call(std::uint32_t from, std::uint32_t to, ControlType type,
+                                   const std::string& body) {
+    auto done = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
+    cluster_.Run([&] {
+      cluster_.node(from).control().Call(
+          NodeId(to), type, body, 5'000'000'000,
+          [done](absl::StatusOr<std::string> answer) { done->set_value(std::move(answer)); });
+    });
+    return done->get_future().get();
+  }
+  testing::NodeCluster cluster_;
+};
+
+TEST_F(ControlPortTest, EveryNodeReachesEveryOtherAndItself) {
+  for (std::uint32_t from = 0; from < 6; ++from) {
+    for (std::uint32_t to = 0; to < 6; ++to)
+      EXPECT_OK(Call(from, to, ControlType::kPing, "").status()) << from << " to " << to;
+  }
+}
+
+TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnectionEnded) {
+  constexpr std::size_t kSize = 64 * 1024;
+  std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> region;
+  std::atomic<int> done{0};
+  std::atomic<bool> right{true};
+  const auto write = [&] {
+    return cluster_.node(1).control().Write(NodeId(2),
+                                            {from, kSize, cluster_.node(1).device().LocalKey(from)},
+                                            region->remote().address, region->rkey(), [&] {
+                                              right = right && std::memcmp(from, to, kSize) == 0;
+                                              ++done;
+                                            });
+  };
+  absl::Status posted;
+  cluster_.Run([&] {
+    rdma::Device& target = cluster_.node(2).device();
+    from = *cluster_.node(1).device().Allocate(kSize, rdma::MemoryKind::kPrivate);
+    to = *target.Allocate(kSize, rdma::MemoryKind::kShared);
+    region = *target.Register(to, kSize, rdma::kRemoteWrite);
+    std::memset(from, 7, kSize);
+    posted = write();
+  });
+  ASSERT_OK(posted);
+  while (done.load() == 0) std::this_thread::yield();
+  EXPECT_TRUE(right.load());
+  cluster_.Run([&] {
+    std::memset(from, 8, kSize);
+    posted = write();
+    cluster_.node(1).control().Break(NodeId(2));
+  });
+  ASSERT_OK(posted);
+  while (!Call(1, 2, ControlType::kPing, "").ok()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(done.load(), 1);
+  cluster_.Run([&] {
+    region.reset();
+    cluster_.node(1).device().Free(from, kSize, rdma::MemoryKind::kPrivate);
+    cluster_.node(2).device().Free(to, kSize, rdma::MemoryKind::kShared);
+  });
+}
+
+TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
+  for (const ControlType type :
+       {ControlType::kView, ControlType::kCatalogue, ControlType::kDrain, ControlType::kScrubStart,
+        ControlType::kScrubPoll, ControlType::kScrubStop, ControlType::kScrubVersions,
+        ControlType::kFreeze, ControlType::kThaw}) {
+    EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument))
+        << static_cast<int>(type);
+  }
+}
+
+// Who asks for a value counts refusals, and gives it up after so many: a node that does not know
+// itself a member of the shard, as its view is an older one, refuses nothing.
+TEST_F(ControlPortTest, AValueThatANodeHasNoPlaceForYetIsNotRefused) {
+  recovery::FetchRequest request;
+  request.kind = recovery::FetchKind::kValue;
+  request.epoch = Epoch(1);
+  request.version = Version(1);
+  request.memgests = {MemgestId(1)};
+  EXPECT_THAT(Call(0, 5, ControlType::kFetch, recovery::EncodeFetchRequest(request)).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has nothing of group=0")));
+}
+
+TEST_F(ControlPortTest, ManyLargeMessagesBothWaysAllArrive) {
+  constexpr int kCount = 20;
+  std::atomic<int> arrived{0};
+  const std::string body(500'000, 'v');  // no view: refused, once it has arrived whole
+  cluster_.Run([&] {
+    for (int i = 0; i < kCount; ++i) {
+      for (const std::uint32_t from : {0u, 3u}) {
+        cluster_.node(from).control().Call(
+            NodeId(3 - from), ControlType::kView, body, 20'000'000'000,
+            [&](const absl::StatusOr<std::string>& answer) {
+              EXPECT_THAT(answer.status(), StatusIs(absl::StatusCode::kInvalidArgument));
+              ++arrived;
+            });
+      }
+    }
+  });
+  while (arrived.load() < 2 * kCount) std::this_thread::yield();
+}
+
+TEST_F(ControlPortTest, CallsOverTheBoundAreRefusedAtOnceAndTheOthersAnswered) {
+  constexpr std::size_t kCount = 3000;
+  std::atomic<std::size_t> answered{0};
+  std::atomic<std::size_t> refused{0};
+  cluster_.Run([&] {  // node 3 does nothing meanwhile
+    for (std::size_t i = 0; i < kCount; ++i) {
+      cluster_.node(0).control().Call(
+          NodeId(3), ControlType::kPing, "", 20'000'000'000,
+          [&](const absl::StatusOr<std::string>& answer) {
+            if (answer.ok()) {
+              ++answered;
+            } else {
+              EXPECT_THAT(answer.status(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                                    HasSubstr("node 3: queued_count=1024")));
+              ++refused;
+            }
+          });
+    }
+  });
+  while (answered.load() + refused.load() < kCount) std::this_thread::yield();
+  EXPECT_GE(answered.load(), ControlLink::kOutgoingCountMax);
+  EXPECT_GT(refused.load(), 0u);
+  EXPECT_OK(Call(0, 3, ControlType::kPing, "").status());
+}
+
+// A control peer of a test's own: it asks within what it is given, and never says that it took an
+// answer.
+class DeafPeer {
+ public:
+  static constexpr std::size_t kReceives = 64;
+
+  absl::Status Connect(const std::string& address, std::uint64_t cluster) {
+    rdma::SoftDeviceOptions options;
+    options.name = "deaf";
+    options.clock = &clock_;
+    RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(options));
+    RING_ASSIGN_OR_RETURN(cq_, device_->CreateCompletionQueue(1024));
+    constexpr std::size_t kSize = (kReceives + 1) * kControlBufferSize;
+    RING_ASSIGN_OR_RETURN(memory_, device_->Allocate(kSize, rdma::MemoryKind::kShared));
+    RING_ASSIGN_OR_RETURN(region_, device_->Register(memory_, kSize, rdma::kLocalOnly));
+    protocol::ControlHello hello;
+    hello.cluster = cluster;
+    hello.incarnation = 7;
+    hello.node = 0;
+    RING_ASSIGN_OR_RETURN(
+        qp_,
+        device_->Connect(
+            address,
+            {.send_cq = cq_.get(), .recv_cq = cq_.get(), .send_depth = 64, .recv_depth = kReceives},
+            protocol::EncodeHello(hello)));
+    for (std::size_t i = 0; i < kReceives; ++i) Receive(i);
+    return absl::OkStatus();
+  }
+  // Asks until the connection ends; gives how often.
+  std::uint32_t AskUntilItEnds() {
+    std::uint32_t asked = 0;
+    std::uint32_t taken = 0;
+    bool up = false;
+    for (;;) {
+      device_->Progress();
+      for (rdma::ConnectionEvent event; device_->PollEvent(&event);) {
+        if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) return asked;
+        up = true;
+      }
+      for (rdma::WorkCompletion done; cq_->Poll(absl::MakeSpan(&done, 1)) > 0;) {
+        if (done.status != rdma::WcStatus::kSuccess || done.opcode != rdma::Opcode::kRecv) continue;
+        ControlHeader header;
+        std::memcpy(&header, memory_ + done.wr_id * kControlBufferSize, sizeof(header));
+        taken = header.consumed;
+        Receive(done.wr_id);
+      }
+      if (up && asked - taken < ControlLink::kWindow && Ask()) ++asked;
+    }
+  }
+
+ private:
+  void Receive(std::size_t index) {
+    const rdma::Sge to = {memory_ + index * kControlBufferSize, kControlBufferSize,
+                          region_->lkey()};
+    qp_->PostRecv(index, absl::MakeConstSpan(&to, 1)).IgnoreError();
+  }
+  bool Ask() {
+    ControlHeader header;
+    header.type = ControlType::kPing;
+    std::byte* const from = memory_ + kReceives * kControlBufferSize;
+    std::memcpy(from, &header, sizeof(header));
+    const rdma::Sge sge = {from, sizeof(header), region_->lkey()};
+    rdma::WorkRequest request;
+    request.opcode = rdma::Opcode::kSend;
+    request.signaled = true;
+    request.sges = absl::MakeConstSpan(&sge, 1);
+    return qp_->PostSend(request).ok();
+  }
+
+  MonotonicClock clock_;
+  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  std::byte* memory_ = nullptr;
+  std::unique_ptr<rdma::MemoryRegion> region_;
+  std::unique_ptr<rdma::QueuePair> qp_;
+};
+
+TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
+  HostOptions options;
+  options.config = EmbeddedConfig();
+  for (NodeEntry& node : options.config.nodes)
+    node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+  options.hosted = {NodeId(5)};
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
+  DeafPeer peer;
+  ASSERT_OK(peer.Connect(
+      "tcp:" + options.config.nodes[5].data,
+      cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d)));
+  EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
+}
+
+// Two ports and nobody else, driven by the test.
+class TwoPorts {
+ public:
+  static constexpr std::uint64_t kStart = 9;  // of node 1
+
+  absl::Status Connect() {
+    std::vector<std::string> addresses;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      rdma::SoftDeviceOptions device;
+      device.name = absl::StrCat("port", i);
+      device.clock = &clock_;
+      RING_ASSIGN_OR_RETURN(devices_[i], rdma::OpenSoftDevice(device));
+      RING_ASSIGN_OR_RETURN(const std::string address, devices_[i]->Listen(absl::StrCat(
+                                                           "local:two-ports-", getpid(), "-", i)));
+      addresses.push_back(address);
+      ControlPort::Options options;
+      options.device = devices_[i].get();
+      options.node = NodeId(i);
+      options.incarnation = Incarnation(kStart - 1 + i);
+      options.node_count = 2;
+      RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
+    }
+    ports_[0]->SetAddresses(addresses, {true, true});
+    while (!ports_[0]->ready() || !ports_[1]->ready()) Progress();
+    return absl::OkStatus();
+  }
+  void Progress() {
+    for (std::size_t i = 0; i < 2; ++i) {
+      devices_[i]->Progress();
+      for (rdma::ConnectionEvent event; devices_[i]->PollEvent(&event);) {
+        if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+          ports_[i]->OnConnectRequest(event.request, event.private_data);
+        } else {
+          ports_[i]->OnEvent(event, clock_.NowNs());
+        }
+      }
+      ports_[i]->Progress(clock_.NowNs());
+    }
+  }
+  ControlPort& port(std::size_t i) { return *ports_[i]; }
+
+ private:
+  MonotonicClock clock_;
+  std::array<std::unique_ptr<rdma::Device>, 2> devices_;
+  std::array<std::unique_ptr<ControlPort>, 2> ports_;
+};
+
+TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
+  TwoPorts two;
+  ASSERT_OK(two.Connect());
+  for (const std::uint64_t start : {5, 6, 7}) {  // as who catches up sees them
+    two.port(0).OnRegistered(NodeId(1), Incarnation(start));
+    EXPECT_TRUE(two.port(0).connected(NodeId(1))) << start;
+  }
+  two.port(0).OnRegistered(NodeId(1), Incarnation(TwoPorts::kStart));
+  EXPECT_TRUE(two.port(0).connected(NodeId(1)));
+  two.port(0).OnRegistered(NodeId(1), Incarnation(11));
+  EXPECT_FALSE(two.port(0).connected(NodeId(1))) << "another start is the present one";
+}
+
+TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
+  for (int i = 0; i < 7; ++i)
+    ASSERT_OK(client->Put(absl::StrCat("k", i), "v", {.memgest = "SRS21"}).status());
+  const AdminRequestId id = {"test", 1};
+  const absl::Status first = cluster_.admin().DeleteMemgest(id, "SRS21", false);
+  EXPECT_THAT(first, StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("NOT_EMPTY memgest=SRS21 keys=7 versions=7")));
+  EXPECT_EQ(cluster_.admin().DeleteMemgest(id, "SRS21", false), first);  // X6: at once
+  EXPECT_OK(client->Put("k", "v", {.memgest = "SRS21"}).status());
+  EXPECT_OK(client->Get("k3").status());
+}
+
+// Six hosts with a node each, as six processes would be: they know each other by their
+// configuration alone.
+class HostsTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  void SetUp() override {
+    config_ = EmbeddedConfig();
+    config_.transport = GetParam();
+    Configure(&config_);
+    for (NodeEntry& node : config_.nodes)
+      node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+    for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
+      HostOptions options;
+      options.config = config_;
+      options.hosted = {NodeId(i)};
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Host> host, Host::Start(options));
+      hosts_.push_back(std::move(host));
+    }
+    for (const std::unique_ptr<Host>& host : hosts_) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
+    ClientOptions client;
+    client.seeds = {hosts_[0]->seeds()};
+    client.transport =
+        GetParam() == Transport::kTcp ? ring::Transport::kTcp : ring::Transport::kAuto;
+    ASSERT_OK_AND_ASSIGN(client_, Client::Connect(client));
+  }
+  virtual void Configure(NodeConfig*) {}
+  AdminRequestId NextId() { return {"test", ++seq_}; }
+
+  NodeConfig config_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::unique_ptr<Client> client_;
+  std::uint64_t seq_ = 0;
+};
+
+// Who is lost keeps its roles.
+class StaticHostsTest : public HostsTest {
+ protected:
+  void Configure(NodeConfig* config) override { config->control.fail_over = false; }
+};
+
+std::string NameOf(const ::testing::TestParamInfo<Transport>& transport) {
+  return transport.param == Transport::kTcp ? "Tcp" : "Auto";
+}
+const auto kTransports = ::testing::Values(Transport::kAuto, Transport::kTcp);
+INSTANTIATE_TEST_SUITE_P(Transports, HostsTest, kTransports, NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, StaticHostsTest, kTransports, NameOf);
+
+protocol::MemgestDescriptor Stretched(const std::string& name) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = name;
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.k = 3;
+  memgest.m = 2;
+  memgest.block_size = 65536;
+  return memgest;
+}
+
+TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
+  ASSERT_OK(hosts_[3]->admin().CreateMemgest(NextId(), Stretched("new")).status());
+  for (const std::unique_ptr<Host>& host : hosts_) {
+    const auto view = host->admin().GetView();
+    ASSERT_NE(view->FindMemgest("new"), nullptr);
+    EXPECT_EQ(view->FindMemgest("new")->state, protocol::MemgestState::kActive);
+  }
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(
+        client_->Put(absl::StrCat("k", i), std::string(20'000, 'x'), {.memgest = "new"}).status());
+  }
+  ASSERT_OK_AND_ASSIGN(const ClusterStats stats, hosts_[5]->admin().GetStats());
+  ASSERT_EQ(stats.nodes.size(), 6u);
+  EXPECT_EQ(stats.nodes[0].transports[1], GetParam() == Transport::kTcp ? "tcp" : "shm");
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report,
+                       hosts_[2]->admin().Scrub([](const ScrubProgress&) { return true; }));
+  EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+  EXPECT_EQ(report.values_checked, 50u);
+  EXPECT_GT(report.rows_checked, 0u);
+  ASSERT_OK(hosts_[4]->admin().DeleteMemgest(NextId(), "new", true));
+  EXPECT_EQ(client_->Get("k1").status().code(), absl::StatusCode::kNotFound);
+}
+
+// What must be true at last; the test's own time limit ends a wait for what never is.
+void Await(const std::function<bool()>& condition) {
+  while (!condition()) absl::SleepFor(absl::Milliseconds(5));
+}
+
+cluster::NodeStatus StatusOf(Host& host, std::uint32_t node) {
+  return host.admin().GetView()->nodes[node].status;
+}
+
+TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
+  hosts_[4]->Stop();
+  Await([&] { return StatusOf(*hosts_[1], 4) == cluster::NodeStatus::kDown; });
+  ASSERT_OK(hosts_[1]->admin().CreateMemgest(NextId(), Stretched("new")).status());
+  EXPECT_EQ(hosts_[0]->admin().GetView()->FindMemgest("new")->state,
+            protocol::MemgestState::kActive);
+  // G10: what its shards hold cannot be counted.
+  EXPECT_THAT(hosts_[1]->admin().DeleteMemgest(NextId(), "SRS21", false),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no coordinator that lives")));
+  EXPECT_NE(hosts_[1]->admin().GetView()->FindMemgest("SRS21"), nullptr);
+  EXPECT_THAT(hosts_[1]->admin().GetStats().status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
+}
+
+TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
+  const AdminRequestId id = NextId();
+  ASSERT_OK(hosts_[2]->admin().SetDefaultMemgest(id, "SRS32"));
+  const AdminRequestId created = NextId();
+  ASSERT_OK(hosts_[2]->admin().CreateMemgest(created, Stretched("new")).status());
+  hosts_[0]->Stop();
+  const AdminRequestId next = NextId();
+  Await([&] { return hosts_[1]->admin().SetDefaultMemgest(next, "REP2").ok(); });
+  // Asked again, the first change is not done again, nor is another one under its id.
+  EXPECT_OK(hosts_[3]->admin().SetDefaultMemgest(id, "SRS32"));
+  const auto view = hosts_[3]->admin().GetView();
+  EXPECT_EQ(view->FindMemgest("REP2")->id, view->default_memgest);
+  EXPECT_THAT(hosts_[3]->admin().SetDefaultMemgest(id, "SRS31"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const protocol::MemgestDescriptor again,
+                       hosts_[3]->admin().CreateMemgest(created, Stretched("new")));
+  EXPECT_EQ(again.id, view->FindMemgest("new")->id);
+  Await([&] { return StatusOf(*hosts_[5], 0) == cluster::NodeStatus::kDown; });
+}
+
+TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
+  const Incarnation before = hosts_[0]->admin().GetView()->nodes[2].incarnation;
+  for (const NodeId node : {NodeId(2), NodeId(5)}) {  // a voter, and a spare
+    const std::size_t at = node.value();
+    hosts_[at].reset();
+    HostOptions options;
+    options.config = config_;
+    options.hosted = {node};
+    const Incarnation known = hosts_[0]->admin().GetView()->nodes[at].incarnation;
+    ASSERT_OK_AND_ASSIGN(hosts_[at], Host::Start(options));
+    Await([&] {
+      const auto view = hosts_[0]->admin().GetView();
+      return view->nodes[at].incarnation != known &&
+             view->nodes[at].status == cluster::NodeStatus::kUp;
+    });
+    // It knows what was agreed upon before.
+    const std::uint32_t epoch = hosts_[0]->admin().GetView()->epoch;
+    Await([&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
+    // It reaches everybody, also a node whose former start it met in the views that it caught up.
+    Await([&] { return hosts_[at]->admin().GetStats().ok(); });
+  }
+  const auto view = hosts_[0]->admin().GetView();
+  EXPECT_NE(view->nodes[2].incarnation, before);
+  // The roles are the dead start's (L8).
+  EXPECT_EQ(view->groups[2].roles[0], NodeId(2));
+  EXPECT_EQ(view->groups[2].incarnations[0], before);
+  // The voter votes again: with it, one more of five may be lost, and then another.
+  hosts_[0].reset();
+  hosts_[1].reset();
+  const AdminRequestId id = NextId();
+  Await([&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+}
+
+}  // namespace
+}  // namespace ring::node

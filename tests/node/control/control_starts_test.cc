@@ -1,0 +1,128 @@
+// Starts of a node that others meet in another order than they came (L8).
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/status.h"
+#include "ring/node/control/control_port.h"
+#include "ring/node/monotonic_clock.h"
+#include "ring/protocol/hello.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+absl::StatusOr<std::unique_ptr<rdma::Device>> OpenDevice(const std::string& name) {
+  static const MonotonicClock clock;
+  rdma::SoftDeviceOptions options;
+  options.name = name;
+  options.clock = &clock;
+  return rdma::OpenSoftDevice(options);
+}
+
+// A port alone, and who connects to it as node 0 in one start or another.
+class LonePort {
+ public:
+  absl::Status Open() {
+    RING_ASSIGN_OR_RETURN(device_, OpenDevice("port"));
+    RING_ASSIGN_OR_RETURN(address_, device_->Listen("local:lone/5"));
+    RING_ASSIGN_OR_RETURN(port_, ControlPort::Create({.device = device_.get(),
+                                                      .node = NodeId(5),
+                                                      .incarnation = Incarnation(1),
+                                                      .cluster = 9,
+                                                      .node_count = 6}));
+    RING_ASSIGN_OR_RETURN(peer_, OpenDevice("peer"));
+    RING_ASSIGN_OR_RETURN(cq_, peer_->CreateCompletionQueue(64));
+    return absl::OkStatus();
+  }
+  ControlPort& port() { return *port_; }
+  // Connects, and ends that connection once it was there. False: it was refused.
+  bool Accepts(std::uint64_t incarnation) {
+    protocol::ControlHello hello;
+    hello.cluster = 9;
+    hello.incarnation = incarnation;
+    absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp = peer_->Connect(
+        address_, {.send_cq = cq_.get(), .recv_cq = cq_.get()}, protocol::EncodeHello(hello));
+    EXPECT_OK(qp.status());
+    std::optional<bool> accepted;
+    while (!accepted.has_value()) {
+      Pump();
+      for (rdma::ConnectionEvent event; peer_->PollEvent(&event);)
+        accepted = event.kind == rdma::ConnectionEvent::Kind::kEstablished;
+    }
+    qp->reset();
+    while (port_->connected(NodeId(0))) Pump();
+    return *accepted;
+  }
+
+ private:
+  void Pump() {
+    device_->Progress();
+    peer_->Progress();
+    for (rdma::ConnectionEvent event; device_->PollEvent(&event);) {
+      if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+        port_->OnConnectRequest(event.request, event.private_data);
+      } else {
+        port_->OnEvent(event, 1);
+      }
+    }
+  }
+
+  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<rdma::Device> peer_;
+  std::unique_ptr<rdma::CompletionQueue> cq_;
+  std::unique_ptr<ControlPort> port_;
+  std::string address_;
+};
+
+TEST(ControlPort, L8ALateHandshakeOfAFormerStartShutsNobodyOut) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  constexpr std::uint64_t kFormer = 3;
+  constexpr std::uint64_t kPresent = 7;
+  lone.port().OnRegistered(NodeId(0), Incarnation(kPresent));
+  EXPECT_TRUE(lone.Accepts(kPresent));
+  EXPECT_TRUE(lone.Accepts(kFormer)) << "who has not met it cannot know";
+  EXPECT_TRUE(lone.Accepts(kPresent));
+  constexpr std::uint64_t kLater = 8;
+  lone.port().OnRegistered(NodeId(0), Incarnation(kLater));
+  EXPECT_TRUE(lone.Accepts(kLater));
+  EXPECT_FALSE(lone.Accepts(kPresent)) << "another start registered since";
+}
+
+TEST(ControlPort, AnAttemptThatThePeerNeverAnswersEndsAndIsMadeAgain) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<rdma::Device> device, OpenDevice("asks"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<rdma::Device> peer, OpenDevice("stands still"));
+  ASSERT_OK_AND_ASSIGN(const std::string address, peer->Listen("local:silent/1"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ControlPort> port,
+                       ControlPort::Create({.device = device.get(),
+                                            .node = NodeId(0),
+                                            .incarnation = Incarnation(1),
+                                            .cluster = 9,
+                                            .node_count = 2}));
+  port->SetAddresses({"", address}, {true, true});
+  int requests = 0;
+  const auto pass = [&](std::uint64_t now_ns) {
+    port->Progress(now_ns);
+    device->Progress();
+    peer->Progress();
+    for (rdma::ConnectionEvent event; device->PollEvent(&event);) port->OnEvent(event, now_ns);
+    for (rdma::ConnectionEvent event; peer->PollEvent(&event);)
+      requests += event.kind == rdma::ConnectionEvent::Kind::kConnectRequest ? 1 : 0;
+  };
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  pass(kSecond);
+  EXPECT_EQ(requests, 1);
+  pass(2 * kSecond);
+  EXPECT_EQ(requests, 1) << "it may be slow";
+  pass(5 * kSecond);
+  EXPECT_THAT(port->Missing(), ::testing::HasSubstr("did not answer the handshake"));
+  pass(6 * kSecond);
+  EXPECT_EQ(requests, 2);
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -1,0 +1,107 @@
+#include "ring/node/control/failure_detector.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cluster/view_builders.h"
+
+namespace ring::node {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Node 0 leads; a node is silent after 10 ticks.
+class FailureDetectorTest : public ::testing::Test {
+ protected:
+  FailureDetectorTest() : view_(cluster::TestView()) {
+    for (cluster::NodeInfo& node : view_.nodes) {
+      node.incarnation = Incarnation(100 + node.id.value());
+      Hear(node.id.value(), 0);
+    }
+    for (int i = 0; i < 100; ++i) detector_.Tick();
+  }
+  void Hear(std::uint32_t node, std::uint64_t silent_ticks, std::uint64_t number = 1) {
+    consensus::PeerStatus peer;
+    peer.id = consensus::MakeServerId(static_cast<std::uint16_t>(node), number);
+    peer.silent_ticks = silent_ticks;
+    std::erase_if(peers_, [&](const auto& one) { return one.id == peer.id; });
+    peers_.push_back(peer);
+  }
+  std::vector<NodeId> Silent() {
+    return detector_.Silent(view_, peers_, [this](NodeId node) { return !lost_.contains(node); });
+  }
+
+  FailureDetector detector_{NodeId(0), 10};
+  cluster::View view_;
+  std::vector<consensus::PeerStatus> peers_;
+  std::set<NodeId> lost_;
+};
+
+TEST_F(FailureDetectorTest, WhoIsSilentForLongIsNamed) {
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(2, 9);
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(2, 10);
+  Hear(4, 50);
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2), NodeId(4)));
+}
+
+TEST_F(FailureDetectorTest, L4ALostConnectionIsAHintAndNoProof) {
+  lost_ = {NodeId(2)};
+  Hear(2, 4);
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(2, 5);
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+}
+
+TEST_F(FailureDetectorTest, OnlyNodesThatAreUpAreFailed) {
+  for (std::uint32_t i = 1; i < 6; ++i) Hear(i, 99);
+  view_.nodes[1].status = cluster::NodeStatus::kDown;
+  view_.nodes[2].status = cluster::NodeStatus::kRemoved;
+  view_.nodes[3].status = cluster::NodeStatus::kDraining;
+  view_.nodes[4].incarnation = Incarnation();  // never heard of: it holds nothing
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(3), NodeId(5)));
+}
+
+// A leader that was cut off from all hears some of them a little before the others.
+TEST_F(FailureDetectorTest, AfterALeaderWasCutOffItselfEverybodyHasTimeToBeHeard) {
+  for (std::uint32_t i = 1; i < 5; ++i) {
+    Hear(i, 9);
+    for (consensus::PeerStatus& peer : peers_) peer.voter = true;
+  }
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(1, 0);
+  Hear(3, 0);
+  Hear(2, 10);
+  for (consensus::PeerStatus& peer : peers_) peer.voter = true;
+  detector_.Tick();
+  EXPECT_THAT(Silent(), IsEmpty());
+  for (int i = 0; i < 10; ++i) detector_.Tick();
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+}
+
+TEST_F(FailureDetectorTest, ALeaderDoesNotFailItself) {
+  Hear(0, 99);
+  EXPECT_THAT(Silent(), IsEmpty());
+}
+
+// 10.6: a node that restarted has a new server beside the one that is being replaced.
+TEST_F(FailureDetectorTest, AFormerServerOfANodeDoesNotSpeakForIt) {
+  Hear(3, 99);
+  Hear(3, 1, 77);
+  EXPECT_THAT(Silent(), IsEmpty());
+}
+
+TEST_F(FailureDetectorTest, ANodeWithoutAServerIsCountedFromTheBeginningOfTheTenure) {
+  peers_.clear();
+  detector_.Reset();
+  for (int i = 0; i < 9; ++i) detector_.Tick();
+  EXPECT_THAT(Silent(), IsEmpty());
+  detector_.Tick();
+  EXPECT_EQ(Silent().size(), 5u);
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -1,0 +1,117 @@
+// Who founds a cluster and who joins one (10.6): a start without a memory never acts as a server
+// that may have voted.
+#include "ring/node/control/founding.h"
+
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using Decision = Founding::Decision;
+
+constexpr std::uint64_t kNoLeader = 0;
+
+ProbeAnswer New(std::uint64_t incarnation) {
+  return {ProbeState::kNew, Incarnation(incarnation), Incarnation(), kNoLeader};
+}
+ProbeAnswer Founder(std::uint64_t incarnation, std::uint64_t with) {
+  return {ProbeState::kFounder, Incarnation(incarnation), Incarnation(with), kNoLeader};
+}
+ProbeAnswer Member(std::uint64_t incarnation) {
+  return {ProbeState::kMember, Incarnation(incarnation), Incarnation(), kNoLeader};
+}
+
+// Three voters; node 0 of incarnation 10 is asked what it does.
+class FoundingTest : public ::testing::Test {
+ protected:
+  Founding voter_{NodeId(0), Incarnation(10), 3};
+};
+
+TEST_F(FoundingTest, AClusterIsNewWhenEveryVoterSaysSo) {
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnAnswer(NodeId(3), New(13));  // no voter
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(2), New(12));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
+TEST_F(FoundingTest, ASlowFounderFoundsToo) {
+  voter_.OnAnswer(NodeId(1), Founder(11, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(2), Founder(12, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
+TEST_F(FoundingTest, R10_6_ARestartedVoterJoins) {
+  voter_.OnAnswer(NodeId(1), Founder(11, 9));  // with the start before this one
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+}
+
+// One founder knows this start, and another the former one: that may have voted.
+TEST_F(FoundingTest, R10_6_OneFounderOfAFormerStartIsEnoughToJoin) {
+  voter_.OnAnswer(NodeId(1), Founder(11, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(2), Founder(12, 9));
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+}
+
+TEST_F(FoundingTest, AVoterThatIsAMemberTellsOfACluster) {
+  voter_.OnAnswer(NodeId(2), Member(12));
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+}
+
+TEST_F(FoundingTest, WhatASpareJoinedMayBeWhatThisStartFounds) {
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnAnswer(NodeId(4), Member(14));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(2), Founder(12, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
+TEST_F(FoundingTest, WhoIsNoVoterOnlyJoins) {
+  Founding spare(NodeId(5), Incarnation(15), 3);
+  for (std::uint32_t i = 0; i < 3; ++i) spare.OnAnswer(NodeId(i), New(10 + i));
+  EXPECT_EQ(spare.Decide(), Decision::kWait);
+  spare.OnAnswer(NodeId(4), Member(14));
+  EXPECT_EQ(spare.Decide(), Decision::kJoin);
+}
+
+TEST_F(FoundingTest, OneVoterAloneFounds) {
+  EXPECT_EQ(Founding(NodeId(0), Incarnation(1), 1).Decide(), Decision::kFound);
+}
+
+TEST_F(FoundingTest, AFounderNamesTheStartsThatItFoundedWith) {
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnAnswer(NodeId(2), New(12));
+  EXPECT_EQ(voter_.Answer(NodeId(1), 7).state, ProbeState::kNew);
+  voter_.Found();
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  const ProbeAnswer answer = voter_.Answer(NodeId(1), 7);
+  EXPECT_EQ(answer.state, ProbeState::kFounder);
+  EXPECT_EQ(answer.self, Incarnation(10));
+  EXPECT_EQ(answer.founded, Incarnation(11));
+  EXPECT_EQ(answer.leader, 7u);
+  EXPECT_EQ(voter_.Answer(NodeId(4), 7).founded, Incarnation());
+}
+
+TEST(Probe, GivesBackWhatWasEncodedAndRefusesTheRest) {
+  const std::string bytes = EncodeProbe(Founder(3, 4));
+  ASSERT_OK_AND_ASSIGN(const ProbeAnswer answer, DecodeProbe(bytes));
+  EXPECT_EQ(answer.state, ProbeState::kFounder);
+  EXPECT_EQ(answer.self, Incarnation(3));
+  EXPECT_EQ(answer.founded, Incarnation(4));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeProbe(bytes.substr(0, size)).ok());
+  }
+  EXPECT_FALSE(DecodeProbe(bytes + "x").ok());
+  std::string wrong = bytes;
+  wrong[0] = 0;
+  EXPECT_FALSE(DecodeProbe(wrong).ok());
+  wrong[0] = 4;
+  EXPECT_FALSE(DecodeProbe(wrong).ok());
+}
+
+}  // namespace
+}  // namespace ring::node

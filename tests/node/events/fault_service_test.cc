@@ -1,0 +1,110 @@
+// Faults that an operator asks for: refused unless allowed, bounded, and undone by themselves.
+#include "ring/node/events/fault_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/time/clock.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+TEST(Fault, TravelsWholeOrIsRefused) {
+  const Fault fault{FaultKind::kDrop, NodeId(3), 500};
+  const std::string bytes = EncodeFault(fault);
+  ASSERT_OK_AND_ASSIGN(const Fault got, DecodeFault(bytes));
+  EXPECT_EQ(got, fault);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeFault(absl::string_view(bytes).substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(DecodeFault(bytes + "x").ok());
+}
+
+TEST(Fault, EachHasItsBounds) {
+  EXPECT_OK(CheckFault({FaultKind::kKill, cluster::kNoNode, 0}));
+  EXPECT_OK(CheckFault({FaultKind::kPause, cluster::kNoNode, kFaultMsMax}));
+  const auto refused = [](const Fault& fault, const char* field) {
+    EXPECT_THAT(CheckFault(fault), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+  };
+  refused({FaultKind::kPause, cluster::kNoNode, 0}, "duration_ms=0");
+  refused({FaultKind::kPause, cluster::kNoNode, kFaultMsMax + 1}, "duration_ms=60001");
+  refused({FaultKind::kDrop, cluster::kNoNode, 10}, "peer");
+  refused({FaultKind::kBreak, cluster::kNoNode, 0}, "peer");
+  refused({static_cast<FaultKind>(0), cluster::kNoNode, 0}, "kind=0");
+  refused({static_cast<FaultKind>(9), cluster::kNoNode, 0}, "kind=9");
+}
+
+TEST(FaultService, RefusesUnlessTheConfigurationAllowsIt) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start());
+  EXPECT_THAT(cluster.admin().InjectFault("n1", {FaultKind::kKill, cluster::kNoNode, 0}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("fault_injection")));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster.Connect());
+  EXPECT_OK(client->Put("key", "value").status());
+}
+
+TEST(FaultService, AKilledNodesRolesAreTakenOver) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start(/*fail_over=*/true, /*fault_injection=*/true));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster.Connect());
+  ASSERT_OK(client->Put("key", "value").status());
+  ASSERT_OK_AND_ASSIGN(const WhereResult where, client->Where("key"));
+  const std::string victim = absl::StrCat(where.node.value());
+  ASSERT_OK(cluster.admin().InjectFault(victim, {FaultKind::kKill, cluster::kNoNode, 0}));
+  const absl::Time end = absl::Now() + kPatience;
+  while (cluster.admin().GetView()->nodes[where.node.value()].status == cluster::NodeStatus::kUp) {
+    ASSERT_LT(absl::Now(), end);
+  }
+  absl::StatusOr<GetResult> got = client->Get("key");
+  while (!got.ok() && absl::Now() < end) got = client->Get("key");
+  ASSERT_OK(got.status());
+  EXPECT_EQ(got->value, "value");
+}
+
+TEST(FaultService, ABrokenConnectionIsMadeAgain) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
+  const auto connected = [&] {
+    bool up = false;
+    cluster.Run([&] { up = cluster.node(1).control().connected(NodeId(4)); });
+    return up;
+  };
+  ASSERT_OK(cluster.admin().InjectFault("n1", {FaultKind::kBreak, NodeId(4), 0}));
+  const absl::Time end = absl::Now() + kPatience;
+  while (connected()) ASSERT_LT(absl::Now(), end);
+  while (!connected()) ASSERT_LT(absl::Now(), end);
+}
+
+TEST(FaultService, DroppedMessagesAreLostForAWhileOnly) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
+  ASSERT_OK(cluster.admin().InjectFault("n0", {FaultKind::kDrop, NodeId(4), 1000}));
+  const absl::Time end = absl::Now() + kPatience;
+  const auto silent = [&] {  // node 0 asks all for their health
+    const absl::StatusOr<cluster::Health> health = cluster.admin().GetHealth();
+    return !health.ok() || !health->warnings.empty();
+  };
+  while (!silent()) ASSERT_LT(absl::Now(), end);
+  while (silent()) ASSERT_LT(absl::Now(), end);
+}
+
+TEST(FaultService, APeerMustBeAnotherNodeAndTheNodeKnown) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
+  EXPECT_THAT(cluster.admin().InjectFault("n1", {FaultKind::kBreak, NodeId(1), 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("peer=1")));
+  EXPECT_THAT(cluster.admin().InjectFault("n1", {FaultKind::kBreak, NodeId(99), 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("peer=99")));
+  EXPECT_THAT(cluster.admin().InjectFault("n9", {FaultKind::kKill, cluster::kNoNode, 0}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace ring::node

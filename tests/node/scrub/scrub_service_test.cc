@@ -1,0 +1,221 @@
+// Scrub of a whole cluster in one process: clean under load, and finds every kind of flipped byte
+// by name.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "api/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/cluster/routing.h"
+#include "ring/node/control/cluster_admin.h"
+#include "ring/node/host.h"
+#include "ring/node/monotonic_clock.h"
+#include "ring/node/node.h"
+#include "ring/recovery/block_message.h"
+#include "tests/node/node_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ScrubTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(cluster_.Start());
+    ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
+  }
+  absl::StatusOr<ScrubReport> Scrub() {
+    return cluster_.admin().Scrub([](const ScrubProgress&) { return true; });
+  }
+  void Fill(const std::string& memgest, int count, std::size_t size) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_OK(
+          client_->Put(absl::StrCat(memgest, "-", i), std::string(size, 'v'), {.memgest = memgest})
+              .status());
+    }
+  }
+  // The place of a key's only version at its coordinator.
+  struct Found {
+    CoordinatedShard* shard = nullptr;
+    std::uint32_t line = 0;
+    cluster::Place place;
+  };
+  // Runs on the reactor's thread.
+  Found Find(const std::string& key) {
+    Found found;
+    const cluster::View& view = *cluster_.node(0).view();
+    found.place = cluster::Routing(view.s, view.d).OfKey(key);
+    const NodeId owner = view.Coordinator(found.place.group, found.place.shard);
+    found.shard = cluster_.node(owner.value()).FindShard(found.place.group, found.place.shard);
+    memgest::LineTable& lines = found.shard->coordinator()->lines();
+    for (std::uint32_t line = 0; line < lines.granule_count() * 64; ++line) {
+      if (lines.Has(line) && lines.line(line).version != 0 && lines.KeyEquals(line, key))
+        found.line = line;
+    }
+    return found;
+  }
+
+  testing::NodeCluster cluster_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(ScrubTest, S12_CleanClusterHasNoMismatchAndEverythingIsChecked) {
+  for (const char* memgest : {"REP1", "REP2", "REP3", "REP4", "SRS21", "SRS31", "SRS32"})
+    Fill(memgest, 60, 3000);
+  ASSERT_OK(client_->Put("large", std::string(3'000'000, 'L'), {.memgest = "SRS32"}).status());
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+  EXPECT_EQ(report.values_checked, 7u * 60 + 1);
+  EXPECT_EQ(report.replicas_checked, 60u * (1 + 2 + 3));
+  EXPECT_GT(report.rows_checked, 15u);
+}
+
+TEST_F(ScrubTest, S2_CleanUnderConcurrentPutsMovesAndDeletes) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> failed{0};
+  std::thread load([&] {
+    absl::StatusOr<std::unique_ptr<Client>> client = cluster_.Connect();
+    if (!client.ok()) {
+      ++failed;
+      return;
+    }
+    const std::vector<std::string> memgests = {"REP3", "SRS32", "SRS21", "REP2", "SRS31"};
+    for (std::size_t i = 0; !stop.load(); ++i) {
+      const std::string key = absl::StrCat("k", i % 97);
+      const std::string value(100 + (i * 37) % 20'000, static_cast<char>('a' + i % 26));
+      if (!(*client)->Put(key, value, {.memgest = memgests[i % 5]}).ok()) ++failed;
+      if (i % 3 == 0 && !(*client)->Move(key, memgests[(i + 2) % 5]).ok()) ++failed;
+      if (i % 7 == 0 && !(*client)->Delete(key).ok()) ++failed;
+      if (i % 50 == 0 &&
+          !(*client)->Put("big", std::string(700'000, 'B'), {.memgest = "SRS32"}).ok())
+        ++failed;
+    }
+  });
+  for (int i = 0; i < 3; ++i) {
+    const absl::StatusOr<ScrubReport> report = Scrub();
+    EXPECT_OK(report.status());
+    if (!report.ok()) continue;
+    EXPECT_EQ(report->mismatches, 0u) << ::testing::PrintToString(report->details);
+    EXPECT_GT(report->rows_checked, 15u);
+  }
+  stop.store(true);
+  load.join();
+  EXPECT_EQ(failed.load(), 0);
+}
+
+TEST_F(ScrubTest, S12_FlippedByteOfAValueIsFoundAndNamed) {
+  Fill("REP3", 5, 1000);
+  cluster_.Run([this] {
+    const Found found = Find("REP3-2");
+    coordinator::ShardCoordinator& shard = *found.shard->coordinator();
+    const memgest::MetadataLine& line = shard.lines().line(found.line);
+    *shard.FindMemgest(MemgestId(line.memgest))->heap().At(line.offset_cells) ^= std::byte{1};
+  });
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 1u);
+  EXPECT_THAT(report.details, ElementsAre(AllOf(HasSubstr("value memgest=REP3"),
+                                                HasSubstr("group="), HasSubstr("shard="))));
+}
+
+TEST_F(ScrubTest, S12_FlippedByteOfAReplicaIsFoundAndNamed) {
+  Fill("REP3", 5, 1000);
+  std::uint32_t node = 0;
+  ASSERT_OK(Scrub().status());  // everything is folded now
+  cluster_.Run([&] {
+    const Found found = Find("REP3-2");
+    const memgest::MetadataLine& line = found.shard->coordinator()->lines().line(found.line);
+    const cluster::View& view = *cluster_.node(0).view();
+    const Role role = view.FindMemgest("REP3")->MemberRoles(found.place.shard, view.s, view.d)[1];
+    node = view.groups[found.place.group.value()].roles[role.value()].value();
+    MemberPort::Membership* const member =
+        cluster_.node(node).members().Find(found.place.group, found.place.shard);
+    *member->store->replica_heap(MemgestId(line.memgest))->At(line.offset_cells) ^= std::byte{1};
+  });
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 1u);
+  EXPECT_THAT(report.details, ElementsAre(AllOf(HasSubstr("replica memgest=REP3"),
+                                                HasSubstr(absl::StrCat("node=", node, " ")),
+                                                HasSubstr("other bytes"))));
+}
+
+TEST_F(ScrubTest, S12_FlippedByteOfAParityIsFoundAndNamed) {
+  Fill("SRS32", 5, 1000);
+  ASSERT_OK(Scrub().status());
+  std::uint32_t node = 0;
+  cluster_.Run([&] {
+    const Found found = Find("SRS32-2");
+    const memgest::MetadataLine& line = found.shard->coordinator()->lines().line(found.line);
+    const cluster::View& view = *cluster_.node(0).view();
+    node =
+        view.groups[found.place.group.value()].roles[static_cast<std::size_t>(view.s) + 1].value();
+    memgest::ParityStore* const parity =
+        cluster_.node(node).members().FindParity(found.place.group, MemgestId(line.memgest));
+    const std::byte* const bytes = parity->ReadRow(0, 0).bytes;
+    const_cast<std::byte*>(bytes)[100'000] ^= std::byte{4};
+  });
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 1u);
+  EXPECT_THAT(report.details, ElementsAre(AllOf(HasSubstr("parity memgest=SRS32"),
+                                                HasSubstr(absl::StrCat("node=", node, " ")),
+                                                HasSubstr("row=0"), HasSubstr("between 65536"))));
+}
+
+TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) {
+  Fill("SRS32", 30, 1000);
+  Found found;
+  std::atomic<bool> answered{false};
+  cluster_.Run([&] {
+    found = Find("SRS32-2");
+    // A reader that asks and then dies: the spare, which has no business with blocks otherwise.
+    recovery::FreezeRequest freeze;
+    freeze.log = {found.place.group, found.place.shard,
+                  cluster_.node(0).view()->FindMemgest("SRS32")->id};
+    freeze.epoch = Epoch(1);
+    freeze.block = 100'000;  // nothing is there, so nothing is written to the reader
+    const NodeId owner = cluster_.node(0).view()->Coordinator(found.place.group, found.place.shard);
+    ControlPort& spare = cluster_.node(5).control();
+    spare.Call(owner, ControlType::kFreeze, recovery::Encode(freeze), 5'000'000'000,
+               [&](const absl::StatusOr<std::string>& answer) { answered.store(answer.ok()); });
+    found.shard->coordinator()->FindMemgest(freeze.log.memgest)->allocator().Freeze(0);
+  });
+  memgest::SlotAllocator* allocator = nullptr;
+  cluster_.Run([&] {
+    allocator = &found.shard->coordinator()
+                     ->FindMemgest(cluster_.node(0).view()->FindMemgest("SRS32")->id)
+                     ->allocator();
+  });
+  Fill("SRS32", 200, 1200);  // to every shard, also the one with the frozen block
+  cluster_.Run([&] {
+    const Found again = Find("SRS32-2");
+    const memgest::MetadataLine& line = again.shard->coordinator()->lines().line(again.line);
+    EXPECT_GE(line.offset_cells, allocator->block_size() / 64);
+    allocator->Thaw(0);
+  });
+  EXPECT_TRUE(answered.load());
+  bool frozen = true;
+  while (frozen) {
+    cluster_.Run([&] { frozen = allocator->frozen(100'000); });
+    std::this_thread::yield();
+  }
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+}
+
+TEST_F(ScrubTest, StopsWhenTheCallerSaysSoAndCanBeStartedAgain) {
+  Fill("SRS32", 20, 1000);
+  EXPECT_THAT(cluster_.admin().Scrub([](const ScrubProgress&) { return false; }).status(),
+              StatusIs(absl::StatusCode::kCancelled));
+  ASSERT_OK(Scrub().status());
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -232,9 +232,8 @@ bool SoftDevice::Progress() {
   ++turn_;
   bool worked = false;
   if (mapping_->control()->attention.load(std::memory_order_relaxed) != 0) worked = ProgressPeers();
-  if (uring_ != nullptr) worked |= ProgressUring();
   if (polled_connections_ > 0 || check_descriptors_ || turn_ % kTurnsPerDescriptors == 0) {
-    if (uring_ == nullptr) worked |= ProgressSockets();
+    worked |= uring_ == nullptr ? ProgressSockets() : ProgressUring();
     check_descriptors_ = false;
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
@@ -311,9 +310,8 @@ void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
 void SoftDevice::SetSleeping(bool sleeping) {
   mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
-  if (!sleeping) return;
-  FullFence();
-  check_descriptors_ = true;
+  check_descriptors_ = true;  // before the sleep, and behind it
+  if (sleeping) FullFence();
 }
 
 bool SoftDevice::PollDescriptors() {

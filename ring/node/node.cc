@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr std::size_t kLogCompletionDepth = 8192;
 constexpr std::uint32_t kConnectionMax = 16384;
-constexpr std::uint32_t kTurnsPerLook = 64;
+constexpr std::uint32_t kTurnsPerLook = 256;
+// The nodes of a reactor take turns at it: a request waits behind one look, not behind all.
+constexpr std::uint32_t kTurnsBetweenNodes = 37;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
@@ -29,6 +31,7 @@ Node::Node(const NodeOptions& options)
     : options_(options), events_(options.clock), pace_(options.config.recovery_rate) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
+  turns_ = options_.id.value() * kTurnsBetweenNodes;
   info_.id = options_.id;
   info_.name = entry.name;
   info_.incarnation = Incarnation(options_.random->Next64() | 1);
@@ -240,33 +243,37 @@ std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
   return peer.tcp_address;
 }
 
+// What no request waits for is looked at when the device says that something happened, and once in
+// a while: an idle turn of all nodes of a reactor is the floor under every latency.
 bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   if (calc_ != nullptr && calc_->Progress(now_ns)) FlushShards();
-  // What no request waits for is looked at when the device says that something happened, and once
-  // in a while: an idle turn of all nodes of a reactor is the floor under every latency.
-  bool controlled = false;
-  if (moved || connecting_ || services_->busy() || ++turns_ % kTurnsPerLook == 0) {
-    HandleEvents(now_ns);
-    clients_->PollDoorbells();
-    clients_->EndStuck(now_ns);
-    members_->PollCompletions();
-    for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
-      shard->Progress(now_ns);
-      if (shard->serving() && shard->coordinator()->TimePassed(now_ns)) shard->active = true;
-    }
-    connecting_ = connecting_ && !Serving();
-    ForgetLostShards();
-    controlled = control_->Progress(now_ns);
-    controlled |= membership_->Progress(now_ns);
-    if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
-    if (check_ != nullptr) {
-      words_->Progress(now_ns, membership_->RolesKnown().voters);
-      check_->Collect();
-    }
-    controlled |= services_->Progress(now_ns);
-  }
+  const bool due = ++turns_ % kTurnsPerLook == 0 || look_;
+  const bool controlled = (due || moved) && Look(now_ns);
   return clients_->PollCompletions(busy) || moved || controlled;
+}
+
+bool Node::Look(std::uint64_t now_ns) {
+  HandleEvents(now_ns);
+  clients_->PollDoorbells();
+  clients_->EndStuck(now_ns);
+  members_->PollCompletions();
+  for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
+    shard->Progress(now_ns);
+    if (shard->serving() && shard->coordinator()->TimePassed(now_ns)) shard->active = true;
+  }
+  connecting_ = connecting_ && !Serving();
+  ForgetLostShards();
+  bool controlled = control_->Progress(now_ns);
+  controlled |= membership_->Progress(now_ns);
+  if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
+  if (check_ != nullptr) {
+    words_->Progress(now_ns, membership_->RolesKnown().voters);
+    check_->Collect();
+  }
+  controlled |= services_->Progress(now_ns);
+  look_ = connecting_ || services_->busy();
+  return controlled;
 }
 
 void Node::HandleEvents(std::uint64_t now_ns) {
@@ -368,13 +375,12 @@ void Node::Arm() {
   members_->Arm();
   control_->Arm();
   if (words_ != nullptr) words_->Arm();
-  turns_ =
-      kTurnsPerLook - 1;  // what came before is not told: the next Progress looks at everything
+  look_ = true;  // what came before is not told: the next Progress looks at everything
 }
 
 void Node::SetSleeping(bool sleeping) {
   device_->SetSleeping(sleeping);
-  if (!sleeping) turns_ = kTurnsPerLook - 1;  // doorbells and events are likely now
+  if (!sleeping) look_ = true;  // doorbells and events are likely now
 }
 
 bool Node::HasWork() const {

@@ -158,6 +158,7 @@ class Node {
   std::uint64_t LeaseNs() const;
   void StartMembership();
   void TellChanges(const cluster::View& before, const cluster::View& now);
+  bool Look(std::uint64_t now_ns);
   void HandleEvents(std::uint64_t now_ns);
   void FlushShards();
   bool PollLog();
@@ -204,6 +205,7 @@ class Node {
   std::size_t role_count_ = 0;
   bool connecting_ = false;
   std::uint32_t turns_ = 0;
+  bool look_ = true;  // in the next Progress
   std::uint64_t last_token_ = 0;
   NodeCounters counters_;
 };

@@ -79,7 +79,9 @@ Operation* ClientCore::TakeInternal(protocol::Operation operation, Sink sink) {
 absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
   RING_RETURN_IF_ERROR(Check(request));
   if (in_use_ >= options_.window || free_.size() <= kept_back_) return WindowFull();
-  if (unfinished_ == 0) now_ns_ = ClockNs();
+  // How long ago the last write was counts for the next (X4), whatever else is under way.
+  if (unfinished_ == 0 || (unfinished_writes_ == 0 && Mutates(request.operation)))
+    now_ns_ = ClockNs();
   const int slot = cluster::KeySlot(request.key);
   const cluster::Place place = routing_->OfSlot(slot);
   const auto window =
@@ -90,6 +92,7 @@ absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
     last_write_ns_ = now_ns_;
     seq = windows_[window].Next();
     if (seq == 0) return WindowFull();
+    ++unfinished_writes_;
   }
   Operation* op = TakeOperation();
   op->sink = request.sink;
@@ -111,7 +114,10 @@ absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
   op->unanswered = false;
   op->last_refusal = OpOutcome::kDeadlineExceeded;
   if (absl::Status status = BuildFrame(request, op); !status.ok()) {
-    if (seq != 0) windows_[window].Complete(seq);
+    if (seq != 0) {
+      windows_[window].Complete(seq);
+      --unfinished_writes_;
+    }
     op->state = OpState::kDone;
     --unfinished_;
     Free(op);

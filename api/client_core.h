@@ -202,6 +202,7 @@ class ClientCore {
   std::vector<std::uint16_t> called_;  // finished operations with a callback
   std::size_t in_use_ = 0;
   std::size_t unfinished_ = 0;
+  std::size_t unfinished_writes_ = 0;
   bool pump_needed_ = false;
 
   cluster::View view_;

@@ -161,6 +161,7 @@ void ClientCore::Finish(Operation* op, OpOutcome outcome) {
   if (op->mutates()) {
     // Whatever became of it, it is never sent again: nodes may drop what still comes (X3).
     windows_[op->window].Complete(op->seq);
+    --unfinished_writes_;
     last_write_ns_ = now_ns_;
   }
   switch (op->sink) {

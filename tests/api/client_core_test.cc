@@ -85,6 +85,22 @@ TEST_F(ClientCoreTest, X4AClientThatWasSilentForAMinuteIsAnotherOne) {
   EXPECT_EQ(cluster_.store().duplicate_count, 0);  // numbers begin again, under the new name
 }
 
+TEST_F(ClientCoreTest, X4AClientThatHasOnlyAGetUnderWayForAMinuteIsAnotherOne) {
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
+  cluster_.node().faults().silent = true;
+  const Request get = GetRequest("a", {});
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(get));
+  core_->Step();
+  ASSERT_TRUE(op->on_wire);
+  clock_.Jump(absl::Seconds(61));
+  cluster_.node().faults().silent = false;
+  ASSERT_OK(CallWrite(core_.get(), Put("b")));
+  EXPECT_EQ(Clients().size(), 2u);
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
+  core_->Free(op);
+}
+
 TEST_F(ClientCoreTest, X4NothingIsSentAgainAMinuteAfterTheFirstAttempt) {
   cluster_.node().faults().silent = true;
   ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));

@@ -36,6 +36,17 @@ const char* ResultName(OpResult result) {
   }
 }
 
+void WriteLoss(const Loss& loss, std::FILE* file) {
+  std::string keys;
+  for (const int key : loss.keys)
+    absl::StrAppend(&keys, keys.empty() ? "" : ",", "\"", KeyName(key), "\"");
+  std::fprintf(file,
+               "{\"op\":\"lost\",\"keys\":[%s],\"f\":%s,\"before_epoch\":%u,\"time\":%llu}\n",
+               keys.c_str(), loss.everything ? "null" : "0",
+               static_cast<unsigned>(loss.epoch.value()),
+               static_cast<unsigned long long>(loss.time_ns));
+}
+
 }  // namespace
 
 std::string KeyName(int key) { return absl::StrCat("k", key); }
@@ -53,21 +64,27 @@ std::string Describe(const Operation& op) {
 }
 
 void History::WriteJson(std::FILE* file) const {
+  std::size_t told = 0;
   for (const Operation& op : operations_) {
-    const bool has_value = op.value != 0;
-    const std::string value = has_value ? absl::StrCat("\"v", op.value, "\"") : "null";
-    const std::string version = op.version.bits() != 0 && !op.mismatch
-                                    ? absl::StrCat("\"", VersionText(op.version), "\"")
-                                    : "null";
+    for (; told < losses_.size() && losses_[told].time_ns <= op.invoke_ns; ++told)
+      WriteLoss(losses_[told], file);
+    const std::string value = op.value != 0 ? absl::StrCat("\"v", op.value, "\"") : "null";
+    const std::string version =
+        op.version.bits() != 0 ? absl::StrCat("\"", VersionText(op.version), "\"") : "null";
+    const std::string condition =
+        op.if_version.has_value() ? absl::StrCat("\"", VersionText(*op.if_version), "\"") : "null";
     const std::string returned = op.return_ns == 0 ? "null" : absl::StrCat(op.return_ns);
+    const std::string tolerates = op.tolerates < 0 ? "null" : absl::StrCat(op.tolerates);
     std::fprintf(file,
                  "{\"process\":%d,\"op\":\"%s\",\"key\":\"%s\",\"value\":%s,\"memgest\":\"%s\","
-                 "\"version\":%s,\"invoke\":%llu,\"return\":%s,\"outcome\":\"%s\"}\n",
+                 "\"f\":%s,\"if_version\":%s,\"version\":%s,\"invoke\":%llu,\"return\":%s,"
+                 "\"outcome\":\"%s\"}\n",
                  op.process, KindName(op.kind), KeyName(op.key).c_str(), value.c_str(),
-                 op.memgest_name.c_str(), version.c_str(),
+                 op.memgest_name.c_str(), tolerates.c_str(), condition.c_str(), version.c_str(),
                  static_cast<unsigned long long>(op.invoke_ns), returned.c_str(),
-                 ResultName(op.result));
+                 op.mismatch ? "mismatch" : ResultName(op.result));
   }
+  for (; told < losses_.size(); ++told) WriteLoss(losses_[told], file);
 }
 
 std::string ValueBytes(ValueId id, std::uint32_t size) {

@@ -1,8 +1,9 @@
 // tests/sim/history.h — what clients asked for and were told: the input of every checker.
 //
 // What:      Operation is one call of one process; History keeps them in order of invocation and
-//            writes them as JSON lines. A value is a number of its own, never used twice; its bytes
-//            follow from the number and the size, so that foreign bytes are seen at once (I4).
+//            writes them as JSON lines (docs/TESTING.md, "Histories"). A value is a number of its
+//            own, never used twice; its bytes follow from the number and the size, so that foreign
+//            bytes are seen at once (I4). A Loss is what the cluster may forget by its rules.
 // Units:     nanoseconds of simulated time.
 // Ownership: values.
 // Threads:   thread-compatible.
@@ -60,6 +61,15 @@ std::string KeyName(int key);
 std::string VersionText(Version version);
 std::string Describe(const Operation& op);
 
+// What was told of these keys in epochs before `epoch` may vanish, all at once, at this time: of
+// memgests with f = 0 (G6), or all of it, when more was lost than memgests survive (F3).
+struct Loss {
+  std::uint64_t time_ns = 0;
+  Epoch epoch;
+  std::vector<int> keys;
+  bool everything = false;
+};
+
 class History {
  public:
   // Gives the operation's place.
@@ -69,10 +79,14 @@ class History {
   }
   Operation& operator[](std::size_t i) { return operations_[i]; }
   const std::vector<Operation>& operations() const { return operations_; }
+  // Losses come in the order of their times.
+  void AddLoss(Loss loss) { losses_.push_back(std::move(loss)); }
+  const std::vector<Loss>& losses() const { return losses_; }
   void WriteJson(std::FILE* file) const;
 
  private:
   std::vector<Operation> operations_;
+  std::vector<Loss> losses_;
 };
 
 // The bytes of a value. size >= kValueSizeMin.

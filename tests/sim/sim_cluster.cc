@@ -155,12 +155,21 @@ void SimCluster::WatchRoles() {
     if (first || then == now || then.incarnation == Incarnation()) continue;
     Note(absl::StrCat("g", group.value(), "/s", shard.value(), " epoch ", roles.epoch.value(),
                       " is given to node ", static_cast<int>(now.node.value())));
-    versions_.LoseUnreliable(
-        [&](int key) {
-          return routing.OfKey(KeyName(key)) == cluster::Place{group, shard};
-        },
-        roles.epoch);
+    const auto concerned = [&](int key) {
+      return routing.OfKey(KeyName(key)) == cluster::Place{group, shard};
+    };
+    versions_.LoseUnreliable(concerned, roles.epoch);
+    NoteLoss(concerned, roles.epoch, /*everything=*/false);
   }
+}
+
+void SimCluster::NoteLoss(absl::FunctionRef<bool(int key)> concerned, Epoch epoch,
+                          bool everything) {
+  Loss loss{network_.now_ns(), epoch, {}, everything};
+  for (int key = 0; key < workload_.key_count(); ++key) {
+    if (concerned(key)) loss.keys.push_back(key);
+  }
+  if (!loss.keys.empty()) history_.AddLoss(std::move(loss));
 }
 
 void SimCluster::Note(absl::string_view what) {
@@ -176,10 +185,16 @@ void SimCluster::Overrun() {
   overran_ = true;
   const cluster::View& view = this->view();
   const cluster::Routing routing(view.s, view.d);
-  versions_.LoseEverything([&](int key) {
-    const GroupId group = routing.OfKey(KeyName(key)).group;
+  const auto next_epoch = [&](GroupId group) {
     return Epoch(view.groups[group.value()].epoch.value() + 1);
-  });
+  };
+  versions_.LoseEverything(
+      [&](int key) { return next_epoch(routing.OfKey(KeyName(key)).group); });
+  for (std::size_t i = 0; i < view.groups.size(); ++i) {
+    const GroupId group(static_cast<std::uint16_t>(i));
+    NoteLoss([&](int key) { return routing.OfKey(KeyName(key)).group == group; },
+             next_epoch(group), /*everything=*/true);
+  }
 }
 
 bool SimCluster::DamageValue(int key) {

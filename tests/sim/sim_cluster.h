@@ -105,6 +105,8 @@ class SimCluster final : public Recorder {
 
  private:
   void LookAtReplicas();
+  // For who judges the history.
+  void NoteLoss(absl::FunctionRef<bool(int key)> concerned, Epoch epoch, bool everything);
   absl::StatusOr<std::shared_ptr<SimNode>> OpenNode(NodeId id);
   std::shared_ptr<const cluster::View> FirstView(const SimNode& node) const;
 

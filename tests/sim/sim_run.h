@@ -25,7 +25,7 @@ struct RunOptions {
   int zombie_share = 2;  // in one of so many nodes stand still until others took over; 0: in none
   int nic_share = 3;     // in one of so many the nodes' devices calculate the deltas; 0: in none
   std::FILE* trace_file = nullptr;    // every event, as a line
-  std::FILE* history_file = nullptr;  // appended to, as JSON lines
+  std::FILE* history_file = nullptr;  // what clients were told, as JSON lines
 };
 
 struct RunResult {

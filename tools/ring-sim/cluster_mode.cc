@@ -91,18 +91,30 @@ std::FILE* Open(const std::string& name) {
   return file;
 }
 
+// One file a seed: "runs.jsonl" becomes "runs.17.jsonl", unless there is only one.
+std::string HistoryName(const ClusterMode& mode, std::uint64_t seed) {
+  if (mode.history.empty() || mode.first == mode.last) return mode.history;
+  const std::size_t slash = mode.history.rfind('/');
+  const std::size_t dot = mode.history.rfind('.');
+  const bool suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
+  const std::size_t at = suffix ? dot : mode.history.size();
+  return mode.history.substr(0, at) + "." + std::to_string(seed) + mode.history.substr(at);
+}
+
 }  // namespace
 
 int RunClusters(const ClusterMode& mode) {
   const auto started = std::chrono::steady_clock::now();
-  std::FILE* const history = Open(mode.history);
   Totals totals;
   for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
     sim::RunOptions options = mode.run;
     options.seed = seed;
-    options.history_file = history;
+    const std::string history = HistoryName(mode, seed);
+    options.history_file = Open(history);
+    if (!history.empty() && options.history_file == nullptr) return 2;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
+    if (options.history_file != nullptr) std::fclose(options.history_file);
     totals.Add(run);
     if (mode.verbose) {
       std::printf(
@@ -122,7 +134,6 @@ int RunClusters(const ClusterMode& mode) {
     }
     std::fflush(stdout);
   }
-  if (history != nullptr) std::fclose(history);
   const double wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string summary = ToJson(totals, wall_seconds).dump(2);

@@ -19,7 +19,7 @@ struct ClusterMode {
   sim::RunOptions run;  // of each seed; its files and the seed are set here
   bool verbose = false;
   std::string json;     // file, or empty
-  std::string history;  // the same
+  std::string history;  // the same; of several seeds one each, with the seed in its name
   bool trace = false;   // every event of the first seed, on the standard output
 };
 

@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
   app.add_option("--operations", mode.run.operations, "of all clients of a seed")
       ->capture_default_str();
   app.add_option("--json", mode.json, "a file for the summary");
-  app.add_option("--history", mode.history, "a file for all operations, as JSON lines");
+  app.add_option("--history", mode.history,
+                 "a file for all operations of a seed, as JSON lines; of several seeds one each, "
+                 "with the seed before the suffix: F.jsonl gives F.17.jsonl");
   app.add_option("--check-share", mode.run.check_share,
                  "of so many seeds one is fenced by checks instead of leases; 0: none")
       ->capture_default_str();

@@ -8,56 +8,59 @@
 namespace ring::sim {
 namespace {
 
-constexpr std::uint64_t kUs = 1'000;
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kUs = FaultOptions::kUs;
+constexpr std::uint64_t kMs = FaultOptions::kMs;
+constexpr std::uint64_t kScrubMeanNs = 3 * kMs;  // no fault, but under all of them
 using rdma::sim::FaultClass;
 
 }  // namespace
 
-FaultPlan::FaultPlan(SimCluster* cluster, Random* random, bool node_failures,
-                     const NodeFaults::Options& nodes)
-    : cluster_(cluster),
+FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& options,
+                     const NodeFaults::Run& run)
+    : options_(options),
+      cluster_(cluster),
       random_(random),
-      clocks_jump_(!node_failures || !nodes.zombies),
+      clocks_jump_(options.node_faults == 0 || !run.zombies),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
-  // Each class is part of most runs, not of all: rare ones would hide behind frequent ones.
   const auto maybe = [&](Action action, std::uint64_t mean_ns) {
-    if (random->Below(3) != 0) Add(action, mean_ns);
+    if (!OneIn(*random, options.kind_off_one_in)) Add(action, mean_ns);
   };
-  maybe(&FaultPlan::PauseNode, 10 * kMs);
-  maybe(&FaultPlan::CrashClient, 60 * kMs);
-  maybe(&FaultPlan::BreakConnection, 10 * kMs);
-  maybe(&FaultPlan::ChangeCatalogue, 15 * kMs);
-  maybe(&FaultPlan::DriftClock, 20 * kMs);
-  maybe(&FaultPlan::ExhaustMemory, 20 * kMs);
-  maybe(&FaultPlan::PartitionClient, 40 * kMs);
-  maybe(&FaultPlan::Scrub, 3 * kMs);
-  // What is damaged is answered as lost from then on, so that less can be checked.
-  if (random->Below(10) == 0) Add(&FaultPlan::DamageValue, 50 * kMs);
-  if (node_failures) nodes_ = std::make_unique<NodeFaults>(cluster, random, nodes);
+  maybe(&FaultPlan::PauseNode, options.f5_mean_ns);
+  maybe(&FaultPlan::CrashClient, options.f1_client_mean_ns);
+  maybe(&FaultPlan::BreakConnection, options.f8_client_break_mean_ns);
+  maybe(&FaultPlan::ChangeCatalogue, options.f12_catalogue_mean_ns);
+  maybe(&FaultPlan::DriftClock, options.f9_mean_ns);
+  maybe(&FaultPlan::ExhaustMemory, options.f11_memory_mean_ns);
+  maybe(&FaultPlan::PartitionClient, options.f6_client_mean_ns);
+  maybe(&FaultPlan::Scrub, kScrubMeanNs);
+  if (OneIn(*random, options.f10_value_run_one_in))
+    Add(&FaultPlan::DamageValue, options.f10_value_mean_ns);
+  if (options.node_faults != 0)
+    nodes_ = std::make_unique<NodeFaults>(cluster, random, options, run);
 }
 
 void FaultPlan::Add(Action action, std::uint64_t mean_ns) {
+  if (mean_ns == 0) return;
   due_.push_back({action, mean_ns, cluster_->network().now_ns() + random_->Below(2 * mean_ns)});
 }
 
 void FaultPlan::SetFabric(Random* random) {
   rdma::sim::SimOptions& fabric = cluster_->network().options();
-  const auto chance = [&](std::uint32_t ppm) {
-    return random->Below(2) == 0 ? 0 : static_cast<std::uint32_t>(random->Below(ppm));
+  const auto chance = [&](std::uint64_t ppm) {
+    return random->Below(2) == 0 || ppm == 0 ? 0 : static_cast<std::uint32_t>(random->Below(ppm));
   };
-  fabric.delay_spread_ns = kUs << random->Below(6);
-  fabric.gap_ppm = chance(500'000);
-  fabric.parts_ppm = chance(300'000);
-  fabric.doorbells = random->Below(4) != 0;
-  fabric.late_ppm = chance(30'000);
-  fabric.late_ns_max = kMs << random->Below(4);
-  fabric.loss_ppm = chance(20'000);
-  fabric.late_completion_ppm = chance(30'000);
-  fabric.late_completion_ns_max = kMs << random->Below(4);
-  fabric.rnr_ppm = chance(50'000);
-  fabric.silence_ns = 2'000 * kMs;
+  fabric.delay_spread_ns = kUs << random->Below(options_.f7_spread_doublings);
+  fabric.gap_ppm = chance(options_.f7_gap_max_ppm);
+  fabric.parts_ppm = chance(options_.f8_parts_max_ppm);
+  fabric.doorbells = !OneIn(*random, options_.f8_doorbells_off_one_in);
+  fabric.late_ppm = chance(options_.f7_late_max_ppm);
+  fabric.late_ns_max = kMs << random->Below(options_.f7_late_doublings);
+  fabric.loss_ppm = chance(options_.f7_loss_max_ppm);
+  fabric.late_completion_ppm = chance(options_.f8_late_completion_max_ppm);
+  fabric.late_completion_ns_max = kMs << random->Below(options_.f8_late_completion_doublings);
+  fabric.rnr_ppm = chance(options_.f8_rnr_max_ppm);
+  fabric.silence_ns = options_.f6_silence_ns;
 }
 
 void FaultPlan::Act() {
@@ -101,7 +104,8 @@ SimClient* FaultPlan::AnyClient() {
 void FaultPlan::PauseNode() {
   SimNode* const node = AnyNode();
   if (node == nullptr) return;
-  const std::uint64_t pause_ns = random_->Below((10 * kUs) << random_->Below(12));
+  const std::uint64_t pause_ns =
+      random_->Below(options_.f5_pause_ns << random_->Below(options_.f5_doublings));
   if (pause_ns > 10 * kMs)
     cluster_->Note(
         absl::StrCat("node ", node->info().id.value(), " stands still for us=", pause_ns / kUs));
@@ -109,9 +113,8 @@ void FaultPlan::PauseNode() {
 }
 
 void FaultPlan::CrashClient() {
-  constexpr int kCrashesMax = 3;
   SimClient* const client = AnyClient();
-  if (client == nullptr || client->done() || client_crashes_ >= kCrashesMax) return;
+  if (client == nullptr || client->done() || client_crashes_ >= options_.f1_client_max) return;
   ++client_crashes_;
   client->Crash();
   cluster_->AddClient(1 + random_->Below(4), random_->Below(60), random_->Below(2) == 0)
@@ -126,8 +129,7 @@ void FaultPlan::BreakConnection() {
 }
 
 void FaultPlan::ChangeCatalogue() {
-  constexpr int kUnderWayMax = 3;
-  if (changes_under_way_ >= kUnderWayMax) return;
+  if (changes_under_way_ >= options_.f12_catalogue_at_once) return;
   cluster_->network().faults().Count(FaultClass::kF12Change);
   ++changes_under_way_;
   const auto ended = [this](const absl::Status&) { --changes_under_way_; };
@@ -148,8 +150,7 @@ void FaultPlan::ChangeCatalogue() {
     cluster_->admin().SetDefault(memgest.name, ended);
     return;
   }
-  constexpr int kMadeMax = 6;
-  if (made_.size() >= kMadeMax) return ended(absl::OkStatus());
+  if (made_.size() >= options_.f12_memgests_made) return ended(absl::OkStatus());
   protocol::MemgestDescriptor memgest;
   memgest.name = absl::StrCat("X", created_++);
   memgest.block_size = cluster_->view().memgests[0].block_size;
@@ -171,15 +172,19 @@ void FaultPlan::DriftClock() {
   SimNode* const node = AnyNode();
   if (node == nullptr) return;
   cluster_->network().faults().Count(FaultClass::kF9Clock);
-  node->clock().set_drift_ppm(static_cast<std::int64_t>(random_->Below(2001)) - 1000);
+  node->clock().set_drift_ppm(
+      static_cast<std::int64_t>(random_->Below(2 * options_.f9_drift_ppm + 1)) -
+      static_cast<std::int64_t>(options_.f9_drift_ppm));
   // Leases rest on clocks that do not jump (L1): where they matter, none does.
-  if (clocks_jump_ && random_->Below(4) == 0) node->clock().Jump(random_->Below(50 * kMs));
+  if (clocks_jump_ && OneIn(*random_, options_.f9_jump_one_in))
+    node->clock().Jump(random_->Below(options_.f9_jump_max_ns));
 }
 
 void FaultPlan::ExhaustMemory() {
   rdma::sim::SimOptions& fabric = cluster_->network().options();
-  fabric.allocation_fail_ppm = static_cast<std::uint32_t>(random_->Below(1'000'000));
-  memory_back_ns_ = cluster_->network().now_ns() + random_->Below(10 * kMs);
+  fabric.allocation_fail_ppm =
+      static_cast<std::uint32_t>(random_->Below(options_.f11_memory_max_ppm));
+  memory_back_ns_ = cluster_->network().now_ns() + random_->Below(options_.f11_memory_max_ns);
 }
 
 // A client alone, one way or both (F6).
@@ -190,8 +195,9 @@ void FaultPlan::PartitionClient() {
   const std::uint64_t draw = random_->Below(3);
   if (draw != 0) cluster_->network().SetBlocked(client->host(), node->host(), true);
   if (draw != 1) cluster_->network().SetBlocked(node->host(), client->host(), true);
+  const bool is_long = OneIn(*random_, options_.f6_client_long_one_in);
   heal_ns_ = cluster_->network().now_ns() +
-             random_->Below(random_->Below(4) == 0 ? 4'000 * kMs : 50 * kMs);
+             random_->Below(is_long ? options_.f6_client_long_max_ns : options_.f6_client_max_ns);
 }
 
 // Under operations (S2). It may fail, when nodes do not answer in time, but never find anything.

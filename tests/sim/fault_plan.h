@@ -3,7 +3,7 @@
 // What:      FaultPlan turns on some of the fabric's faults for the whole run, and injects others
 //            at times of its own: pauses, client crashes, connections that break, catalogue
 //            changes, memory that runs out, clocks that drift; what befalls nodes (node_faults.h)
-//            only when asked for.
+//            unless FaultOptions::node_faults is 0.
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ring/base/random.h"
+#include "tests/sim/fault_options.h"
 #include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
 
@@ -24,9 +25,8 @@ namespace ring::sim {
 
 class FaultPlan {
  public:
-  // node_failures: what befalls nodes is part of it.
-  FaultPlan(SimCluster* cluster, Random* random, bool node_failures,
-            const NodeFaults::Options& nodes);
+  FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& options,
+            const NodeFaults::Run& run);
 
   // Called again and again; does what is due.
   void Act();
@@ -62,6 +62,7 @@ class FaultPlan {
   SimNode* AnyNode();
   SimClient* AnyClient();
 
+  FaultOptions options_;
   SimCluster* cluster_;
   Random* random_;
   std::vector<Due> due_;
@@ -71,9 +72,9 @@ class FaultPlan {
   bool scrubbing_ = false;
   std::uint64_t next_poll_ns_ = 0;
   std::uint64_t next_scrub_ = 1'000'000;
-  int changes_under_way_ = 0;
+  std::uint64_t changes_under_way_ = 0;
   int created_ = 0;
-  int client_crashes_ = 0;
+  std::uint64_t client_crashes_ = 0;
   std::vector<std::string> made_;  // memgests of this plan's that may be deleted
   std::uint64_t heal_ns_ = 0;      // 0: no partition
   std::uint64_t memory_back_ns_ = 0;

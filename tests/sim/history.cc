@@ -40,8 +40,7 @@ void WriteLoss(const Loss& loss, std::FILE* file) {
   std::string keys;
   for (const int key : loss.keys)
     absl::StrAppend(&keys, keys.empty() ? "" : ",", "\"", KeyName(key), "\"");
-  std::fprintf(file,
-               "{\"op\":\"lost\",\"keys\":[%s],\"f\":%s,\"before_epoch\":%u,\"time\":%llu}\n",
+  std::fprintf(file, "{\"op\":\"lost\",\"keys\":[%s],\"f\":%s,\"before_epoch\":%u,\"time\":%llu}\n",
                keys.c_str(), loss.everything ? "null" : "0",
                static_cast<unsigned>(loss.epoch.value()),
                static_cast<unsigned long long>(loss.time_ns));

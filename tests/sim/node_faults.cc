@@ -13,11 +13,8 @@ namespace ring::sim {
 namespace {
 
 using rdma::sim::FaultClass;
-constexpr std::uint64_t kUs = 1'000;
-constexpr std::uint64_t kMs = 1'000'000;
-// A node that is not heard for longer is taken for lost, though it is there.
-constexpr std::uint64_t kNotMissedNs = 40 * kMs;
-constexpr std::uint64_t kQuorumLostNs = 1'000 * kMs;
+constexpr std::uint64_t kUs = FaultOptions::kUs;
+constexpr std::uint64_t kMs = FaultOptions::kMs;
 
 // The node that knows most of what was agreed upon.
 node::Node* BestInformed(SimCluster& cluster) {
@@ -49,20 +46,27 @@ class NodeFaults::Blow final : public rdma::sim::EventTarget {
   NodeId node_;
 };
 
-NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const Options& options)
-    : cluster_(cluster),
+NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options,
+                       const Run& run)
+    : options_(options),
+      cluster_(cluster),
       random_(random),
       down_(cluster->nodes().size()),
       silent_until_ns_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
-      blows_left_(static_cast<int>(1 + random->Below(6))),
-      parts_(random->Below(2) == 0),
+      blows_left_(
+          options.f1_node_max == 0 ? 0 : static_cast<int>(1 + random->Below(options.f1_node_max))),
+      parts_(OneIn(*random, options.f6_nodes_run_one_in)),
       alive_(std::make_shared<NodeFaults*>(this)) {
-  blow_ns_ = now_ns() + LogUniform(100 * kUs, 300 * kMs);
-  part_ns_ = now_ns() + random->Below(200 * kMs);
-  if (random->Below(6) == 0) drain_ns_ = now_ns() + LogUniform(kMs, 500 * kMs);
-  if (options.zombies) silence_ns_ = now_ns() + LogUniform(kMs, 300 * kMs);
-  if (options.overrun) overrun_ns_ = now_ns() + LogUniform(kMs, 500 * kMs);
+  blow_ns_ = now_ns() + LogUniform(options.f1_first_min_ns, options.f1_first_max_ns);
+  part_ns_ = now_ns() + random->Below(options.f6_nodes_first_max_ns);
+  if (OneIn(*random, options.f12_drain_run_one_in))
+    drain_ns_ = now_ns() + LogUniform(options.f12_drain_min_ns, options.f12_drain_max_ns);
+  if (run.zombies) {
+    silence_ns_ =
+        now_ns() + LogUniform(options.f5_zombie_first_min_ns, options.f5_zombie_first_max_ns);
+  }
+  if (run.overrun) overrun_ns_ = now_ns() + LogUniform(options.f3_min_ns, options.f3_max_ns);
   seen_epoch_ = cluster->view().epoch;
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
 }
@@ -81,16 +85,18 @@ void NodeFaults::Act() {
   SpeakDue();
   const std::uint32_t epoch = cluster_->view().epoch;
   // Somebody takes over, or is about to serve: the next blow comes soon.
-  if (epoch != seen_epoch_ && random_->Below(3) == 0)
-    blow_ns_ = std::min(blow_ns_, now_ns() + LogUniform(kUs, 20 * kMs));
+  if (epoch != seen_epoch_ && OneIn(*random_, options_.f1_at_view_one_in)) {
+    blow_ns_ = std::min(
+        blow_ns_, now_ns() + LogUniform(options_.f1_at_view_min_ns, options_.f1_at_view_max_ns));
+  }
   seen_epoch_ = epoch;
   if (blows_left_ > 0 && now_ns() >= blow_ns_) PlanBlow();
   if (overrun_ns_ != 0 && now_ns() >= overrun_ns_) Overrun();
   if (drain_ns_ != 0 && now_ns() >= drain_ns_) Drain();
   if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
   if (parts_ && now_ns() >= part_ns_) {
-    part_ns_ = now_ns() + random_->Below(400 * kMs);
-    if (random_->Below(6) == 0) {
+    part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
+    if (OneIn(*random_, options_.f13_one_in)) {
       PartQuorum();
     } else {
       Part();
@@ -156,21 +162,23 @@ NodeId NodeFaults::Victim() {
 }
 
 void NodeFaults::PlanBlow() {
-  blow_ns_ = now_ns() + LogUniform(kMs, 1'000 * kMs);
+  blow_ns_ = now_ns() + LogUniform(options_.f1_next_min_ns, options_.f1_next_max_ns);
   const NodeId first = Victim();
   if (!MayLose({first})) {
-    blow_ns_ = now_ns() + random_->Below(20 * kMs);  // somebody else, or when more is whole
+    // Somebody else, or when more is whole.
+    blow_ns_ = now_ns() + random_->Below(options_.f1_refused_max_ns);
     return;
   }
   --blows_left_;
-  waits_for_answer_ = random_->Below(2) == 0;
+  waits_for_answer_ = OneIn(*random_, options_.f1_at_answer_one_in);
   if (waits_for_answer_) return;
-  const auto soon = [&] { return now_ns() + random_->Below(100 * kUs); };
+  const auto soon = [&] { return now_ns() + random_->Below(options_.f1_aim_max_ns); };
   cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
-  if (random_->Below(3) != 0) return;
+  if (!OneIn(*random_, options_.f2_second_one_in)) return;
   const NodeId second = Victim();
-  cluster_->network().events().Schedule(soon() + LogUniform(kUs, 300 * kMs),
-                                        std::make_shared<Blow>(alive_, second), 0);
+  cluster_->network().events().Schedule(
+      soon() + LogUniform(options_.f2_gap_min_ns, options_.f2_gap_max_ns),
+      std::make_shared<Blow>(alive_, second), 0);
 }
 
 void NodeFaults::OnAnswer(const Operation& op) {
@@ -193,16 +201,17 @@ void NodeFaults::Strike(NodeId node) {
 
 void NodeFaults::Crash(NodeId node) {
   cluster_->CrashNode(node);
-  const bool soon = random_->Below(4) == 0;
   const std::uint64_t away_ns =
-      soon ? LogUniform(10 * kUs, 60 * kMs) : 200 * kMs + random_->Below(2'000 * kMs);
+      OneIn(*random_, options_.f4_one_in)
+          ? LogUniform(options_.f4_away_min_ns, options_.f4_away_max_ns)
+          : options_.f1_away_min_ns + random_->Below(options_.f1_away_more_ns);
   down_[node.value()] = {now_ns() + away_ns, cluster_->view().epoch};
 }
 
 // F3: nodes with roles go, more of them than memgests bear.
 void NodeFaults::Overrun() {
   std::set<NodeId> lost;
-  for (int tries = 0; tries < 20 && lost.size() < 3; ++tries) {
+  for (int tries = 0; tries < 20 && lost.size() < options_.f3_nodes; ++tries) {
     const NodeId node = Victim();
     if (!cluster_->nodes()[node.value()]->up()) continue;
     lost.insert(node);
@@ -221,11 +230,11 @@ void NodeFaults::Overrun() {
 
 // It is there, and nobody hears of it: a loss that is none (section 0 of the protocol rules).
 void NodeFaults::Silence() {
-  silence_ns_ = now_ns() + random_->Below(500 * kMs);
+  silence_ns_ = now_ns() + random_->Below(options_.f5_zombie_next_max_ns);
   const NodeId id = Victim();
   SimNode& node = *cluster_->nodes()[id.value()];
   if (!node.up() || !MayLose({id})) return;
-  const std::uint64_t length_ns = LogUniform(50 * kMs, 2'500 * kMs);
+  const std::uint64_t length_ns = LogUniform(options_.f5_zombie_min_ns, options_.f5_zombie_max_ns);
   // Afterwards it hears what became of it.
   silent_until_ns_[id.value()] = now_ns() + length_ns + 300 * kMs;
   cluster_->Note(absl::StrCat("node ", id.value(), " is silent for us=", length_ns / kUs));
@@ -270,9 +279,9 @@ void NodeFaults::RestartDue() {
 // everything else comes as ever.
 void NodeFaults::SpeakForeign(NodeId node) {
   SeededRandom random(now_ns() ^ 0xf14);
-  if (random.Below(4) != 0) return;
+  if (!OneIn(random, options_.f14_one_in)) return;
   constexpr std::uint16_t kOffsets[] = {0xffff, 1, 100};  // the one before, the next one, far away
-  const std::uint64_t length_ns = kMs << random.Below(10);
+  const std::uint64_t length_ns = kMs << random.Below(options_.f14_doublings);
   cluster_->Note(
       absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
   foreign_until_ns_[node.value()] = now_ns() + length_ns;
@@ -312,7 +321,7 @@ void NodeFaults::Part() {
       network.SetBlocked(nodes[i]->host(), nodes[j]->host(), true);
     }
   }
-  heal_ns_ = now_ns() + LogUniform(100 * kUs, kNotMissedNs);
+  heal_ns_ = now_ns() + LogUniform(options_.f6_nodes_min_ns, options_.f6_nodes_max_ns);
   cluster_->Note(absl::StrCat("nodes are parted for us=", (heal_ns_ - now_ns()) / kUs));
 }
 
@@ -327,7 +336,7 @@ void NodeFaults::PartQuorum() {
     }
   }
   network.faults().Count(FaultClass::kF13Quorum);
-  heal_ns_ = now_ns() + random_->Below(kQuorumLostNs);
+  heal_ns_ = now_ns() + random_->Below(options_.f13_max_ns);
   cluster_->Note(absl::StrCat("no quorum for us=", (heal_ns_ - now_ns()) / kUs));
 }
 

@@ -8,7 +8,7 @@
 //            starts one with a release that speaks another protocol, until it is replaced (F14);
 //            silences one for so long that others take over (F5, F6).
 // Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
-//            the voters decide. With `overrun` once more than that, at last (F3).
+//            the voters decide. With Run::overrun once more than that, at last (F3).
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
@@ -22,17 +22,19 @@
 #include <vector>
 
 #include "ring/base/random.h"
+#include "tests/sim/fault_options.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace ring::sim {
 
 class NodeFaults {
  public:
-  struct Options {
+  // What was drawn for this run.
+  struct Run {
     bool overrun = false;
     bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
   };
-  NodeFaults(SimCluster* cluster, Random* random, const Options& options);
+  NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
 
   // Called again and again; does what is due.
@@ -67,6 +69,7 @@ class NodeFaults {
   void PartQuorum();
   void Heal();
 
+  FaultOptions options_;
   SimCluster* cluster_;
   Random* random_;
   std::vector<Down> down_;  // by node; restart_ns 0: it is up

@@ -188,12 +188,11 @@ void SimCluster::Overrun() {
   const auto next_epoch = [&](GroupId group) {
     return Epoch(view.groups[group.value()].epoch.value() + 1);
   };
-  versions_.LoseEverything(
-      [&](int key) { return next_epoch(routing.OfKey(KeyName(key)).group); });
+  versions_.LoseEverything([&](int key) { return next_epoch(routing.OfKey(KeyName(key)).group); });
   for (std::size_t i = 0; i < view.groups.size(); ++i) {
     const GroupId group(static_cast<std::uint16_t>(i));
-    NoteLoss([&](int key) { return routing.OfKey(KeyName(key)).group == group; },
-             next_epoch(group), /*everything=*/true);
+    NoteLoss([&](int key) { return routing.OfKey(KeyName(key)).group == group; }, next_epoch(group),
+             /*everything=*/true);
   }
 }
 

@@ -66,15 +66,15 @@ class Run {
  public:
   explicit Run(const RunOptions& options) : options_(options) {
     // What takes its time without them, e.g. to empty a memgest, has its runs, too.
-    if (SeededRandom(options.seed ^ 0xfa11).Below(4) == 0) options_.node_failures = false;
+    if (Drawn(faults().node_faults_off_one_in, 0xfa11)) options_.faults.node_faults = 0;
   }
 
   RunResult Execute() {
     result_.seed = options_.seed;
     ClusterOptions cluster;
     cluster.seed = options_.seed;
-    if (OneIn(options_.check_share, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
-    if (OneIn(options_.nic_share, kNicSalt)) cluster.encode = node::EncodePath::kNic;
+    if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
+    if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
     // Swarm: what a seed makes of blocks and delays, the next may not.
     SeededRandom shape(options_.seed ^ 0x5eed);
     constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
@@ -82,12 +82,13 @@ class Run {
     // Clients that give up early leave much that is unknown (X5); others must have every answer.
     if (shape.Below(3) == 0) cluster.deadline_ns = kMs << shape.Below(6);
     // What cannot be read meanwhile is not waited for for ever.
-    if (options_.node_failures)
+    if (node_faults())
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
-    if (options_.node_failures && shape.Below(3) == 0) cluster.memgests = Sturdy();
-    overrun_ = options_.node_failures && shape.Below(12) == 0;
-    if (overrun_ && shape.Below(2) == 0) cluster.overrun = cluster::OverrunPolicy::kContinue;
+    if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
+    overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
+    if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
+      cluster.overrun = cluster::OverrunPolicy::kContinue;
     cluster_ = std::make_unique<SimCluster>(cluster);
     cluster_->network().set_trace_file(options_.trace_file);
     const std::uint64_t started_ns = cluster_->network().now_ns();
@@ -118,10 +119,12 @@ class Run {
 
  private:
   // Drawn apart: who wants none of it has the same runs as ever.
-  bool OneIn(int share, std::uint64_t salt) const {
-    return share > 0 &&
-           SeededRandom(options_.seed ^ salt).Below(static_cast<std::uint64_t>(share)) == 0;
+  bool Drawn(std::uint64_t one_in, std::uint64_t salt) const {
+    SeededRandom random(options_.seed ^ salt);
+    return OneIn(random, one_in);
   }
+  const FaultOptions& faults() const { return options_.faults; }
+  bool node_faults() const { return faults().node_faults != 0; }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
   }
@@ -131,12 +134,12 @@ class Run {
     SeededRandom random(options_.seed ^ 0xf15);
     rdma::sim::SimOptions& fabric = cluster_->network().options();
     const auto chance = [&random](std::uint64_t one_in, std::uint64_t ppm) {
-      return random.Below(one_in) == 0 ? static_cast<std::uint32_t>(random.Below(ppm)) : 0;
+      return OneIn(random, one_in) ? static_cast<std::uint32_t>(random.Below(ppm)) : 0;
     };
-    fabric.calc_fail_ppm = chance(2, 50'000);
-    fabric.calc_wrong_ppm = chance(3, 20'000);
-    fabric.calc_late_ppm = chance(2, 100'000);
-    fabric.calc_late_ns_max = kMs << random.Below(5);
+    fabric.calc_fail_ppm = chance(faults().f15_fail_run_one_in, faults().f15_fail_max_ppm);
+    fabric.calc_wrong_ppm = chance(faults().f15_wrong_run_one_in, faults().f15_wrong_max_ppm);
+    fabric.calc_late_ppm = chance(faults().f15_late_run_one_in, faults().f15_late_max_ppm);
+    fabric.calc_late_ns_max = kMs << random.Below(faults().f15_late_doublings);
   }
 
   void Work(SeededRandom& shape) {
@@ -147,22 +150,22 @@ class Run {
       if (!added.ok()) return Complain("start", std::string(added.message()));
     }
     plan_ = std::make_unique<FaultPlan>(
-        cluster_.get(), &shape, options_.node_failures,
-        NodeFaults::Options{overrun_, OneIn(options_.zombie_share, 0x20b1e)});
+        cluster_.get(), &shape, faults(),
+        NodeFaults::Run{overrun_, Drawn(faults().f5_zombie_run_one_in, 0x20b1e)});
     FaultPlan& plan = *plan_;
-    if (OneIn(options_.nic_share, kNicSalt)) SpoilCalc();
+    if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {
       plan.Act();
       return std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
                          [](const auto& client) { return client->done(); });
     };
-    const std::uint64_t work_ns = options_.node_failures ? kWorkWithFailuresNs : kWorkNs;
+    const std::uint64_t work_ns = node_faults() ? kWorkWithFailuresNs : kWorkNs;
     cluster_->RunUntil(cluster_->network().now_ns() + work_ns, all_done, 100'000);
     plan.End();
     for (const auto& client : cluster_->clients()) client->Stop();
     const bool quiet = cluster_->RunUntil(cluster_->network().now_ns() + kQuiesceNs, [&] {
       // A delete that has to wait 10 s for what is in its memgest is not waited for.
-      return (plan.quiet() || options_.node_failures) &&
+      return (plan.quiet() || node_faults()) &&
              std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
                          [](const auto& client) { return client->done(); });
     });
@@ -201,7 +204,7 @@ class Run {
       for (int key = 0; client->up() && key < cluster_->workload().key_count(); ++key) {
         Operation get;
         get.key = key;
-        get.patience_ns = options_.node_failures ? kPatienceNs : kDeadlineLongNs;
+        get.patience_ns = node_faults() ? kPatienceNs : kDeadlineLongNs;
         client->Ask(get);
       }
     }

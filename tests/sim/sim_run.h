@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rdma/sim/sim_options.h"
+#include "tests/sim/fault_options.h"
 #include "tests/sim/history.h"
 
 namespace ring::sim {
@@ -20,10 +21,7 @@ namespace ring::sim {
 struct RunOptions {
   std::uint64_t seed = 1;
   std::uint64_t operations = 1500;  // of all clients together
-  bool node_failures = true;        // nodes crash and are parted from each other, in most seeds
-  int check_share = 3;   // of so many seeds one is fenced by checks, not by leases; 0: none
-  int zombie_share = 2;  // in one of so many nodes stand still until others took over; 0: in none
-  int nic_share = 3;     // in one of so many the nodes' devices calculate the deltas; 0: in none
+  FaultOptions faults;
   std::FILE* trace_file = nullptr;    // every event, as a line
   std::FILE* history_file = nullptr;  // what clients were told, as JSON lines
 };

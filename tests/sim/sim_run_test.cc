@@ -20,7 +20,7 @@ RunResult RunClean(std::uint64_t seed, std::uint64_t operations, bool node_failu
   RunOptions options;
   options.seed = seed;
   options.operations = operations;
-  options.node_failures = node_failures;
+  options.faults.node_faults = node_failures ? 1 : 0;
   return RunClean(options);
 }
 
@@ -67,7 +67,7 @@ TEST(SimRun, L1NodesAreLostUnderChecksAndNothingThatWasAcknowledged) {
   std::uint64_t answered = 0;
   RunOptions options;
   options.operations = 300;
-  options.check_share = 1;
+  options.faults.check_one_in = 1;
   for (options.seed = 3001; options.seed <= 3008; ++options.seed)
     answered += RunClean(options).answered;
   EXPECT_GT(answered, 1000u);
@@ -76,7 +76,7 @@ TEST(SimRun, L1NodesAreLostUnderChecksAndNothingThatWasAcknowledged) {
 TEST(SimRun, F15DevicesCalculateDeltasAndFailAreWrongAndLate) {
   RunOptions options;
   options.operations = 300;
-  options.nic_share = 1;
+  options.faults.f15_nic_run_one_in = 1;
   std::uint64_t calculated = 0;
   std::uint64_t redone = 0;
   std::uint64_t injected = 0;
@@ -111,10 +111,10 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
     const auto says = [&line](const char* word) { return line.find(word) != std::string::npos; };
     RunOptions options;
     options.seed = std::stoull(line);
-    options.node_failures = says(" nodes ");
-    options.check_share = says(" check ") ? 1 : 0;
-    options.zombie_share = says(" zombies ") ? 1 : 0;
-    options.nic_share = says(" nic ") ? 1 : 0;
+    options.faults.node_faults = says(" nodes ") ? 1 : 0;
+    options.faults.check_one_in = says(" check ") ? 1 : 0;
+    options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
+    options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
     RunClean(options);
     ++count;
   }

@@ -1,6 +1,8 @@
 // ring-sim: clusters in one thread, on virtual time, from seeds.
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tools/ring-sim/cluster_mode.h"
 #include "tools/ring-sim/consensus_mode.h"
@@ -17,6 +19,23 @@ bool ParseSeeds(const std::string& text, std::uint64_t* first, std::uint64_t* la
          *first <= *last;
 }
 
+// "f5_mean_ns=20000000".
+bool SetFault(const std::string& text, ring::sim::FaultOptions* faults) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return false;
+  const ring::sim::FaultField* const field = ring::sim::FindFaultField(text.substr(0, equals));
+  return field != nullptr &&
+         CLI::detail::lexical_cast(text.substr(equals + 1), faults->*field->value);
+}
+
+int ListFaults(const ring::sim::FaultOptions& faults) {
+  for (const ring::sim::FaultField& field : ring::sim::FaultFields()) {
+    std::printf("%.*s=%llu\n", static_cast<int>(field.name.size()), field.name.data(),
+                static_cast<unsigned long long>(faults.*field.value));
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -30,18 +49,24 @@ int main(int argc, char** argv) {
   app.add_option("--history", mode.history,
                  "a file for all operations of a seed, as JSON lines; of several seeds one each, "
                  "with the seed before the suffix: F.jsonl gives F.17.jsonl");
-  app.add_option("--check-share", mode.run.check_share,
+  ring::sim::FaultOptions& faults = mode.run.faults;
+  app.add_option("--check-share", faults.check_one_in,
                  "of so many seeds one is fenced by checks instead of leases; 0: none")
       ->capture_default_str();
-  app.add_option("--zombie-share", mode.run.zombie_share,
+  app.add_option("--zombie-share", faults.f5_zombie_run_one_in,
                  "in one of so many seeds nodes stand still until others took over; 0: in none")
       ->capture_default_str();
-  app.add_option("--nic-share", mode.run.nic_share,
+  app.add_option("--nic-share", faults.f15_nic_run_one_in,
                  "in one of so many seeds the network devices calculate the deltas; 0: in none")
       ->capture_default_str();
+  std::vector<std::string> fault_values;
+  app.add_option("--fault", fault_values, "NAME=NUMBER, as --faults lists them; more than once");
+  bool list_faults = false;
+  app.add_flag("--faults", list_faults, "lists all faults by class, how often and how long, only");
   std::string traced;
   app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
-  app.add_flag("!--no-node-failures", mode.run.node_failures, "nodes neither crash nor are parted");
+  bool node_faults = true;
+  app.add_flag("!--no-node-failures", node_faults, "nodes neither crash nor are parted");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
   app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
@@ -54,6 +79,13 @@ int main(int argc, char** argv) {
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
   CLI11_PARSE(app, argc, argv);
+  if (!node_faults) faults.node_faults = 0;
+  for (const std::string& value : fault_values) {
+    if (SetFault(value, &faults)) continue;
+    std::fprintf(stderr, "ring-sim: --fault=%s: give a name of --faults=NUMBER\n", value.c_str());
+    return 2;
+  }
+  if (list_faults) return ListFaults(faults);
   if (all_mutants || !mutants.only.empty()) {
     mutants.operations = mode.run.operations;
     mutants.json = mode.json;

@@ -1,0 +1,113 @@
+#include "tests/sim/fault_options.h"
+
+#include <algorithm>
+
+namespace ring::sim {
+namespace {
+
+#define RING_FIELD(name) \
+  { #name, &FaultOptions::name }
+constexpr FaultField kFields[] = {
+    RING_FIELD(node_faults),
+    RING_FIELD(node_faults_off_one_in),
+    RING_FIELD(kind_off_one_in),
+    RING_FIELD(check_one_in),
+    RING_FIELD(f1_client_mean_ns),
+    RING_FIELD(f1_client_max),
+    RING_FIELD(f1_node_max),
+    RING_FIELD(f1_first_min_ns),
+    RING_FIELD(f1_first_max_ns),
+    RING_FIELD(f1_next_min_ns),
+    RING_FIELD(f1_next_max_ns),
+    RING_FIELD(f1_refused_max_ns),
+    RING_FIELD(f1_at_answer_one_in),
+    RING_FIELD(f1_at_view_one_in),
+    RING_FIELD(f1_at_view_min_ns),
+    RING_FIELD(f1_at_view_max_ns),
+    RING_FIELD(f1_aim_max_ns),
+    RING_FIELD(f1_away_min_ns),
+    RING_FIELD(f1_away_more_ns),
+    RING_FIELD(f2_second_one_in),
+    RING_FIELD(f2_gap_min_ns),
+    RING_FIELD(f2_gap_max_ns),
+    RING_FIELD(f3_run_one_in),
+    RING_FIELD(f3_continue_one_in),
+    RING_FIELD(f3_nodes),
+    RING_FIELD(f3_min_ns),
+    RING_FIELD(f3_max_ns),
+    RING_FIELD(f4_one_in),
+    RING_FIELD(f4_away_min_ns),
+    RING_FIELD(f4_away_max_ns),
+    RING_FIELD(f5_mean_ns),
+    RING_FIELD(f5_pause_ns),
+    RING_FIELD(f5_doublings),
+    RING_FIELD(f5_zombie_run_one_in),
+    RING_FIELD(f5_zombie_first_min_ns),
+    RING_FIELD(f5_zombie_first_max_ns),
+    RING_FIELD(f5_zombie_next_max_ns),
+    RING_FIELD(f5_zombie_min_ns),
+    RING_FIELD(f5_zombie_max_ns),
+    RING_FIELD(f6_client_mean_ns),
+    RING_FIELD(f6_client_max_ns),
+    RING_FIELD(f6_client_long_one_in),
+    RING_FIELD(f6_client_long_max_ns),
+    RING_FIELD(f6_nodes_run_one_in),
+    RING_FIELD(f6_nodes_first_max_ns),
+    RING_FIELD(f6_nodes_next_max_ns),
+    RING_FIELD(f6_nodes_min_ns),
+    RING_FIELD(f6_nodes_max_ns),
+    RING_FIELD(f6_silence_ns),
+    RING_FIELD(f7_late_max_ppm),
+    RING_FIELD(f7_late_doublings),
+    RING_FIELD(f7_loss_max_ppm),
+    RING_FIELD(f7_spread_doublings),
+    RING_FIELD(f7_gap_max_ppm),
+    RING_FIELD(f8_parts_max_ppm),
+    RING_FIELD(f8_late_completion_max_ppm),
+    RING_FIELD(f8_late_completion_doublings),
+    RING_FIELD(f8_rnr_max_ppm),
+    RING_FIELD(f8_doorbells_off_one_in),
+    RING_FIELD(f8_client_break_mean_ns),
+    RING_FIELD(f9_mean_ns),
+    RING_FIELD(f9_drift_ppm),
+    RING_FIELD(f9_jump_one_in),
+    RING_FIELD(f9_jump_max_ns),
+    RING_FIELD(f10_value_run_one_in),
+    RING_FIELD(f10_value_mean_ns),
+    RING_FIELD(f11_memory_mean_ns),
+    RING_FIELD(f11_memory_max_ppm),
+    RING_FIELD(f11_memory_max_ns),
+    RING_FIELD(f12_catalogue_mean_ns),
+    RING_FIELD(f12_catalogue_at_once),
+    RING_FIELD(f12_memgests_made),
+    RING_FIELD(f12_drain_run_one_in),
+    RING_FIELD(f12_drain_min_ns),
+    RING_FIELD(f12_drain_max_ns),
+    RING_FIELD(f13_one_in),
+    RING_FIELD(f13_max_ns),
+    RING_FIELD(f14_one_in),
+    RING_FIELD(f14_doublings),
+    RING_FIELD(f15_nic_run_one_in),
+    RING_FIELD(f15_fail_run_one_in),
+    RING_FIELD(f15_fail_max_ppm),
+    RING_FIELD(f15_wrong_run_one_in),
+    RING_FIELD(f15_wrong_max_ppm),
+    RING_FIELD(f15_late_run_one_in),
+    RING_FIELD(f15_late_max_ppm),
+    RING_FIELD(f15_late_doublings),
+};
+#undef RING_FIELD
+static_assert(sizeof(kFields) / sizeof(kFields[0]) == sizeof(FaultOptions) / sizeof(std::uint64_t),
+              "a field is missing here");
+
+}  // namespace
+
+absl::Span<const FaultField> FaultFields() { return kFields; }
+
+const FaultField* FindFaultField(absl::string_view name) {
+  const auto* const found = std::find_if(std::begin(kFields), std::end(kFields),
+                                         [&](const FaultField& one) { return one.name == name; });
+  return found == std::end(kFields) ? nullptr : found;
+}
+
+}  // namespace ring::sim

@@ -64,7 +64,7 @@ void Replica::Turn() {
   do {
     while (Work()) {
     }
-    std::deque<absl::AnyInvocable<void()>> due = std::exchange(due_, {});
+    std::vector<absl::AnyInvocable<void()>> due = std::exchange(due_, {});
     for (auto& callback : due) callback();
     // Callbacks may have proposed or asked anew.
   } while (Work() || !due_.empty());

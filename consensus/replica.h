@@ -21,7 +21,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -180,7 +179,7 @@ class Replica {
   std::uint64_t next_read_ = 0;
   std::map<std::uint64_t, ReadDone> reads_;     // asked for
   std::vector<WaitingRead> waiting_reads_;      // answered, not applied yet
-  std::deque<absl::AnyInvocable<void()>> due_;  // callbacks of this turn
+  std::vector<absl::AnyInvocable<void()>> due_;  // callbacks of this turn
   Role announced_role_ = Role::kFollower;
   ServerId announced_leader_;
   Term announced_term_ = 0;

@@ -176,6 +176,8 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     for (const std::string& transport : node.transports) out->add_transports(transport);
     out->set_fence(node.fence);
     out->set_device_faults(node.device_faults);
+    out->set_scrub_checked(node.scrub_checked);
+    out->set_scrub_mismatches(node.scrub_mismatches);
   }
   return response;
 }
@@ -215,6 +217,8 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
     out.transports.assign(node.transports().begin(), node.transports().end());
     out.fence = node.fence();
     out.device_faults = node.device_faults();
+    out.scrub_checked = node.scrub_checked();
+    out.scrub_mismatches = node.scrub_mismatches();
     stats.nodes.push_back(std::move(out));
   }
   return stats;

@@ -64,6 +64,8 @@ struct NodeStats {
   std::vector<std::string> transports;  // by peer node: "local", "shm", "tcp", "" for itself
   std::string fence;                    // "open", "lease", "check": what answers pass
   std::uint64_t device_faults = 0;      // injected into its device
+  std::uint64_t scrub_checked = 0;      // values and parity rows, by itself in idle time
+  std::uint64_t scrub_mismatches = 0;   // of those
 };
 
 struct ClusterStats {

@@ -17,7 +17,7 @@ ControlServices::ControlServices(Node* node)
     : node_(node),
       catalogue_(node),
       freezer_(node),
-      scrub_(node),
+      scrub_(node, node->config().scrub_period_ns),
       recovery_(node),
       decode_(node),
       faults_(node),
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> ControlServices::Events(absl::string_view body) cons
 bool ControlServices::Progress(std::uint64_t now_ns) {
   catalogue_.Progress(now_ns);
   if (freezer_.busy()) freezer_.Progress(now_ns);
-  if (scrub_.busy()) scrub_.Progress(now_ns);
+  scrub_.Progress(now_ns);
   recovery_.Progress(now_ns);
   if (decode_.busy()) decode_.Progress(now_ns);
   if (faults_.busy()) faults_.Progress(now_ns);

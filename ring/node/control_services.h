@@ -36,6 +36,7 @@ class ControlServices {
   bool HasWork() const { return scrub_.HasWork() || decode_.HasWork(); }
 
   CatalogueService& catalogue() { return catalogue_; }
+  const ScrubService& scrub() const { return scrub_; }
 
  private:
   absl::StatusOr<std::string> Seal(absl::string_view body);

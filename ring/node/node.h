@@ -128,6 +128,7 @@ class Node {
   const coordinator::Fence& fence() const { return *fence_; }
   Membership& membership() { return *membership_; }
   const EventLog& events() const { return events_; }
+  EventLog& events() { return events_; }
   recovery::Pace& pace() { return pace_; }
   // Null: the device calculates nothing for puts.
   CalcLink* calc() { return calc_.get(); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ring/base/wire.h"
+#include "ring/node/control_services.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -83,6 +84,9 @@ NodeReport CollectStats(Node& node) {
   }
   for (std::size_t i = 0; i < node.control().node_count(); ++i)
     stats.transports.push_back(node.control().TransportTo(NodeId(static_cast<std::uint32_t>(i))));
+  const IdleScrub::Totals& scrubbed = node.services().scrub().idle_totals();
+  stats.scrub_checked = scrubbed.checked;
+  stats.scrub_mismatches = scrubbed.mismatches;
   const absl::string_view fence = node.fence().name();
   stats.fence = std::string(fence.data(), fence.size());
   return report;
@@ -95,7 +99,7 @@ std::string EncodeReport(const NodeReport& report) {
   for (const std::uint64_t value :
        {node.resident_bytes, node.gets, node.puts, node.deletes, node.moves, node.refusals,
         node.clients, node.log_entries_appended, node.log_entries_folded, node.log_bytes,
-        node.wakeups, node.device_faults})
+        node.wakeups, node.device_faults, node.scrub_checked, node.scrub_mismatches})
     out.Put(value);
   for (const auto field : rdma::kSystemCallCounts) out.Put(node.system_calls.*field);
   out.Put(static_cast<std::uint32_t>(node.transports.size()));
@@ -119,7 +123,7 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
   for (std::uint64_t* const value :
        {&node.resident_bytes, &node.gets, &node.puts, &node.deletes, &node.moves, &node.refusals,
         &node.clients, &node.log_entries_appended, &node.log_entries_folded, &node.log_bytes,
-        &node.wakeups, &node.device_faults})
+        &node.wakeups, &node.device_faults, &node.scrub_checked, &node.scrub_mismatches})
     *value = in.Get<std::uint64_t>();
   for (const auto field : rdma::kSystemCallCounts)
     node.system_calls.*field = in.Get<std::uint64_t>();

@@ -39,7 +39,9 @@ nlohmann::json NodeJson(const node::NodeStats& node) {
           {"system_calls", CallsJson(node.system_calls)},
           {"transports", node.transports},
           {"fence", node.fence},
-          {"device_faults", node.device_faults}};
+          {"device_faults", node.device_faults},
+          {"scrub_checked", node.scrub_checked},
+          {"scrub_mismatches", node.scrub_mismatches}};
 }
 
 void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {

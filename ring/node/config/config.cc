@@ -1,5 +1,6 @@
 #include "ring/node/config/config.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -278,9 +279,7 @@ void Parser::ReadMemgests(TableReader& root) {
   std::vector<std::string> names;
   for (const MemgestDescriptor& memgest : config_.memgests) names.push_back(memgest.name);
   if (config_.default_memgest.empty()) config_.default_memgest = names.front();
-  for (const std::string& name : names) {
-    if (name == config_.default_memgest) return;
-  }
+  if (std::find(names.begin(), names.end(), config_.default_memgest) != names.end()) return;
   root.Problem("cluster", absl::StrCat("default_memgest=\"", config_.default_memgest.substr(0, 64),
                                        "\" is not a memgest: choose one of ",
                                        absl::StrJoin(names, ", ").substr(0, 256)));
@@ -307,6 +306,9 @@ void Parser::ReadSelf(TableReader& root) {
   }
   config_.recovery_rate =
       in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
+  config_.scrub_period_ns =
+      kMinuteNs *
+      in.Integer("scrub_minutes", config_.scrub_period_ns / kMinuteNs, 0, kScrubMinutesMax);
   config_.client_max =
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
   ReadFaultInjection(in);
@@ -431,35 +433,6 @@ void Parser::ReadPolling(TableReader& in) {
 }
 
 }  // namespace
-
-cluster::View NodeConfig::InitialView() const {
-  std::vector<cluster::NodeInfo> infos;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const NodeEntry& node = nodes[i];
-    cluster::NodeInfo info;
-    info.id = NodeId(static_cast<std::uint32_t>(i));
-    info.name = node.name;
-    if (!node.shm.empty() && transport != Transport::kTcp) {
-      info.shm_address = absl::StrCat("shm:", node.shm);
-    }
-    if (!node.data.empty() && transport != Transport::kShm) {
-      info.tcp_address = absl::StrCat("tcp:", node.data);
-    }
-    info.admin_address = node.admin;
-    info.host = node.host;
-    infos.push_back(std::move(info));
-  }
-  cluster::View view = cluster::InitialView(s, d, std::move(infos), memgests);
-  view.cluster = cluster::ClusterHash(cluster_name, s, d);
-  view.value_size_max = value_size_max;
-  view.voter_count = static_cast<std::uint32_t>(voter_count());
-  view.overrun = control.overrun;
-  view.fail_over = control.fail_over;
-  const MemgestDescriptor* chosen = view.FindMemgest(default_memgest);
-  RING_CHECK(chosen != nullptr) << "default_memgest=" << default_memgest;
-  view.default_memgest = chosen->id;
-  return view;
-}
 
 absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view text, absl::string_view file,
                                            absl::string_view node_name, SelfIs self_is) {

@@ -37,6 +37,8 @@ inline constexpr std::uint64_t kArenaSizeLimit = 64ull << 40;
 inline constexpr std::uint64_t kRecoveryRateMin = 1ull << 20;
 inline constexpr std::uint64_t kRecoveryRateMax = 1ull << 40;
 inline constexpr std::uint32_t kClientCountMax = 65536;
+inline constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+inline constexpr std::uint32_t kScrubMinutesMax = 525'600;  // a year
 inline constexpr std::size_t kShmPathSizeMax = 100;  // sun_path has 108, and devices append to it
 
 // HOST:PORT or [IPV6]:PORT with a port that others can know.
@@ -84,7 +86,9 @@ struct NodeConfig {
   Transport transport = Transport::kAuto;
   std::uint64_t ring_size = 4ull << 20;
   std::uint64_t arena_size_max = 8ull << 30;
-  std::uint64_t recovery_rate = 256ull << 20;  // bytes a second, in the background
+  std::uint64_t recovery_rate = 256ull << 20;        // bytes a second, in the background
+  std::uint64_t scrub_period_ns = kMinuteNs * 1440;  // from one scrub in idle time to the next
+                                                     // of the node; 0: never
   std::uint32_t client_max = 1024;
   EncodePath encode = EncodePath::kAuto;
   std::uint32_t encode_check = 1;  // of so many calculations of the device one is made again

@@ -42,6 +42,8 @@ absl::string_view EventName(EventKind kind) {
       return "protected";
     case EventKind::kAdded:
       return "added";
+    case EventKind::kMismatch:
+      return "mismatch";
   }
   return "unknown";
 }

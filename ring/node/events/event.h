@@ -42,8 +42,9 @@ enum class EventKind : std::uint8_t {
   kJoined = 16,          // the subject counts as a member from here on (L7)
   kProtected = 17,       // all members of all memgests have everything
   kAdded = 18,           // the subject is a part of the cluster, and comes when it is started
+  kMismatch = 19,        // a scrub in idle time found what differs; the node's log says what
 };
-inline constexpr int kEventKindMax = 18;
+inline constexpr int kEventKindMax = 19;
 
 absl::string_view EventName(EventKind kind);
 

@@ -39,6 +39,10 @@ class ScrubRowWalk {
   bool done() const { return stage_ == Stage::kDone; }
   // Something to do without waiting for anybody.
   bool runnable() const { return stage_ == Stage::kNext || stage_ == Stage::kCompare; }
+  // Blocks are frozen for a row.
+  bool in_row() const {
+    return stage_ == Stage::kFreezing || stage_ == Stage::kFold || stage_ == Stage::kCompare;
+  }
 
  private:
   enum class Stage : std::uint8_t {

@@ -177,8 +177,8 @@ class Replica {
   std::size_t bytes_since_snapshot_ = 0;
   std::map<LogIndex, Proposal> proposals_;
   std::uint64_t next_read_ = 0;
-  std::map<std::uint64_t, ReadDone> reads_;     // asked for
-  std::vector<WaitingRead> waiting_reads_;      // answered, not applied yet
+  std::map<std::uint64_t, ReadDone> reads_;      // asked for
+  std::vector<WaitingRead> waiting_reads_;       // answered, not applied yet
   std::vector<absl::AnyInvocable<void()>> due_;  // callbacks of this turn
   Role announced_role_ = Role::kFollower;
   ServerId announced_leader_;

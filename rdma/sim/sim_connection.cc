@@ -78,6 +78,8 @@ void SimConnection::Propose(soft::SoftDevice* device, HostId host, std::uint32_t
   sides_[0].host = host;
   sides_[0].qp_number = qp_number;
   address_ = std::move(address);
+  private_data_ = std::string(private_data);
+  may_flip_ = network_->MayFlip(private_data);
   Message message;
   message.kind = Kind::kConnect;
   message.bytes = Bytes(private_data);
@@ -226,6 +228,12 @@ void SimConnection::Break() {
     TellClosed(i);
     Delivered(sides_[Index(i)], /*wake=*/true);
   }
+}
+
+bool SimConnection::open() const {
+  return answered_ && std::all_of(sides_.begin(), sides_.end(), [](const Side& side) {
+           return side.device != nullptr && !side.closed && !side.peer_closed && !side.crashed;
+         });
 }
 
 void SimConnection::DropDevice(const soft::SoftDevice* device) {

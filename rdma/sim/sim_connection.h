@@ -52,6 +52,10 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
            (sides_[0].host == other && sides_[1].host == one);
   }
   void Break();
+  // Both sides use it.
+  bool open() const;
+  // What the side that connected said.
+  absl::string_view private_data() const { return private_data_; }
   void DropDevice(const soft::SoftDevice* device);
   void set_number(std::uint32_t number) { number_ = number; }
 
@@ -131,7 +135,9 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
   SimNetwork* network_;
   std::uint32_t number_ = 0;
   bool answered_ = false;  // by the acceptor
+  bool may_flip_ = true;
   std::string address_;
+  std::string private_data_;
   std::array<Side, 2> sides_;
 };
 

@@ -61,6 +61,12 @@ bool SimDevice::OutOfMemory() {
   return true;
 }
 
+bool SimDevice::OutOfQueuePairs() {
+  if (!network_->Chance(network_->options().queue_pair_fail_ppm)) return false;
+  network_->faults().Count(FaultClass::kF11Exhaustion, "queue pairs");
+  return true;
+}
+
 absl::StatusOr<std::byte*> SimDevice::Allocate(std::size_t size, MemoryKind kind) {
   if (OutOfMemory())
     return absl::ResourceExhaustedError(absl::StrCat("sim: no memory for size=", size));

@@ -46,11 +46,13 @@ class SimDevice final : public Device, private soft::Attachment {
   absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
                                                      const QueuePairOptions& options,
                                                      absl::string_view private_data) override {
+    if (OutOfQueuePairs()) return absl::ResourceExhaustedError("sim: no queue pair");
     return soft_->Connect(address, options, private_data);
   }
   absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request,
                                                     const QueuePairOptions& options,
                                                     absl::string_view private_data) override {
+    if (OutOfQueuePairs()) return absl::ResourceExhaustedError("sim: no queue pair");
     return soft_->Accept(request, options, private_data);
   }
   void Reject(std::uint64_t request, absl::string_view private_data) override {
@@ -67,6 +69,7 @@ class SimDevice final : public Device, private soft::Attachment {
   void Wake() override;
   soft::CalcVerdict JudgeCalc() override;
   bool OutOfMemory();
+  bool OutOfQueuePairs();
 
   SimNetwork* network_;
   HostId host_;

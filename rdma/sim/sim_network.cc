@@ -37,6 +37,19 @@ void SimNetwork::Break(HostId one, HostId other) {
   }
 }
 
+bool SimNetwork::BreakOne(HostId one, HostId other,
+                          const std::function<bool(absl::string_view private_data)>& chosen) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const std::shared_ptr<SimConnection> connection = connections_[i].lock();
+    if (connection == nullptr || !connection->open() || !connection->Joins(one, other) ||
+        !chosen(connection->private_data()))
+      continue;
+    connection->Break();
+    return true;
+  }
+  return false;
+}
+
 void SimNetwork::SetBlocked(HostId from, HostId to, bool blocked) {
   if (!blocked) {
     blocked_.erase({from, to});

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "rdma/fabric.h"
 #include "rdma/sim/event_queue.h"
 #include "rdma/sim/sim_options.h"
@@ -71,6 +72,9 @@ class SimNetwork {
   void Crash(HostId host);
   // The connections between two processes fail, as if their NICs had given up (F8).
   void Break(HostId one, HostId other);
+  // One of them, whose first private data `chosen` is true of. False: there is none.
+  bool BreakOne(HostId one, HostId other,
+                const std::function<bool(absl::string_view private_data)>& chosen);
   bool crashed(HostId host) const { return hosts_[host].crashed; }
 
   // Whether messages get from one host to another (F6). Both ways: call it twice.
@@ -85,7 +89,15 @@ class SimNetwork {
     hosts_[host].filter = std::move(filter);
   }
 
+  // Of which connections, by their first private data, payloads may be damaged (F10); null: of all.
+  void SetFlipFilter(std::function<bool(absl::string_view private_data)> filter) {
+    flip_filter_ = std::move(filter);
+  }
+
   // --- for connections and endpoints ---
+  bool MayFlip(absl::string_view private_data) const {
+    return flip_filter_ == nullptr || flip_filter_(private_data);
+  }
   // Of one or both the filter, once.
   void FilterHandshake(HostId one, HostId other, std::vector<std::byte>* bytes) const;
   SeededRandom& random() { return random_; }
@@ -120,6 +132,7 @@ class SimNetwork {
   std::map<std::string, SimEndpoint*> listeners_;
   std::vector<std::weak_ptr<SimConnection>> connections_;
   std::uint32_t connection_count_ = 0;
+  std::function<bool(absl::string_view private_data)> flip_filter_;
   std::uint64_t trace_hash_ = 0x9e3779b97f4a7c15;
   std::FILE* trace_file_ = nullptr;
 };

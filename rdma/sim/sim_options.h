@@ -13,6 +13,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace ring::rdma::sim {
 
@@ -37,9 +39,16 @@ inline constexpr std::size_t kFaultClassCount = 16;  // by number; 0 is not used
 
 struct FaultCounts {
   std::array<std::uint64_t, kFaultClassCount> by_class{};
+  // Those that a class is counted apart by, e.g. "F8 log connection".
+  std::map<std::string, std::uint64_t> by_kind;
   void Count(FaultClass fault) { ++by_class[static_cast<std::size_t>(fault)]; }
+  void Count(FaultClass fault, const char* kind) {
+    Count(fault);
+    ++by_kind["F" + std::to_string(static_cast<int>(fault)) + " " + kind];
+  }
   void Add(const FaultCounts& other) {
     for (std::size_t i = 0; i < kFaultClassCount; ++i) by_class[i] += other.by_class[i];
+    for (const auto& [kind, count] : other.by_kind) by_kind[kind] += count;
   }
 };
 
@@ -80,6 +89,8 @@ struct SimOptions {
   // --- F11: Allocate and Register, from this time on ---
   std::uint32_t allocation_fail_ppm = 0;
   std::uint64_t allocation_fail_from_ns = 0;
+  // Connect and Accept find no queue pair.
+  std::uint32_t queue_pair_fail_ppm = 0;
 
   // --- F15: CALC ---
   std::uint32_t calc_fail_ppm = 0;

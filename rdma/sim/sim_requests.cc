@@ -321,9 +321,11 @@ void SimConnection::CopyOut(int from, const Message& message, std::uint64_t begi
 
 void SimConnection::Damage(std::byte* bytes, std::uint64_t size) {
   const SimOptions& options = network_->options();
-  if (size < options.flip_size_min || size == 0 || !network_->Chance(options.flip_ppm)) return;
+  if (!may_flip_ || size < options.flip_size_min || size == 0 ||
+      !network_->Chance(options.flip_ppm))
+    return;
   bytes[network_->random().Below(size)] ^= std::byte{1} << network_->random().Below(8);
-  network_->faults().Count(FaultClass::kF10BitFlip);
+  network_->faults().Count(FaultClass::kF10BitFlip, "in flight");
 }
 
 }  // namespace ring::rdma::sim

@@ -4,8 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
-#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/resurrection_checker.h"
 #include "tests/sim/checkers/search_checker.h"
 #include "tests/sim/checkers/version_checker.h"
 

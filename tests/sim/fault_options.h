@@ -102,6 +102,8 @@ struct FaultOptions {
   std::uint64_t f8_rnr_max_ppm = 50'000;
   std::uint64_t f8_doorbells_off_one_in = 4;  // runs
   std::uint64_t f8_client_break_mean_ns = 10 * kMs;
+  std::uint64_t f8_log_break_mean_ns = 300 * kMs;  // between nodes, one connection
+  std::uint64_t f8_control_break_mean_ns = 200 * kMs;
 
   // --- F9: clocks ---
   std::uint64_t f9_mean_ns = 20 * kMs;
@@ -112,16 +114,32 @@ struct FaultOptions {
   // --- F10: bits that turn ---
   std::uint64_t f10_value_run_one_in = 10;  // what is damaged is lost: less can be checked then
   std::uint64_t f10_value_mean_ns = 50 * kMs;
+  std::uint64_t f10_copy_run_one_in = 12;  // of a value at a replica
+  std::uint64_t f10_copy_mean_ns = 50 * kMs;
+  std::uint64_t f10_row_run_one_in = 12;  // of a parity row
+  std::uint64_t f10_row_mean_ns = 50 * kMs;
+  std::uint64_t f10_flight_run_one_in = 4;  // of log entries on their way, in runs without F1 to F4
+  std::uint64_t f10_flight_max_ppm = 2'000;
 
   // --- F11: what runs out ---
   std::uint64_t f11_memory_mean_ns = 20 * kMs;
   std::uint64_t f11_memory_max_ppm = 1'000'000;
   std::uint64_t f11_memory_max_ns = 10 * kMs;
+  std::uint64_t f11_queue_pair_mean_ns = 50 * kMs;
+  std::uint64_t f11_queue_pair_max_ppm = 1'000'000;
+  std::uint64_t f11_queue_pair_max_ns = 20 * kMs;
 
   // --- F12: changes with operations under way ---
   std::uint64_t f12_catalogue_mean_ns = 15 * kMs;
   std::uint64_t f12_catalogue_at_once = 3;
   std::uint64_t f12_memgests_made = 6;
+  std::uint64_t f12_force_run_one_in = 3;  // deletes of memgests with what is in them
+  std::uint64_t f12_force_mean_ns = 60 * kMs;
+  std::uint64_t f12_force_max = 2;
+  std::uint64_t f12_add_run_one_in = 8;  // a node that the configuration does not name
+  std::uint64_t f12_add_min_ns = kMs;
+  std::uint64_t f12_add_max_ns = 500 * kMs;
+  std::uint64_t f12_remove_one_in = 2;  // drained nodes
   std::uint64_t f12_drain_run_one_in = 6;
   std::uint64_t f12_drain_min_ns = kMs;
   std::uint64_t f12_drain_max_ns = 500 * kMs;

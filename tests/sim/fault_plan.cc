@@ -1,6 +1,7 @@
 #include "tests/sim/fault_plan.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,14 @@ constexpr std::uint64_t kMs = FaultOptions::kMs;
 constexpr std::uint64_t kScrubMeanNs = 3 * kMs;  // no fault, but under all of them
 using rdma::sim::FaultClass;
 
+// What a connection is for; nothing that is known: kClient.
+protocol::HelloKind KindOf(absl::string_view private_data) {
+  protocol::HelloPrefix prefix;
+  if (private_data.size() < sizeof(prefix)) return protocol::HelloKind::kClient;
+  std::memcpy(&prefix, private_data.data(), sizeof(prefix));
+  return prefix.kind;
+}
+
 }  // namespace
 
 FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& options,
@@ -20,11 +29,12 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
     : options_(options),
       cluster_(cluster),
       random_(random),
+      apart_(cluster->seed() ^ 0xa9a27),
       clocks_jump_(options.node_faults == 0 || !run.zombies),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
   const auto maybe = [&](Action action, std::uint64_t mean_ns) {
-    if (!OneIn(*random, options.kind_off_one_in)) Add(action, mean_ns);
+    if (!OneIn(*random, options.kind_off_one_in)) Add(action, mean_ns, random);
   };
   maybe(&FaultPlan::PauseNode, options.f5_mean_ns);
   maybe(&FaultPlan::CrashClient, options.f1_client_mean_ns);
@@ -35,14 +45,39 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
   maybe(&FaultPlan::PartitionClient, options.f6_client_mean_ns);
   maybe(&FaultPlan::Scrub, kScrubMeanNs);
   if (OneIn(*random, options.f10_value_run_one_in))
-    Add(&FaultPlan::DamageValue, options.f10_value_mean_ns);
+    Add(&FaultPlan::DamageValue, options.f10_value_mean_ns, random);
+  AddApart();
   if (options.node_faults != 0)
     nodes_ = std::make_unique<NodeFaults>(cluster, random, options, run);
 }
 
-void FaultPlan::Add(Action action, std::uint64_t mean_ns) {
+void FaultPlan::Add(Action action, std::uint64_t mean_ns, Random* random) {
   if (mean_ns == 0) return;
-  due_.push_back({action, mean_ns, cluster_->network().now_ns() + random_->Below(2 * mean_ns)});
+  due_.push_back(
+      {action, mean_ns, cluster_->network().now_ns() + random->Below(2 * mean_ns), random});
+}
+
+void FaultPlan::AddApart() {
+  const auto maybe = [&](Action action, std::uint64_t mean_ns) {
+    if (!OneIn(apart_, options_.kind_off_one_in)) Add(action, mean_ns, &apart_);
+  };
+  maybe(&FaultPlan::BreakLog, options_.f8_log_break_mean_ns);
+  maybe(&FaultPlan::BreakControl, options_.f8_control_break_mean_ns);
+  maybe(&FaultPlan::ExhaustQueuePairs, options_.f11_queue_pair_mean_ns);
+  if (OneIn(apart_, options_.f10_copy_run_one_in))
+    Add(&FaultPlan::DamageCopy, options_.f10_copy_mean_ns, &apart_);
+  if (OneIn(apart_, options_.f10_row_run_one_in))
+    Add(&FaultPlan::DamageRow, options_.f10_row_mean_ns, &apart_);
+  if (OneIn(apart_, options_.f12_force_run_one_in))
+    Add(&FaultPlan::ForceDelete, options_.f12_force_mean_ns, &apart_);
+  // With a coordinator that is lost, too, a damaged entry may cost what is behind it
+  // (docs/RECOVERY.md, "Known weaknesses").
+  if (options_.node_faults == 0 && options_.f10_flight_max_ppm != 0 &&
+      OneIn(apart_, options_.f10_flight_run_one_in)) {
+    cluster_->network().options().flip_ppm =
+        static_cast<std::uint32_t>(1 + apart_.Below(options_.f10_flight_max_ppm));
+    cluster_->ExpectDamage();
+  }
 }
 
 void FaultPlan::SetFabric(Random* random) {
@@ -73,11 +108,15 @@ void FaultPlan::Act() {
     cluster_->network().options().allocation_fail_ppm = 0;
     memory_back_ns_ = 0;
   }
+  if (queue_pairs_back_ns_ != 0 && now_ns >= queue_pairs_back_ns_) {
+    cluster_->network().options().queue_pair_fail_ppm = 0;
+    queue_pairs_back_ns_ = 0;
+  }
   PollScrub();
   if (nodes_ != nullptr) nodes_->Act();
   for (Due& due : due_) {
     if (now_ns < due.next_ns) continue;
-    due.next_ns = now_ns + 1 + random_->Below(2 * due.mean_ns);
+    due.next_ns = now_ns + 1 + due.random->Below(2 * due.mean_ns);
     (this->*due.action)();
   }
 }
@@ -88,11 +127,13 @@ void FaultPlan::End() {
   cluster_->network().options() = rdma::sim::SimOptions();
   if (nodes_ != nullptr) nodes_->End();
   if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
-  heal_ns_ = memory_back_ns_ = 0;
+  heal_ns_ = memory_back_ns_ = queue_pairs_back_ns_ = 0;
 }
 
-SimNode* FaultPlan::AnyNode() {
-  SimNode* const node = cluster_->nodes()[random_->Below(cluster_->nodes().size())].get();
+SimNode* FaultPlan::AnyNode() { return AnyNode(*random_); }
+
+SimNode* FaultPlan::AnyNode(Random& random) {
+  SimNode* const node = cluster_->nodes()[random.Below(cluster_->nodes().size())].get();
   return node->up() ? node : nullptr;
 }
 
@@ -219,9 +260,61 @@ void FaultPlan::PollScrub() {
   scrubber_.StopScrub();
 }
 
-void FaultPlan::DamageValue() {
-  cluster_->DamageValue(static_cast<int>(
-      random_->Below(static_cast<std::uint64_t>(cluster_->workload().key_count()))));
+int FaultPlan::AnyKey(Random& random) {
+  return static_cast<int>(
+      random.Below(static_cast<std::uint64_t>(cluster_->workload().key_count())));
+}
+
+void FaultPlan::DamageValue() { cluster_->DamageValue(AnyKey(*random_)); }
+void FaultPlan::DamageCopy() { cluster_->DamageCopy(AnyKey(apart_), apart_); }
+void FaultPlan::DamageRow() { cluster_->DamageRow(apart_); }
+
+void FaultPlan::BreakLog() { BreakBetween(protocol::HelloKind::kLog, "log connections"); }
+void FaultPlan::BreakControl() {
+  BreakBetween(protocol::HelloKind::kControl, "control connections");
+}
+
+// One of two nodes, wherever there is one from a drawn pair on.
+void FaultPlan::BreakBetween(protocol::HelloKind kind, const char* name) {
+  const std::vector<std::shared_ptr<SimNode>>& nodes = cluster_->nodes();
+  const std::size_t first = apart_.Below(nodes.size());
+  const std::size_t step = 1 + apart_.Below(nodes.size() - 1);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const SimNode& one = *nodes[(first + i) % nodes.size()];
+    const SimNode& other = *nodes[(first + i + step) % nodes.size()];
+    const bool broken = cluster_->network().BreakOne(
+        one.host(), other.host(),
+        [kind](absl::string_view private_data) { return KindOf(private_data) == kind; });
+    if (!broken) continue;
+    cluster_->network().faults().Count(FaultClass::kF8OneSided, name);
+    return;
+  }
+}
+
+void FaultPlan::ExhaustQueuePairs() {
+  cluster_->network().options().queue_pair_fail_ppm =
+      static_cast<std::uint32_t>(apart_.Below(options_.f11_queue_pair_max_ppm));
+  queue_pairs_back_ns_ =
+      cluster_->network().now_ns() + 1 + apart_.Below(options_.f11_queue_pair_max_ns);
+}
+
+// What is in it is deleted with it.
+void FaultPlan::ForceDelete() {
+  if (made_.empty() || forced_ >= options_.f12_force_max ||
+      changes_under_way_ >= options_.f12_catalogue_at_once)
+    return;
+  const std::string name = made_[apart_.Below(made_.size())];
+  const protocol::MemgestDescriptor* const memgest = cluster_->view().FindMemgest(name);
+  if (memgest == nullptr) return;
+  ++forced_;
+  ++changes_under_way_;
+  cluster_->network().faults().Count(FaultClass::kF12Change, "forced deletes");
+  cluster_->Note(absl::StrCat("memgest ", name, " is deleted by force"));
+  cluster_->NoteForcedDelete(memgest->id);
+  cluster_->admin().Delete(name, /*force=*/true, [this, name](const absl::Status& deleted) {
+    --changes_under_way_;
+    if (deleted.ok()) std::erase(made_, name);
+  });
 }
 
 bool FaultPlan::quiet() {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ring/base/random.h"
+#include "ring/protocol/hello.h"
 #include "tests/sim/fault_options.h"
 #include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
@@ -34,6 +35,8 @@ class FaultPlan {
   void End();
   // No catalogue change or scrub is under way.
   bool quiet();
+  // Nodes that were added are part of the cluster, or asked for once more.
+  bool settled() { return nodes_ == nullptr || nodes_->Settled(); }
   // Nodes hear that scrubs under load are over, also who could not be reached then. True: all have.
   bool EndScrubs() { return scrubber_.StopsHeard(); }
   // What is, for a message.
@@ -45,9 +48,12 @@ class FaultPlan {
     Action action;
     std::uint64_t mean_ns;  // between two of them
     std::uint64_t next_ns;
+    Random* random;
   };
 
-  void Add(Action action, std::uint64_t mean_ns);
+  void Add(Action action, std::uint64_t mean_ns, Random* random);
+  // Kinds that are drawn apart, so that everything else comes as ever.
+  void AddApart();
   void SetFabric(Random* random);
   void PauseNode();
   void CrashClient();
@@ -59,12 +65,22 @@ class FaultPlan {
   void Scrub();
   void PollScrub();
   void DamageValue();
+  void DamageCopy();
+  void DamageRow();
+  void BreakLog();
+  void BreakControl();
+  void BreakBetween(protocol::HelloKind kind, const char* name);
+  void ExhaustQueuePairs();
+  void ForceDelete();
+  int AnyKey(Random& random);
   SimNode* AnyNode();
+  SimNode* AnyNode(Random& random);
   SimClient* AnyClient();
 
   FaultOptions options_;
   SimCluster* cluster_;
   Random* random_;
+  SeededRandom apart_;
   std::vector<Due> due_;
   std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
   bool clocks_jump_;
@@ -78,6 +94,8 @@ class FaultPlan {
   std::vector<std::string> made_;  // memgests of this plan's that may be deleted
   std::uint64_t heal_ns_ = 0;      // 0: no partition
   std::uint64_t memory_back_ns_ = 0;
+  std::uint64_t queue_pairs_back_ns_ = 0;
+  std::uint64_t forced_ = 0;
 };
 
 }  // namespace ring::sim

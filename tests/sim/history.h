@@ -31,6 +31,9 @@ enum class OpResult : std::uint8_t {
   kUnknown,
 };
 
+// The process of what an operator did: a forced delete of a memgest deletes keys.
+inline constexpr int kOperator = -1;
+
 using ValueId = std::uint64_t;  // 0: none
 
 struct Operation {

@@ -15,6 +15,7 @@ namespace {
 using rdma::sim::FaultClass;
 constexpr std::uint64_t kUs = FaultOptions::kUs;
 constexpr std::uint64_t kMs = FaultOptions::kMs;
+constexpr std::uint64_t kAgainNs = 20 * kMs;  // an operator asks again
 
 // The node that knows most of what was agreed upon.
 node::Node* BestInformed(SimCluster& cluster) {
@@ -51,6 +52,7 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
     : options_(options),
       cluster_(cluster),
       random_(random),
+      apart_(cluster->seed() ^ 0xadd),
       down_(cluster->nodes().size()),
       silent_until_ns_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
@@ -67,6 +69,8 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
         now_ns() + LogUniform(options.f5_zombie_first_min_ns, options.f5_zombie_first_max_ns);
   }
   if (run.overrun) overrun_ns_ = now_ns() + LogUniform(options.f3_min_ns, options.f3_max_ns);
+  if (OneIn(apart_, options.f12_add_run_one_in))
+    add_ns_ = now_ns() + options.f12_add_min_ns + apart_.Below(options.f12_add_max_ns);
   seen_epoch_ = cluster->view().epoch;
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
 }
@@ -93,6 +97,11 @@ void NodeFaults::Act() {
   if (blows_left_ > 0 && now_ns() >= blow_ns_) PlanBlow();
   if (overrun_ns_ != 0 && now_ns() >= overrun_ns_) Overrun();
   if (drain_ns_ != 0 && now_ns() >= drain_ns_) Drain();
+  if (add_ns_ != 0 && now_ns() >= add_ns_) AddNode();
+  if (propose_ns_ != 0 && now_ns() >= propose_ns_) {
+    ProposeAdded();
+    RemoveDrained();
+  }
   if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
@@ -109,7 +118,8 @@ void NodeFaults::End() {
   cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
   waits_for_answer_ = false;
-  overrun_ns_ = drain_ns_ = silence_ns_ = 0;
+  overrun_ns_ = drain_ns_ = silence_ns_ = add_ns_ = 0;
+  leaving_.reset();
   parts_ = false;
   Heal();
   for (Down& down : down_) down.restart_ns = std::min(down.restart_ns, now_ns());
@@ -259,6 +269,66 @@ void NodeFaults::Drain() {
   silent_until_ns_[node.value()] = std::numeric_limits<std::uint64_t>::max();
   cluster_->Note(absl::StrCat("node ", node.value(), " is drained"));
   informed->membership().Propose(cluster::DrainNode{node},
+                                 [](const absl::StatusOr<cluster::ClusterResult>&) {});
+  cluster_->nodes()[informed->id().value()]->Touch();
+  if (!OneIn(apart_, options_.f12_remove_one_in)) return;
+  leaving_ = node;
+  propose_ns_ = now_ns() + kAgainNs;
+}
+
+// F12: a process that the configuration does not name, and an operator's word for it.
+void NodeFaults::AddNode() {
+  absl::StatusOr<cluster::AddNode> added = cluster_->StartAddedNode();
+  if (!added.ok()) {  // F11: no memory at present
+    add_ns_ = now_ns() + kAgainNs;
+    return;
+  }
+  add_ns_ = 0;
+  added_ = *std::move(added);
+  down_.emplace_back();
+  silent_until_ns_.push_back(0);
+  foreign_until_ns_.push_back(0);
+  cluster_->network().faults().Count(FaultClass::kF12Change, "nodes added");
+  ProposeAdded();
+}
+
+// Until it is agreed upon: who was asked may be lost.
+void NodeFaults::ProposeAdded() {
+  propose_ns_ = 0;
+  if (!added_.has_value()) return;
+  const std::vector<cluster::NodeInfo>& known = cluster_->view().nodes;
+  const bool done = std::any_of(known.begin(), known.end(), [&](const cluster::NodeInfo& node) {
+    return node.name == added_->info.name;
+  });
+  if (done) return added_.reset();
+  propose_ns_ = now_ns() + kAgainNs;
+  node::Node* const informed = BestInformed(*cluster_);
+  if (informed == nullptr) return;
+  informed->membership().Propose(*added_, [](const absl::StatusOr<cluster::ClusterResult>&) {});
+  cluster_->nodes()[informed->id().value()]->Touch();
+}
+
+bool NodeFaults::Settled() {
+  if (added_.has_value() && now_ns() >= propose_ns_) ProposeAdded();
+  return !added_.has_value();
+}
+
+// Its process ends when it is not needed any more.
+void NodeFaults::RemoveDrained() {
+  if (!leaving_.has_value()) return;
+  const NodeId node = *leaving_;
+  if (cluster_->view().nodes[node.value()].status == cluster::NodeStatus::kRemoved) {
+    leaving_.reset();
+    cluster_->network().faults().Count(FaultClass::kF12Change, "nodes removed");
+    cluster_->Note(absl::StrCat("node ", node.value(), " is removed"));
+    down_[node.value()].restart_ns = 0;
+    if (cluster_->nodes()[node.value()]->up()) cluster_->CrashNode(node);
+    return;
+  }
+  propose_ns_ = now_ns() + kAgainNs;
+  node::Node* const informed = BestInformed(*cluster_);
+  if (informed == nullptr) return;
+  informed->membership().Propose(cluster::RemoveNode{node},
                                  [](const absl::StatusOr<cluster::ClusterResult>&) {});
   cluster_->nodes()[informed->id().value()]->Touch();
 }

@@ -4,7 +4,8 @@
 //            behind a change of the view, when others are in the midst of taking over (E2, E7), or
 //            when a write was answered that not all members have yet (E1); it
 //            starts them again with nothing, before they were missed (F4) or after; parts them
-//            from each other for a while (F6), also so that no quorum is left (F13); drains one;
+//            from each other for a while (F6), also so that no quorum is left (F13);
+//            drains one, which may be removed then, and adds one (F12);
 //            starts one with a release that speaks another protocol, until it is replaced (F14);
 //            silences one for so long that others take over (F5, F6).
 // Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
@@ -18,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -41,6 +43,8 @@ class NodeFaults {
   void Act();
   // No more faults: who is down starts again, who was parted is not any more.
   void End();
+  // A node that was added is known to all. False: the operator asked once more.
+  bool Settled();
 
  private:
   class Blow;  // a crash that comes at a time of its own
@@ -61,6 +65,9 @@ class NodeFaults {
   void OnAnswer(const Operation& op);
   void Overrun();
   void Drain();
+  void AddNode();
+  void ProposeAdded();
+  void RemoveDrained();
   void Silence();
   void RestartDue();
   void SpeakForeign(NodeId node);
@@ -72,6 +79,7 @@ class NodeFaults {
   FaultOptions options_;
   SimCluster* cluster_;
   Random* random_;
+  SeededRandom apart_;
   std::vector<Down> down_;  // by node; restart_ns 0: it is up
   // By node: it stands still or is cut off up to then, and is taken for lost, maybe.
   std::vector<std::uint64_t> silent_until_ns_;
@@ -80,8 +88,12 @@ class NodeFaults {
   std::uint64_t part_ns_ = 0;
   std::uint64_t heal_ns_ = 0;  // 0: nobody is parted
   std::uint32_t seen_epoch_ = 0;
-  std::uint64_t overrun_ns_ = 0;   // 0: never, or done
-  std::uint64_t drain_ns_ = 0;     // the same
+  std::uint64_t overrun_ns_ = 0;  // 0: never, or done
+  std::uint64_t drain_ns_ = 0;    // the same
+  std::uint64_t add_ns_ = 0;      // the same
+  std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
+  std::optional<cluster::AddNode> added_;
+  std::optional<NodeId> leaving_;  // drained, and to be removed
   std::uint64_t silence_ns_ = 0;   // the same
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;

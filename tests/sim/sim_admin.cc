@@ -82,11 +82,15 @@ void SimAdmin::AskAll(node::ControlType type, const std::shared_ptr<Scrub>& scru
     return;
   }
   node::Node& node = asked->node();
-  scrub->awaited = node.control().node_count();
+  std::vector<NodeId> asked_nodes;
+  for (const cluster::NodeInfo& one : node.view()->nodes) {
+    if (one.status != cluster::NodeStatus::kRemoved) asked_nodes.push_back(one.id);
+  }
+  scrub->awaited = asked_nodes.size();
   scrub->all_done = true;
   scrub->round = {};
-  for (std::uint32_t i = 0; i < scrub->awaited; ++i) {
-    node.control().Call(NodeId(i), type, scrub->id, kAskTimeoutNs,
+  for (const NodeId one : asked_nodes) {
+    node.control().Call(one, type, scrub->id, kAskTimeoutNs,
                         Told([scrub, type](const absl::StatusOr<std::string>& answer) {
                           --scrub->awaited;
                           scrub->status.Update(answer.status());

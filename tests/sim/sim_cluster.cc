@@ -1,13 +1,16 @@
 #include "tests/sim/sim_cluster.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/crc32c.h"
 #include "ring/base/status.h"
 #include "ring/cluster/default_memgests.h"
 #include "ring/cluster/routing.h"
+#include "ring/protocol/hello.h"
 
 namespace ring::sim {
 namespace {
@@ -28,6 +31,13 @@ SimCluster::~SimCluster() {
 }
 
 absl::Status SimCluster::Open() {
+  // Log entries have checksums; not all that connections of other kinds carry has.
+  network_.SetFlipFilter([](absl::string_view private_data) {
+    protocol::HelloPrefix prefix;
+    if (private_data.size() < sizeof(prefix)) return false;
+    std::memcpy(&prefix, private_data.data(), sizeof(prefix));
+    return prefix.kind == protocol::HelloKind::kLog;
+  });
   config_.cluster_name = "sim";
   config_.s = options_.s;
   config_.d = options_.d;
@@ -204,22 +214,151 @@ bool SimCluster::DamageValue(int key) {
   node::CoordinatedShard* const held =
       nodes_[owner.value()]->node().FindShard(place.group, place.shard);
   if (held == nullptr || !held->serving()) return false;
-  memgest::LineTable& lines = held->coordinator()->lines();
+  std::uint32_t number = 0;
+  const memgest::MetadataLine* const newest = NewestOf(held->coordinator()->lines(), key, &number);
+  if (newest == nullptr) return false;
+  damaged_ = true;
+  network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "values");
+  std::byte* const value =
+      held->coordinator()->FindMemgest(MemgestId(newest->memgest))->heap().At(newest->offset_cells);
+  value[random_.Below(newest->value_length)] ^= std::byte{1} << random_.Below(8);
+  damages_.push_back({absl::StrCat("value of ", KeyName(key)),
+                      {owner, nodes_[owner.value()]->info().incarnation},
+                      place,
+                      false,
+                      number,
+                      newest->version});
+  return true;
+}
+
+// The key's newest line with a value that lies in one piece; null: there is none.
+const memgest::MetadataLine* SimCluster::NewestOf(memgest::LineTable& lines, int key,
+                                                  std::uint32_t* number) {
   const memgest::MetadataLine* newest = nullptr;
   for (std::uint32_t i = 0; i < lines.granule_count() * memgest::kLinesPerGranule; ++i) {
     if (!lines.Has(i) || !lines.KeyEquals(i, KeyName(key))) continue;
     const memgest::MetadataLine& line = lines.line(i);
-    if (newest == nullptr || line.version > newest->version) newest = &line;
+    if (newest != nullptr && line.version <= newest->version) continue;
+    newest = &line;
+    *number = i;
   }
   constexpr unsigned kNotHere = memgest::kAbsent | memgest::kLarge;
-  if (newest == nullptr || newest->value_length == 0 || (newest->flags & kNotHere) != 0)
-    return false;
-  damaged_ = true;
-  network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip);
-  std::byte* const value =
-      held->coordinator()->FindMemgest(MemgestId(newest->memgest))->heap().At(newest->offset_cells);
-  value[random_.Below(newest->value_length)] ^= std::byte{1} << random_.Below(8);
-  return true;
+  const bool whole =
+      newest != nullptr && newest->value_length != 0 && (newest->flags & kNotHere) == 0;
+  return whole ? newest : nullptr;
+}
+
+bool SimCluster::DamageCopy(int key, Random& random) {
+  const cluster::View& view = this->view();
+  const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(key));
+  const std::size_t first = random.Below(nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    SimNode& node = *nodes_[(first + i) % nodes_.size()];
+    if (!node.up()) continue;
+    node::MemberPort::Membership* const member =
+        node.node().members().Find(place.group, place.shard);
+    if (member == nullptr || member->store == nullptr) continue;
+    std::uint32_t number = 0;
+    const memgest::MetadataLine* const newest = NewestOf(member->store->lines(), key, &number);
+    if (newest == nullptr) continue;
+    const memgest::HeapSpace* const heap = member->store->replica_heap(MemgestId(newest->memgest));
+    if (heap == nullptr || !heap->Has(newest->offset_cells, 1)) continue;
+    damaged_ = true;
+    network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "copies");
+    heap->At(newest->offset_cells)[random.Below(newest->value_length)] ^= std::byte{1}
+                                                                          << random.Below(8);
+    damages_.push_back({absl::StrCat("copy of ", KeyName(key), " at node ", node.info().id.value()),
+                        {node.info().id, node.info().incarnation},
+                        place,
+                        true,
+                        number,
+                        newest->version});
+    return true;
+  }
+  return false;
+}
+
+bool SimCluster::DamageRow(Random& random) {
+  const cluster::View& view = this->view();
+  SimNode& node = *nodes_[random.Below(nodes_.size())];
+  if (!node.up() || view.groups.empty()) return false;
+  const GroupId group(static_cast<std::uint16_t>(random.Below(view.groups.size())));
+  for (const protocol::MemgestDescriptor& memgest : view.memgests) {
+    memgest::ParityStore* const parity = node.node().members().FindParity(group, memgest.id);
+    if (parity == nullptr || parity->extent_count() == 0) continue;
+    const auto extent = static_cast<std::uint32_t>(random.Below(parity->extent_count()));
+    const memgest::ParityStore::Row row = parity->ReadRow(extent, 0);
+    if (row.bytes == nullptr) continue;
+    damaged_ = true;
+    network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "parity rows");
+    // What is used of a row begins at its begin.
+    auto* const bytes = const_cast<std::byte*>(row.bytes);
+    bytes[random.Below(std::min<std::uint32_t>(parity->block_size(), 4096))] ^= std::byte{1}
+                                                                                << random.Below(8);
+    return true;
+  }
+  return false;
+}
+
+// The version is there, and its bytes are not those of its checksum.
+bool SimCluster::IsLeft(const Damage& damage) {
+  if (!Alive(damage.holder)) return false;
+  node::Node& node = nodes_[damage.holder.node.value()]->node();
+  memgest::LineTable* lines = nullptr;
+  const memgest::HeapSpace* heap = nullptr;
+  const auto is_there = [&] {
+    constexpr unsigned kNotHere = memgest::kAbsent | memgest::kLarge;
+    return lines->Has(damage.line) && lines->line(damage.line).version == damage.version &&
+           (lines->line(damage.line).flags & kNotHere) == 0;
+  };
+  if (damage.copy) {
+    node::MemberPort::Membership* const member =
+        node.members().Find(damage.place.group, damage.place.shard);
+    if (member == nullptr || member->store == nullptr) return false;
+    lines = &member->store->lines();
+    if (is_there()) heap = member->store->replica_heap(MemgestId(lines->line(damage.line).memgest));
+  } else {
+    node::CoordinatedShard* const shard = node.FindShard(damage.place.group, damage.place.shard);
+    if (shard == nullptr || !shard->serving()) return false;
+    lines = &shard->coordinator()->lines();
+    if (is_there()) {
+      heap =
+          &shard->coordinator()->FindMemgest(MemgestId(lines->line(damage.line).memgest))->heap();
+    }
+  }
+  if (heap == nullptr) return false;
+  const memgest::MetadataLine& line = lines->line(damage.line);
+  return heap->Has(line.offset_cells, 1) &&
+         Crc32c(heap->At(line.offset_cells), line.value_length) != line.value_crc;
+}
+
+std::set<std::string> SimCluster::DamageLeft() {
+  std::set<std::string> left;
+  for (const Damage& damage : damages_) {
+    if (IsLeft(damage)) left.insert(damage.what);
+  }
+  return left;
+}
+
+void SimCluster::NoteForcedDelete(MemgestId memgest) {
+  std::vector<bool> there(static_cast<std::size_t>(workload_.key_count()));
+  for (const Operation& op : history_.operations()) {
+    const bool writes = op.kind == OpKind::kPut || op.kind == OpKind::kMove;
+    // The default one may have been this one when the operation came.
+    if (writes && (op.memgest == memgest || op.memgest.value() == 0))
+      there[static_cast<std::size_t>(op.key)] = true;
+  }
+  for (std::size_t key = 0; key < there.size(); ++key) {
+    if (!there[key]) continue;
+    Operation op;
+    op.process = kOperator;
+    op.kind = OpKind::kDelete;
+    op.key = static_cast<int>(key);
+    op.memgest = memgest;
+    op.result = OpResult::kUnknown;
+    op.invoke_ns = network_.now_ns();
+    Invoke(std::move(op));
+  }
 }
 
 absl::Status SimCluster::RestartNode(NodeId id) {
@@ -230,20 +369,28 @@ absl::Status SimCluster::RestartNode(NodeId id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeId> SimCluster::AddNode() {
+absl::StatusOr<cluster::AddNode> SimCluster::StartAddedNode() {
   const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
   node::NodeEntry entry = config_.nodes.back();
   entry.name = entry.shm = absl::StrCat("n", id.value());
-  config_.nodes.push_back(entry);
-  ++config_.added_count;
+  node::NodeConfig config = config_;
+  config.nodes.push_back(entry);
+  ++config.added_count;
+  RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node,
+                        SimNode::Open(&network_, config, id, &random_));
+  config_ = std::move(config);
   seeds_.push_back(absl::StrCat("shm:", entry.shm));
-  RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node, OpenNode(id));
   node->Begin(FirstView(*node));
   nodes_.push_back(std::move(node));
   Note(absl::StrCat("node ", id.value(), " is added"));
   cluster::AddNode command;
   command.info.name = entry.name;
   command.info.shm_address = seeds_.back();
+  return command;
+}
+
+absl::StatusOr<NodeId> SimCluster::AddNode() {
+  RING_ASSIGN_OR_RETURN(const cluster::AddNode command, StartAddedNode());
   // Shared: the answer may come when nobody waits for it any more.
   auto result = std::make_shared<std::optional<absl::StatusOr<cluster::ClusterResult>>>();
   nodes_[0]->node().membership().Propose(

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,10 +101,35 @@ class SimCluster final : public Recorder {
   // A bit of the key's newest value turns, where its coordinator has it (F10). False: there is no
   // value.
   bool DamageValue(int key);
+  // A bit of a copy of it turns, at one of its memgest's replicas; or of a row of parity, anywhere.
+  bool DamageCopy(int key, Random& random);
+  bool DamageRow(Random& random);
+  // Values may be damaged from now on, and told so: DATA_LOST.
+  void ExpectDamage() { damaged_ = true; }
+  bool damaged() const { return damaged_; }
+  // Damage that is still there, and that a scrub is to find: a line each.
+  std::set<std::string> DamageLeft();
+  // An operator lets go of what is in a memgest: each key that may be there is deleted, at some
+  // time from now on or never (G10).
+  void NoteForcedDelete(MemgestId memgest);
+  // Opens the process of a node that the configuration does not name, and lets it begin; somebody
+  // has to propose the command then.
+  absl::StatusOr<cluster::AddNode> StartAddedNode();
+  std::uint64_t seed() const { return options_.seed; }
   // More is lost now than memgests survive (F3).
   void Overrun();
 
  private:
+  struct Damage {  // of a value
+    std::string what;
+    cluster::Holder holder;
+    cluster::Place place;
+    bool copy = false;
+    std::uint32_t line = 0;
+    std::uint64_t version = 0;
+  };
+  bool IsLeft(const Damage& damage);
+  const memgest::MetadataLine* NewestOf(memgest::LineTable& lines, int key, std::uint32_t* number);
   void LookAtReplicas();
   // For who judges the history.
   void NoteLoss(absl::FunctionRef<bool(int key)> concerned, Epoch epoch, bool everything);
@@ -129,6 +155,7 @@ class SimCluster final : public Recorder {
   std::function<void(const Operation&)> on_answer_;
   bool overran_ = false;
   bool damaged_ = false;
+  std::vector<Damage> damages_;
 };
 
 }  // namespace ring::sim

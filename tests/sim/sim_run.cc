@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
 #include "ring/cluster/routing.h"
-#include "ring/recovery/epoch_change.h"
+#include "tests/sim/checkers/durability_checker.h"
+#include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
-#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/resurrection_checker.h"
+#include "tests/sim/checkers/scrub_checker.h"
 #include "tests/sim/checkers/search_checker.h"
 #include "tests/sim/fault_plan.h"
 #include "tests/sim/sim_cluster.h"
@@ -25,7 +27,6 @@ constexpr std::uint64_t kWorkWithFailuresNs = 5'000 * kMs;
 constexpr std::uint64_t kPatienceNs = 3'000 * kMs;
 // After the faults have stopped. Deletes of memgests that are not empty wait 10 s each, in a row.
 constexpr std::uint64_t kQuiesceNs = 60'000 * kMs;
-constexpr std::uint64_t kScrubNs = 60'000 * kMs;
 constexpr std::uint64_t kNicSalt = 0xca1c;
 
 // ERROR means that a human must look: there is none in a run.
@@ -165,7 +166,7 @@ class Run {
     for (const auto& client : cluster_->clients()) client->Stop();
     const bool quiet = cluster_->RunUntil(cluster_->network().now_ns() + kQuiesceNs, [&] {
       // A delete that has to wait 10 s for what is in its memgest is not waited for.
-      return (plan.quiet() || node_faults()) &&
+      return plan.settled() && (plan.quiet() || node_faults()) &&
              std::all_of(cluster_->clients().begin(), cluster_->clients().end(),
                          [](const auto& client) { return client->done(); });
     });
@@ -177,6 +178,13 @@ class Run {
     }
   }
 
+  // Who was removed is nobody's concern any more, though its process may not have ended.
+  bool Removed(NodeId node) {
+    const std::vector<cluster::NodeInfo>& known = cluster_->view().nodes;
+    return node.value() < known.size() &&
+           known[node.value()].status == cluster::NodeStatus::kRemoved;
+  }
+
   // Every role has a holder, every shard serves, and nobody stands still.
   void AwaitWhole() {
     std::string missing;
@@ -184,7 +192,7 @@ class Run {
     const bool whole = cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, [&] {
       missing.clear();
       for (const auto& node : cluster_->nodes()) {
-        if (!node->up()) continue;
+        if (!node->up() || Removed(node->info().id)) continue;
         if (!node->node().ready())
           absl::StrAppend(&missing, node->info().name, ": ", node->node().Missing(), "; ");
         if (node->paused()) absl::StrAppend(&missing, node->info().name, " to go on; ");
@@ -200,6 +208,7 @@ class Run {
   void Quiesce() {
     AwaitWhole();
     const std::size_t before = cluster_->history().operations().size();
+    first_read_ = before;
     for (const auto& client : cluster_->clients()) {
       for (int key = 0; client->up() && key < cluster_->workload().key_count(); ++key) {
         Operation get;
@@ -223,7 +232,14 @@ class Run {
       if (!answered && !cluster_->MayLose() && !MayBeOutOfReach(operations[i].key))
         Complain("liveness", absl::StrCat("when all is well: ", Describe(operations[i])));
     }
-    Scrub();
+    ScrubResult scrub =
+        CheckScrub(cluster_.get(), options_.seed + 1, [&] { return plan_->EndScrubs(); });
+    result_.scrubs = scrub.compared ? 1 : 0;
+    result_.values_scrubbed = scrub.values;
+    result_.rows_scrubbed = scrub.rows;
+    result_.damage_left = scrub.damage_left;
+    result_.damage_found = scrub.damage_found;
+    for (Violation& found : scrub.violations) result_.violations.push_back(std::move(found));
   }
 
   // Blocks of a coordinator that was lost and that nobody decoded yet.
@@ -240,55 +256,6 @@ class Run {
                        });
   }
 
-  // Every member has every entry and every value.
-  bool Protected() {
-    const cluster::View& view = cluster_->view();
-    for (const cluster::GroupView& group : view.groups) {
-      for (std::size_t i = 0; i < group.shards.size(); ++i) {
-        const ShardId shard(static_cast<std::uint16_t>(i));
-        for (const cluster::MemgestNormal& set : group.shards[i].normal.memgests) {
-          const protocol::MemgestDescriptor* const memgest = view.FindMemgest(set.id);
-          recovery::RoleMask members = recovery::RoleBit(Role(shard.value()));
-          for (const Role role : memgest->MemberRoles(shard, view.s, view.d))
-            members |= recovery::RoleBit(role);
-          const bool deleted = memgest->state == protocol::MemgestState::kDeleted;
-          if (!deleted && set.complete != members) return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Copies that are not there yet cannot be compared.
-  void Scrub() {
-    if (cluster_->MayLose() || !Protected()) return;
-    ++result_.scrubs;
-    // Else who still takes part in an earlier one refuses this one for 10 s.
-    cluster_->RunUntil(
-        cluster_->network().now_ns() + kScrubNs, [&] { return plan_->EndScrubs(); }, kMs);
-    SimAdmin& admin = cluster_->admin();
-    admin.StartScrub(options_.seed + 1);
-    const bool done = cluster_->RunUntil(
-        cluster_->network().now_ns() + kScrubNs,
-        [&] {
-          // A start of an earlier one may have come after its end.
-          if (!admin.scrub_status().ok()) admin.StartScrub(options_.seed + 1);
-          admin.PollScrub();
-          return admin.scrub_done();
-        },
-        5 * kMs);
-    if (!done || !admin.scrub_status().ok()) {
-      Complain("scrub", absl::StrCat("did not end: ", admin.scrub_status().message()));
-      return;
-    }
-    const node::ScrubReport& report = admin.scrub_report();
-    result_.values_scrubbed = report.values_checked + report.replicas_checked;
-    result_.rows_scrubbed = report.rows_checked;
-    for (const std::string& detail : report.details) Complain("scrub", detail);
-    if (report.mismatches > 0 && report.details.empty())
-      Complain("scrub", absl::StrCat("mismatches=", report.mismatches));
-  }
-
   void Check() {
     const auto add = [&](std::vector<Violation> found) {
       for (Violation& one : found) result_.violations.push_back(std::move(one));
@@ -301,6 +268,9 @@ class Run {
                       [&](int process) { return cluster_->Crashed(process); }));
     const auto may_have_lost = [this](int key) { return cluster_->versions().MayHaveLost(key); };
     add(CheckResurrection(cluster_->history(), may_have_lost));
+    add(CheckDurability(cluster_->history(), first_read_, [&](int key) {
+      return cluster_->MayLose() || (may_have_lost(key) && MovedToNothing(key));
+    }));
     KeptVersions kept;
     add(CheckMemgests(cluster_->history(), may_have_lost, &kept));
     CheckKept(kept);
@@ -312,6 +282,14 @@ class Run {
     result_.search_keys = search.keys_checked;
     result_.search_given_up = search.keys_given_up;
     add(std::move(search.violations));
+  }
+
+  // A move to a memgest of f = 0 lets go of all below it (G1).
+  bool MovedToNothing(int key) const {
+    const std::vector<Operation>& operations = cluster_->history().operations();
+    return std::any_of(operations.begin(), operations.end(), [key](const Operation& op) {
+      return op.key == key && op.kind == OpKind::kMove && op.MayApply() && op.tolerates == 0;
+    });
   }
 
   // G1: what must not be collected is in the coordinator's table.
@@ -364,6 +342,7 @@ class Run {
   RunResult result_;
   bool impatient_ = false;
   bool overrun_ = false;
+  std::size_t first_read_ = 0;       // of the last reads
   std::unique_ptr<FaultPlan> plan_;  // operations that end with the cluster tell it
   std::unique_ptr<SimCluster> cluster_;
 };

@@ -41,6 +41,8 @@ struct RunResult {
   std::uint64_t scrubs = 0;  // of a whole cluster, at the end
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
+  std::uint64_t damage_left = 0;    // values and copies with a bit that turned, at the end (F10)
+  std::uint64_t damage_found = 0;   // mismatches that the scrub found in such runs
   std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
   std::uint64_t nic_deltas = 0;     // puts whose deltas a device calculated, at nodes still up
   std::uint64_t nic_redone = 0;     // ... or failed to

@@ -23,6 +23,8 @@ struct Totals {
   std::uint64_t scrubs = 0;
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
+  std::uint64_t damage_left = 0;
+  std::uint64_t damage_found = 0;
   std::uint64_t versions_kept = 0;
   std::uint64_t nic_deltas = 0;
   std::uint64_t nic_redone = 0;
@@ -45,6 +47,8 @@ struct Totals {
     scrubs += run.scrubs;
     values_scrubbed += run.values_scrubbed;
     rows_scrubbed += run.rows_scrubbed;
+    damage_left += run.damage_left;
+    damage_found += run.damage_found;
     versions_kept += run.versions_kept;
     nic_deltas += run.nic_deltas;
     nic_redone += run.nic_redone;
@@ -71,11 +75,14 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   json["scrubs"] = totals.scrubs;
   json["values_scrubbed"] = totals.values_scrubbed;
   json["rows_scrubbed"] = totals.rows_scrubbed;
+  json["damage_left"] = totals.damage_left;
+  json["damage_found"] = totals.damage_found;
   json["versions_kept"] = totals.versions_kept;
   json["nic_deltas"] = totals.nic_deltas;
   json["nic_deltas_redone"] = totals.nic_redone;
   for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
     json["faults"]["F" + std::to_string(i)] = totals.faults.by_class[i];
+  for (const auto& [kind, count] : totals.faults.by_kind) json["fault_kinds"][kind] = count;
   json["violations"] = nlohmann::ordered_json::object();
   for (const auto& [kind, count] : totals.violations) json["violations"][kind] = count;
   char hash[32];

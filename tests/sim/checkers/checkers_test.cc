@@ -4,8 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/sim/checkers/durability_checker.h"
+#include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
-#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/resurrection_checker.h"
 #include "tests/sim/checkers/search_checker.h"
 #include "tests/sim/checkers/version_checker.h"
 #include "tests/sim/history.h"
@@ -340,6 +342,40 @@ TEST(HistoryTest, BytesOfAnotherValueAreSeen) {
     bytes[at] = static_cast<char>(bytes[at] ^ 4);
   }
   EXPECT_EQ(ReadValue(absl::string_view(bytes).substr(0, 999)), 0u);
+}
+
+TEST_F(CheckerTest, I2WhatWasAcknowledgedIsThereInTheEnd) {
+  Put(1, 1, 10, 20).tolerates = 1;
+  Put(2, 2, 30, 40).tolerates = 1;
+  const std::size_t first_read = history_.operations().size();
+  Get(2, 2, 50, 60);
+  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
+  Get(1, 1, 70, 80);
+  EXPECT_THAT(CheckDurability(history_, first_read, NoKey),
+              Contains(Field(&Violation::kind, "durability")));
+  EXPECT_THAT(CheckDurability(history_, first_read, [](int) { return true; }), IsEmpty());
+}
+
+TEST_F(CheckerTest, I2AKeyIsMissingOnlyIfADeleteMayStandAboveIt) {
+  Delete(1, 1, 5).tolerates = 1;
+  Put(1, 2, 10, 20).tolerates = 1;
+  std::size_t first_read = history_.operations().size();
+  GetNothing(50, 60);
+  EXPECT_THAT(CheckDurability(history_, first_read, NoKey),
+              Contains(Field(&Violation::kind, "durability")));
+  history_ = History();
+  Put(1, 2, 10, 20).tolerates = 1;
+  Delete(0, 30, 0);  // never answered
+  first_read = history_.operations().size();
+  GetNothing(50, 60);
+  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
+}
+
+TEST_F(CheckerTest, I2WhatIsInAMemgestThatSurvivesNothingIsNotOwed) {
+  Put(1, 1, 10, 20).tolerates = 0;
+  const std::size_t first_read = history_.operations().size();
+  GetNothing(50, 60);
+  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
 }
 
 }  // namespace

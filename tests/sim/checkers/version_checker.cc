@@ -106,25 +106,18 @@ void VersionChecker::LoseEverything(const std::function<Epoch(int key)>& epoch_o
   }
 }
 
-// Its version went, and its record with it (X7): a retry made another one.
-bool VersionChecker::Vanished(const Operation& put) const {
-  return everything_ || (MayHaveLost(put.key) && put.tolerates == 0);
-}
-
-// ... of a move, too: to what survives nothing it is made again, and nobody was told of this one.
-bool VersionChecker::RemadeMove(int key, Version version) const {
-  return MayHaveLost(key) && version.epoch() < keys_.at(key).lost_before &&
-         std::any_of(history_->operations().begin(), history_->operations().end(),
-                     [&](const Operation& op) {
-                       return op.key == key && op.kind == OpKind::kMove && op.tolerates == 0 &&
-                              op.result == OpResult::kOk && op.version.epoch() > version.epoch();
-                     });
-}
-
 bool VersionChecker::MayHaveLost(int key) const {
   if (everything_) return true;
   const auto found = keys_.find(key);
   return found != keys_.end() && found->second.losses > 0 && found->second.unreliable;
+}
+
+LossModel VersionChecker::Losses() const {
+  return {everything_, [this](int key) { return MayHaveLost(key); },
+          [this](int key) {
+            const auto found = keys_.find(key);
+            return found == keys_.end() ? Epoch() : found->second.lost_before;
+          }};
 }
 
 std::map<int, VersionChecker::Story> VersionChecker::Collect() {
@@ -165,53 +158,6 @@ void VersionChecker::CheckReads(const Story& story) {
     const Operation& op = history_->operations()[write->second];
     if (op.kind == OpKind::kDelete || op.value != value)
       Complain("wrong-value", op, absl::StrCat("its version was read with value ", value));
-  }
-}
-
-// I3: a value has the version of its put, and otherwise those of moves.
-void VersionChecker::CheckExecutedOnce(const std::map<int, Story>& stories) {
-  struct Put {
-    const Operation* op = nullptr;
-    std::vector<std::uint64_t> seen;
-  };
-  std::map<ValueId, Put> puts;
-  for (const Operation& op : history_->operations()) {
-    if (op.kind == OpKind::kPut) puts[op.value].op = &op;
-  }
-  for (const auto& [key, story] : stories) {
-    for (const auto& [version, value] : story.read) {
-      const auto put = puts.find(value);
-      if (put == puts.end() || put->second.op->key != key) {
-        violations_.push_back(
-            {"wrong-value",
-             absl::StrCat("key=", KeyName(key), " version=", VersionText(Version(version)),
-                          " has value ", value, ", which nobody put there")});
-        continue;
-      }
-      put->second.seen.push_back(version);
-    }
-  }
-  for (const auto& [value, put] : puts) {
-    const Story& story = stories.at(put.op->key);
-    if (put.op->result == OpResult::kFailed && !put.seen.empty()) {
-      Complain("exactly-once", *put.op, "X5: failed, and was read all the same");
-      continue;
-    }
-    std::vector<std::uint64_t> others;
-    for (const std::uint64_t version : put.seen) {
-      const bool own = put.op->version.bits() == version;
-      const bool vanished =
-          Vanished(*put.op) && Version(version).epoch() < keys_.at(put.op->key).lost_before;
-      const bool moved = story.moves.contains(version) || RemadeMove(put.op->key, Version(version));
-      if (!own && !vanished && !moved) others.push_back(version);
-    }
-    const std::uint64_t unexplained = put.op->version.bits() == 0 ? 1 : 0;
-    if (others.size() > story.open_moves + unexplained)
-      Complain("exactly-once", *put.op, "X1: read with versions that nobody made");
-    for (const std::uint64_t version : put.seen) {
-      if (version < put.op->version.bits() && !Vanished(*put.op))
-        Complain("exactly-once", *put.op, "X1: read with a version before its own");
-    }
   }
 }
 
@@ -265,7 +211,8 @@ void VersionChecker::CheckConditions(const Story& story) {
 
 void VersionChecker::Finish() {
   const std::map<int, Story> stories = Collect();
-  CheckExecutedOnce(stories);
+  for (Violation& found : CheckExactlyOnce(*history_, Losses()))
+    violations_.push_back(std::move(found));
   for (const auto& [key, story] : stories) {
     CheckReads(story);
     if (MayHaveLost(key)) continue;  // what stood between may have vanished

@@ -3,8 +3,9 @@
 //
 // What:      OnInvoke and OnReturn are called as the run goes on: an answer must not be older than
 //            what had been answered when the operation began (I1). Finish looks at what is known of
-//            each key as a whole: one version is one value (V1), a value is executed once (I3), a
-//            move takes the value below it (G7), a condition held (V9), no value is foreign.
+//            each key as a whole: one version is one value (V1), a value is executed once
+//            (exactly_once_checker.h, asked with what this one knows of losses), a move takes the
+//            value below it (G7), a condition held (V9).
 // Shape:     linear in the history. What it does not see (e.g. which tombstone a NOT_FOUND was
 //            about) the search checker does.
 // Ownership: values.
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/checkers/exactly_once_checker.h"
 #include "tests/sim/history.h"
 
 namespace ring::sim {
@@ -41,6 +43,7 @@ class VersionChecker {
   void Finish();
   // Keys that may have lost something so: which answers were right, their order does not tell.
   bool MayHaveLost(int key) const;
+  LossModel Losses() const;
 
   const std::vector<Violation>& violations() const { return violations_; }
 
@@ -73,11 +76,8 @@ class VersionChecker {
   void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
   bool MovedAwayFrom(int key, Version reliable) const;
-  bool Vanished(const Operation& put) const;
-  bool RemadeMove(int key, Version version) const;
   std::map<int, Story> Collect();
   void CheckReads(const Story& story);
-  void CheckExecutedOnce(const std::map<int, Story>& stories);
   void CheckMoves(const Story& story);
   void CheckConditions(const Story& story);
   const Operation* NewestBelow(const Story& story, std::uint64_t version) const;

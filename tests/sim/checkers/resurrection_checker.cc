@@ -1,4 +1,4 @@
-#include "tests/sim/checkers/quiesce_checker.h"
+#include "tests/sim/checkers/resurrection_checker.h"
 
 #include <algorithm>
 #include <map>
@@ -6,16 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace ring::sim {
-
-std::vector<Violation> CheckLiveness(const History& history,
-                                     const std::function<bool(int process)>& crashed) {
-  std::vector<Violation> violations;
-  for (const Operation& op : history.operations()) {
-    if (op.result == OpResult::kPending && !crashed(op.process))
-      violations.push_back({"liveness", absl::StrCat("never ended: ", Describe(op))});
-  }
-  return violations;
-}
 
 std::vector<Violation> CheckResurrection(const History& history,
                                          const std::function<bool(int key)>& may_have_lost) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -25,7 +26,7 @@ absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_n
   buffer.size = std::size_t{1} << size_class;
   const auto old = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& retired) {
     return retired.size_class == size_class && retired.holders == 0 &&
-           now_ns - retired.retired_ns >= kQuarantineNs;
+           (now_ns - retired.retired_ns >= kQuarantineNs || Mutant("L5-quarantine"));
   });
   if (old != retired_.end()) {
     buffer.address = old->address;

@@ -221,28 +221,35 @@ def check_targets(sources, lists):
 
 
 MUTANT_TABLE = "tools/ring-sim/mutant_cases.cc"
+# The switches of section 10, which the consensus alone runs.
+CONSENSUS_MUTANTS = "tests/consensus/sim/mutants_test.cc"
+PRODUCT = ("api/", "consensus/", "ec_offload/", "memgest/", "rdma/", "ring/", "srs/")
 
 
 def check_mutants(files):
-    """Each bug switch of the protocol rules has a row in ring-sim's table, and each row a switch.
+    """Each bug switch has a row in ring-sim's table, and each row a switch.
 
-    A row of a pair, "A+B", needs both. Those of the consensus are run by its own tests.
+    A row of a pair, "A+B", needs both. Those of the consensus, P101 and on, are in the list of its
+    own tests instead.
     """
     if MUTANT_TABLE not in files:
         return []
     switches = {}
     for path, text in files.items():
-        if path.endswith(CPP) and path.startswith(("api/", "memgest/", "ring/", "srs/")):
+        if path.endswith(CPP) and path.startswith(PRODUCT):
             for match in re.finditer(r"\bMutant\(([^()]*)\)", text):
                 for name in re.findall(r'"([\w-]+)"', match.group(1)):
                     switches.setdefault(name, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
     table = files[MUTANT_TABLE].partition("kCases[] = {")[2].partition("\n};")[0]
-    rows = re.findall(r'^\s*\{"([^"]+)"', table, re.MULTILINE)
-    findings = [f"{where}: bug switch {name} has no row in {MUTANT_TABLE}"
+    rows = {row: MUTANT_TABLE for row in re.findall(r'^\s*\{"([^"]+)"', table, re.MULTILINE)}
+    own = files.get(CONSENSUS_MUTANTS, "").partition("kMutants[] = {")[2].partition("\n};")[0]
+    rows.update({row: CONSENSUS_MUTANTS for row in re.findall(r'"([^"]+)"', own)})
+    home = {True: CONSENSUS_MUTANTS, False: MUTANT_TABLE}
+    findings = [f"{where}: bug switch {name} has no row in {home[bool(re.match('P1[0-9]', name))]}"
                 for name, where in switches.items() if name not in rows]
-    for row in rows:
+    for row, where in rows.items():
         if row != "none" and not all(name in switches for name in row.split("+")):
-            findings.append(f"{MUTANT_TABLE}:1: no switch {row} is in the code")
+            findings.append(f"{where}:1: no switch {row} is in the code")
     return findings
 
 

@@ -7,6 +7,7 @@
 #include "rdma/soft/attachment.h"
 #include "rdma/soft/device.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma::soft {
@@ -158,12 +159,17 @@ IssueResult SoftQueuePair::IssueOne(const WorkRequest& wr, std::uint64_t sequenc
   if (wr.opcode == Opcode::kWait) {
     auto* cq = static_cast<SoftCompletionQueue*>(wr.wait_cq);
     const WaitPlan wait = plan != nullptr ? *plan : PlanWait(wr);
-    if (cq->failures() > wait.failures) return {IssueState::kFailed, WcStatus::kFlushed};
+    if (cq->failures() > wait.failures && !Mutant("S11-wait"))
+      return {IssueState::kFailed, WcStatus::kFlushed};
     if (cq->total() < wait.target) return {IssueState::kBlocked, WcStatus::kSuccess};
     if (plan == nullptr) WaitCursor(cq) = wait.target;
     return {IssueState::kDone, WcStatus::kSuccess};
   }
-  if (wr.opcode == Opcode::kCalc) return RunCalc(*wr.calc);
+  if (wr.opcode == Opcode::kCalc) {
+    const IssueResult ran = RunCalc(*wr.calc);
+    const bool failed = ran.state == IssueState::kFailed;
+    return failed && Mutant("S11-calc") ? IssueResult{IssueState::kDone, WcStatus::kSuccess} : ran;
+  }
   if (!wr.inline_data) {
     for (const Sge& sge : wr.sges) {
       if (!device_->regions().CheckLocal(sge))

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -102,7 +103,9 @@ void ShardCoordinator::RunReady() {
     // Out of the table first: running it may defer other requests, and the table may move.
     Deferred deferred = std::move(deferred_[handle - 1]);
     deferred.request.key = deferred.key;
-    deferred.request.value = reinterpret_cast<const std::byte*>(deferred.value.data());
+    if (Mutant("V5-again")) deferred.request.flags &= ~protocol::kIfVersion;
+    if (!Mutant("V5-bytes"))
+      deferred.request.value = reinterpret_cast<const std::byte*>(deferred.value.data());
     const bool done = Execute(deferred.request);
     Deferred& slot = deferred_[handle - 1];
     slot = std::move(deferred);  // keeps the strings' memory for the next one

@@ -210,5 +210,28 @@ TEST(Write, V5AWaitingPutStoresTheBytesItWasSentWith) {
   harness.Scrub();
 }
 
+// What a put saw before it waited for room may be over: its condition is looked at again.
+TEST(Write, V5AWaitingPutLooksAtItsConditionAgain) {
+  HarnessOptions options;
+  options.ring_size = memgest::kRingSizeMin;
+  ShardHarness harness(options);
+  const Version old = harness.Run(harness.Put(kRep2, "k", "old")).version;
+  harness.SetFlow(false, false);
+  for (unsigned i = 0; i < 100; ++i) {
+    harness.Put(kRep2, "l" + std::to_string(i), Bytes(8000, i));
+  }
+  const std::size_t stalled = harness.shard().stalled();
+  const int put =
+      harness.Put(kRep2, "k", Bytes(8000, 1000), {.conditional = true, .if_version = old});
+  ASSERT_GT(harness.shard().stalled(), stalled);
+  const int between = harness.Put(kRep1, "k", "between");  // takes no room in a ring
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(between), Outcome::kOk);
+  EXPECT_EQ(harness.outcome(put), Outcome::kVersionMismatch);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "between");
+  harness.Settle();
+  harness.Scrub();
+}
+
 }  // namespace
 }  // namespace ring::coordinator

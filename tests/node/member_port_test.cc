@@ -119,8 +119,6 @@ TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
   });
 }
 
-// The old coordinator lives, and knows nothing of the next epoch: what it appends reaches nobody,
-// and is acknowledged by nobody.
 // The view tells of a memgest, and at once that others count for it: what is not in the snapshot
 // that a learner's ring goes on behind came through that ring.
 TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {
@@ -148,6 +146,8 @@ TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {
   });
 }
 
+// The old coordinator lives, and knows nothing of the next epoch: what it appends reaches nobody,
+// and is acknowledged by nobody.
 TEST_F(MemberPortTest, L5_AMemberThatSealedTakesNothingMoreOfItsOldCoordinator) {
   NodeId member;
   memgest::LogWriter* writer = nullptr;

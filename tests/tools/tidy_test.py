@@ -186,6 +186,22 @@ class Mutants(unittest.TestCase):
         self.assertEqual(self.findings('Mutant("V1");\nMutant("V2");\n'),
                          ["ring/a.cc:2: bug switch V2 has no row in " + tidy.MUTANT_TABLE])
 
+    def test_every_folder_of_the_product_is_looked_at(self):
+        for folder in ("api", "consensus", "memgest", "rdma/soft", "srs"):
+            files = {"ring/a.cc": 'Mutant("V1");', f"{folder}/b.cc": 'Mutant("V2");',
+                     tidy.MUTANT_TABLE: self.TABLE % ""}
+            self.assertEqual(len(tidy.check_mutants(files)), 1, folder)
+
+    def test_switches_of_the_consensus_are_in_the_list_of_its_tests(self):
+        files = {"ring/a.cc": 'Mutant("V1");', "consensus/b.cc": 'Mutant("P101Late");',
+                 tidy.MUTANT_TABLE: self.TABLE % "", tidy.CONSENSUS_MUTANTS: ""}
+        self.assertEqual(tidy.check_mutants(files), [
+            "consensus/b.cc:1: bug switch P101Late has no row in " + tidy.CONSENSUS_MUTANTS])
+        files[tidy.CONSENSUS_MUTANTS] = 'kMutants[] = {\n    "P101Late",\n};'
+        self.assertEqual(tidy.check_mutants(files), [])
+        files[tidy.CONSENSUS_MUTANTS] = 'kMutants[] = {\n    "P101Late",\n    "P102Early",\n};'
+        self.assertEqual(len(tidy.check_mutants(files)), 1)
+
     def test_a_row_without_a_switch_is_found(self):
         self.assertEqual(len(self.findings("")), 1)
         self.assertEqual(len(self.findings('Mutant("V1");', '    {"V1+V2", "y"},\n')), 1)

@@ -72,8 +72,12 @@ int main(int argc, char** argv) {
   app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
   app.add_option("--mutant", mutants.only, "with one of them (a build of the preset mutants)");
   app.add_option("--budget", mutants.budget, "seeds for each of them")->capture_default_str();
+  app.add_option("--first-seed", mutants.first, "of the budget: goes on from there")
+      ->capture_default_str();
   app.add_flag("!--no-clusters", mutants.clusters, "of the switches only the directed scenarios");
   app.add_flag("!--no-scenarios", mutants.scenarios, "of the switches only whole clusters");
+  app.add_flag("--survivors", mutants.survivors,
+               "of all switches those, too, that whole clusters did not notice before");
   app.add_option("--table", mutants.table, "a file for the table of the switches, as Markdown");
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");

@@ -18,8 +18,9 @@ namespace ring::tools {
 // What becomes of it in whole clusters from seeds.
 enum class InClusters {
   kKilled,
-  kSurvives,  // MutantCase::why
-  kNotRun,    // no run of a cluster comes there: the scenario alone stands for it
+  kControl,   // it breaks nothing, and has to survive
+  kSurvives,  // MutantCase::why: the scenario alone stands for it
+  kNotRun,    // not for the whole budget; MutantCase::why if no cluster comes there
 };
 
 struct MutantCase {

@@ -86,7 +86,7 @@ void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
   SetMutant(ids[0].c_str(), ids[1].c_str());
   std::FILE* const pipe = fdopen(out, "w");
   if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
-  for (std::uint64_t seed = 1; seed <= mode.budget; ++seed) {
+  for (std::uint64_t seed = mode.first; seed <= mode.budget; ++seed) {
     std::fprintf(pipe, "%llu\n", static_cast<unsigned long long>(seed));
     std::fflush(pipe);
     itimerval limit = {};
@@ -148,14 +148,11 @@ class Table {
 
   void Add(const MutantCase& mutant) {
     const bool has_scenario = *mutant.scenario != '\0';
-    // Asked for by name, whatever is known of it.
-    const bool named = !mode_.only.empty();
-    const bool runs =
-        mode_.clusters && (mutant.clusters != InClusters::kNotRun || (named && !has_scenario));
+    const bool runs = mode_.clusters && RunsInClusters(mutant.clusters);
     if (!runs && !(mode_.scenarios && has_scenario)) return;
     std::string text;
     bool right = true;
-    Row row{&mutant, "", ""};
+    Row row{&mutant, mutant.clusters == InClusters::kSurvives ? "survived" : "", ""};
     if (runs) {
       const Verdict verdict = RunInClusters(mutant, mode_);
       right &= verdict.killed == (mutant.clusters == InClusters::kKilled) ||
@@ -194,6 +191,12 @@ class Table {
     std::string clusters;
     std::string scenario;
   };
+
+  bool RunsInClusters(InClusters known) const {
+    if (!mode_.only.empty()) return true;  // asked for by name, whatever is known of it
+    if (known == InClusters::kSurvives) return mode_.survivors;
+    return known != InClusters::kNotRun;
+  }
 
   bool PassesWithout(const std::string& scenario) {
     const auto [known, is_new] = passes_.try_emplace(scenario, false);

@@ -15,10 +15,12 @@
 namespace ring::tools {
 
 struct MutantMode {
-  std::uint64_t budget = 200;  // seeds
+  std::uint64_t first = 1;     // seed
+  std::uint64_t budget = 200;  // the last
   std::uint64_t operations = 1500;
   std::string only;  // one id, or two with '+' between them; empty: all
   bool clusters = true;
+  bool survivors = false;  // in clusters those, too, that survived them before
   bool scenarios = true;
   std::string json;
   std::string table;  // a file for the table, as Markdown

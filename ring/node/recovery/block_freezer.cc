@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 #include "ring/base/wire.h"
 #include "ring/node/node.h"
 
@@ -96,7 +97,8 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
                                   : absl::NotFoundError("the memgest was deleted"));
     return false;
   }
-  if (now_ns >= frozen.expires_ns) {
+  const bool early = frozen.reply == nullptr && Mutant("S2-thaw");
+  if (now_ns >= frozen.expires_ns || early) {
     memgest->allocator().Thaw(frozen.request.block);
     if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("the freeze expired"));
     return false;

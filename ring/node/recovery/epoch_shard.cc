@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
-#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/recovery/seal_message.h"
@@ -62,9 +61,7 @@ absl::Status CoordinatedShard::TakeOver() {
       coordinator_,
       coordinator::ShardCoordinator::TakeOver(
           MakeOptions(), context_->device, context_->arena, context_->sink, values_.get(),
-          {std::move(store->lines()),
-           Mutant("X2-takeover") ? memgest::CompletionTable() : std::move(store->completions()),
-           std::move(memgests)}));
+          {std::move(store->lines()), std::move(store->completions()), std::move(memgests)}));
   coordinator_->log().set_calc_queue(context_->calc_queue);
   values_->Attach(coordinator_.get());
   return takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);

@@ -15,6 +15,7 @@
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
+#include "ring/node/recovery/block_freezer.h"
 #include "ring/recovery/block_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -172,7 +173,9 @@ TEST_F(ScrubTest, S12_FlippedByteOfAParityIsFoundAndNamed) {
 TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) {
   Fill("SRS32", 30, 1000);
   Found found;
-  std::atomic<bool> answered{false};
+  std::atomic<int> answers{0};
+  memgest::SlotAllocator* allocator = nullptr;
+  std::uint64_t asked_ns = 0;
   cluster_.Run([&] {
     found = Find("SRS32-2");
     // A reader that asks and then dies: the spare, which has no business with blocks otherwise.
@@ -184,15 +187,22 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
     const NodeId owner = cluster_.node(0).view()->Coordinator(found.place.group, found.place.shard);
     ControlPort& spare = cluster_.node(5).control();
     spare.Call(owner, ControlType::kFreeze, recovery::Encode(freeze), 5'000'000'000,
-               [&](const absl::StatusOr<std::string>& answer) { answered.store(answer.ok()); });
-    found.shard->coordinator()->FindMemgest(freeze.log.memgest)->allocator().Freeze(0);
+               [&](const absl::StatusOr<std::string>& answer) {
+                 EXPECT_OK(answer.status());
+                 answers.store(1);
+               });
+    allocator = &found.shard->coordinator()->FindMemgest(freeze.log.memgest)->allocator();
+    allocator->Freeze(0);
+    asked_ns = MonotonicClock().NowNs();
   });
-  memgest::SlotAllocator* allocator = nullptr;
-  cluster_.Run([&] {
-    allocator = &found.shard->coordinator()
-                     ->FindMemgest(cluster_.node(0).view()->FindMemgest("SRS32")->id)
-                     ->allocator();
-  });
+  // The answer releases nothing: only the reader does, or a second.
+  while (answers.load() == 0) std::this_thread::yield();
+  for (int turn = 0; turn < 20; ++turn) {
+    cluster_.Run([&] {
+      const bool in_time = MonotonicClock().NowNs() - asked_ns < BlockFreezer::kFreezeNs;
+      EXPECT_TRUE(allocator->frozen(100'000) || !in_time);
+    });
+  }
   Fill("SRS32", 200, 1200);  // to every shard, also the one with the frozen block
   cluster_.Run([&] {
     const Found again = Find("SRS32-2");
@@ -200,7 +210,6 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
     EXPECT_GE(line.offset_cells, allocator->block_size() / 64);
     allocator->Thaw(0);
   });
-  EXPECT_TRUE(answered.load());
   bool frozen = true;
   while (frozen) {
     cluster_.Run([&] { frozen = allocator->frozen(100'000); });

@@ -118,6 +118,10 @@ class MemberPort {
   absl::Status EnterEpoch(Membership& membership, const protocol::LogHello& hello);
   Role RoleNow(const Membership& membership) const;
   void StartRole(Membership& membership, Role role);
+  static bool HasNothing(const Membership& membership) {
+    return membership.failed || membership.join == Membership::Join::kAwaitsSnapshot;
+  }
+  bool HasValuesAlone(const Membership& membership, const cluster::NormalRecord& normal) const;
   bool AnyParityHolds(const Membership& shard, Role role) const;
   absl::Status CheckParitiesMayBeDropped(const Membership& joining, Role role) const;
   void DropParitiesThatHold(const Membership& joining);

@@ -110,7 +110,7 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   const bool ring_is_of_l =
       store.reader() != nullptr && store.reader()->epoch() == request.last_normal;
   EndRing(*membership);
-  if (membership->failed || membership->join == Membership::Join::kAwaitsSnapshot) {
+  if (HasNothing(*membership)) {
     return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
                                            " has to join group=", request.group.value(),
                                            " shard=", request.shard.value(), " from nothing"));
@@ -158,10 +158,8 @@ absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogH
     return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
   }
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
-  const bool has_nothing =
-      membership.failed || membership.join == Membership::Join::kAwaitsSnapshot;
   const Role role = RoleNow(membership);
-  if (!joins && (has_nothing || role != membership.role) && normal.epoch != Epoch()) {
+  if (!joins && (HasNothing(membership) || role != membership.role) && normal.epoch != Epoch()) {
     // It was sealed for this epoch, and lost since what it said then; or what it has is of a role
     // that it does not hold any more.
     return absl::FailedPreconditionError("this member has to join from nothing");
@@ -205,17 +203,39 @@ bool MemberPort::AnyParityHolds(const Membership& shard, Role role) const {
   });
 }
 
+// Whether no other member that counts for some replicated memgest has all of its values: a
+// coordinator that took the shard over fetches them from here.
+bool MemberPort::HasValuesAlone(const Membership& membership,
+                                const cluster::NormalRecord& normal) const {
+  const std::uint32_t own = 1u << membership.role.value();
+  return std::any_of(
+      normal.memgests.begin(), normal.memgests.end(), [&](const cluster::MemgestNormal& set) {
+        const protocol::MemgestDescriptor* const memgest = view_.FindMemgest(set.id);
+        return memgest != nullptr && memgest->state != protocol::MemgestState::kDeleted &&
+               memgest->scheme == protocol::Scheme::kReplicated &&
+               memgest->FailuresTolerated() > 0 && set.complete == own;
+      });
+}
+
 // What the other shards' coordinators were told of in a seal is theirs until they are Normal: they
-// may be about to fetch it, or to go on with it.
+// may be about to fetch it, or to go on with it. So is what one will ask for that has not sealed
+// this member yet, or is nobody just now, as long as its last Normal record names this member (E7);
+// and values that its coordinator has not fetched yet. What is coded is not waited for: its rows
+// may need the joining shard, too.
 absl::Status MemberPort::CheckParitiesMayBeDropped(const Membership& joining, Role role) const {
   if (!AnyParityHolds(joining, role)) return absl::OkStatus();
   for (const Membership& other : memberships_) {
     if (other.group != joining.group || other.role != role || &other == &joining) continue;
     const cluster::NormalRecord& normal =
         view_.groups[other.group.value()].shards[other.shard.value()].normal;
-    if (other.store->promised() <= normal.epoch) continue;
-    return absl::UnavailableError(absl::StrCat("shard=", other.shard.value(),
-                                               " of the same parities changes its epoch; retry"));
+    const bool sealed = other.store->promised() > normal.epoch;
+    const bool counts = !HasNothing(other) && normal.epoch != Epoch() && IsNamed(other, normal);
+    const bool needed =
+        counts && (!view_.IsNormal(other.group, other.shard) || HasValuesAlone(other, normal));
+    if (!sealed && !needed) continue;
+    return absl::UnavailableError(
+        absl::StrCat("shard=", other.shard.value(), " of the same parities ",
+                     sealed ? "changes its epoch" : "needs what is here", "; retry"));
   }
   return absl::OkStatus();
 }

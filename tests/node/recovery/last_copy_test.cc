@@ -1,0 +1,115 @@
+// Who has the last copy of a shard's values keeps it (E7, E8), whatever becomes of other shards:
+// whole nodes in one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tests/node/epoch_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace ring::node {
+namespace {
+
+using ring::testing::StatusIs;
+
+class LastCopyTest : public ::testing::Test {
+ protected:
+  void Start(const std::function<void(NodeConfig*)>& change = {}) {
+    ASSERT_OK(cluster_.Start(/*spare_count=*/0, change));
+    ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
+  }
+  // At most so many keys of one memgest in the shard.
+  absl::Status LoadUntilRefused(const std::string& memgest, int count, ShardId shard = ShardId(0)) {
+    for (int i = 0; count > 0; ++i) {
+      const std::string key = absl::StrCat(memgest, "/", i);
+      const cluster::Place place = cluster_.PlaceOf(key);
+      if (place.group != group_ || place.shard != shard) continue;
+      const std::string value(static_cast<std::size_t>(1 + i * 997 % 9000),
+                              static_cast<char>('a' + i % 26));
+      RING_RETURN_IF_ERROR(client_->Put(key, value, {.memgest = memgest}).status());
+      values_[key] = value;
+      --count;
+    }
+    return absl::OkStatus();
+  }
+  void Load(const std::string& memgest, int count, ShardId shard = ShardId(0)) {
+    ASSERT_OK(LoadUntilRefused(memgest, count, shard));
+  }
+  void ExpectEverything() {
+    for (const auto& [key, value] : values_) {
+      const absl::StatusOr<GetResult> got = client_->Get(key);
+      ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+      ASSERT_EQ(got->value, value) << key;
+    }
+  }
+  // Within Run. Whether another shard of the group counts the member again.
+  bool Joined() {
+    const cluster::NormalRecord& other = cluster_.view().groups[0].shards[1].normal;
+    return (other.Find(cluster_.view().FindMemgest("SRS21")->id)->active >> kMember.value() & 1) !=
+           0;
+  }
+  // The member and the shard's coordinator are gone at once; the member was only silent.
+  void LoseBoth() {
+    cluster_.Kill(kCoordinator);
+    ASSERT_OK(cluster_.Fail(kMember));
+    ASSERT_OK(cluster_.Fail(kCoordinator));
+    ASSERT_OK(cluster_.WaitServing());  // the others of the group, without it
+    cluster_.Run([&] { ASSERT_FALSE(Joined()); });
+  }
+
+  absl::Status WaitFor(recovery::EpochPhase phase) {
+    return cluster_.WaitUntilNothing([this, phase]() -> std::string {
+      Node* const node = cluster_.node(kCoordinator);
+      CoordinatedShard* const shard = node->FindShard(group_, shard_);
+      if (shard == nullptr || shard->change() == nullptr) return "it is not begun";
+      return shard->change()->phase() == phase ? "" : absl::StrCat("not so: ", shard->Missing());
+    });
+  }
+
+  static constexpr NodeId kCoordinator{0};
+  static constexpr NodeId kMember{3};  // has copies of REP2, and parities of all shards
+  const GroupId group_{0};
+  const ShardId shard_{0};
+  testing::EpochCluster cluster_;
+  std::unique_ptr<Client> client_;
+  std::map<std::string, std::string> values_;
+};
+
+// A parity that has to begin again for one shard is not dropped as long as another shard's last
+// Normal record names it, though nobody coordinates that one, nor asked for anything yet.
+TEST_F(LastCopyTest, E7AJoinTakesNothingFromAShardThatHasNoCoordinator) {
+  Start();
+  Load("REP2", 8);
+  Load("SRS32", 8, ShardId(1));
+  LoseBoth();
+  ASSERT_OK(cluster_.RegisterAgain(kMember));
+  const absl::Status joined = cluster_.WaitUntilNothing(
+      [this] { return Joined() ? "" : "it did not join"; }, absl::Milliseconds(300));
+  EXPECT_THAT(joined, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
+  ExpectEverything();
+}
+
+// ... nor as long as that shard's coordinator, which took it over, has keys and no values.
+TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
+  Start([](NodeConfig* config) { config->recovery_rate = 256 << 10; });
+  Load("REP2", 40);
+  Load("SRS32", 8, ShardId(1));
+  LoseBoth();
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kStopped));
+  ASSERT_OK(cluster_.RegisterAgain(kMember));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
+  ExpectEverything();
+}
+
+}  // namespace
+}  // namespace ring::node

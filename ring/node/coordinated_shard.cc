@@ -43,7 +43,8 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
   view_ = std::move(view);
   addresses_ = addresses;
   outdated_ = met_ > group_view().epoch;
-  if (change_ == nullptr || change_->plan().epoch != group_view().epoch || MayGoOn()) {
+  if (change_ == nullptr || change_->plan().epoch != group_view().epoch ||
+      (MayGoOn() && !change_->AcceptLoss())) {
     StartEpoch();
     return;
   }

@@ -119,6 +119,10 @@ class EpochChange {
   // The cluster's belief of who is there changed; roles of L. Who came back is asked to seal, also
   // by a shard that stopped; who is gone is waited for no more.
   void OnReachable(RoleMask reachable);
+  // E8: an operator accepts what is lost. A shard that stopped behind Begin goes on from there, as
+  // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
+  // begin again. REQUIRES: kStopped.
+  bool AcceptLoss();
   void OnSealed(Role role, std::vector<LogEnd> logs);
   // gone: it has no state of the shard, or is another incarnation: no reason to ask again.
   void OnSealFailed(Role role, bool gone);
@@ -229,6 +233,7 @@ class EpochChange {
   Call fetch_ = Call::kIdle;
   bool advancing_ = false;
   bool begun_ = false;    // connections of this epoch may be there
+  Role stopped_by_;       // begun, and kStopped: it lacks what is nowhere, and others what it has
   bool settled_ = false;  // serving, nothing is under way
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;

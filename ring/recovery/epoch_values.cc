@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/cluster/active_roles.h"
 #include "ring/cluster/view.h"
@@ -79,10 +80,21 @@ void EpochChange::OnOutOfRange(Role role) {
     for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;
   }
   if (LostTooMuch() && !plan_.overrun_allowed) {
+    stopped_by_ = role;
     Enter(Phase::kStopped);
   } else {
     DropOut(role);
   }
+}
+
+bool EpochChange::AcceptLoss() {
+  RING_CHECK(phase_ == Phase::kStopped);
+  if (!begun_) return false;
+  plan_.overrun_allowed = true;
+  DropOut(stopped_by_);
+  Enter(Phase::kReappending);
+  Advance();
+  return true;
 }
 
 // A shard that stopped looks again, when one of those that it missed is there (E8). Who sealed and

@@ -70,6 +70,38 @@ TEST_F(EpochChangeTest, E8AShardThatStoppedLooksAgainWhenAHolderIsBack) {
   EXPECT_EQ(change->adopted()[0].last, 6u);
 }
 
+// Role 3 alone has the values of the second memgest, and lacks entries of the first one that are
+// nowhere any more. Its members are connected: who accepts the loss loses just what was told.
+TEST_F(EpochChangeTest, E8WhatStoppedBehindBeginGoesOnFromThere) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 3), Rep(kSrs32, 2)};
+  plan.last->memgests = {Set(kRep3, 0b11001, 0b11001), Set(kSrs32, 0b01001, 0b01001)};
+  Start(plan);
+  SealAll(4);
+  change->OnFetched(absl::OkStatus());
+  actions.out_of_range = {3};
+  ConnectAll();
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(change->lost(), ElementsAre(kSrs32));
+  const std::vector<int> sealed = actions.sealed;
+  ASSERT_TRUE(change->AcceptLoss());
+  Pass(1'000'000'000);
+  EXPECT_EQ(actions.sealed, sealed);
+  EXPECT_EQ(actions.begins, 1);
+  EXPECT_THAT(actions.disconnected, ElementsAre(3));
+  ASSERT_GE(actions.proposals.size(), 1u);
+  const std::vector<cluster::MemgestNormal>& sets = actions.proposals.back();
+  EXPECT_EQ(sets[0], (Set(kRep3, 0b10001, 0b10000)));
+  EXPECT_TRUE(sets[1].lost);
+  EXPECT_EQ(sets[1].active, 0b00001u);
+
+  plan.reachable = 0;  // nobody has anything: nothing is begun yet
+  actions = RecordedActions();
+  Start(plan);
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_FALSE(change->AcceptLoss());
+}
+
 // No new epoch comes of who goes and has no role.
 TEST_F(EpochChangeTest, E8WhoIsGoneIsNotWaitedFor) {
   Start(TakeOver());

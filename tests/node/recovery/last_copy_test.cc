@@ -111,5 +111,39 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
   ExpectEverything();
 }
 
+// It stops when its members are connected already, since one lacks entries that are nowhere any
+// more: who accepts what is lost with that one keeps what the others have.
+TEST_F(LastCopyTest, E8WhoAcceptsALossKeepsWhatIsNotLost) {
+  Start();
+  Load("REP2", 1);
+  values_.clear();
+  cluster_.Run([&] {
+    CoordinatedShard* const shard = cluster_.node(kCoordinator)->FindShard(group_, shard_);
+    for (const memgest::ShardLog::Link& link : shard->coordinator()->log().links()) {
+      if (link.role == Role(3)) link.writer->Abandon();
+    }
+  });
+  Load("REP3", 300);
+  cluster_.Kill(kCoordinator);
+  ASSERT_OK(cluster_.Fail(kCoordinator));
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kStopped));
+  cluster_.Run([&] {
+    const MemgestId rep2 = cluster_.view().FindMemgest("REP2")->id;
+    const auto& change = *cluster_.node(kCoordinator)->FindShard(group_, shard_)->change();
+    EXPECT_THAT(change.lost(), ::testing::ElementsAre(rep2));
+  });
+  cluster::Overrun command;
+  command.group = group_;
+  command.shard = shard_;
+  const std::shared_ptr<const cluster::View> view = cluster_.PresentView();
+  command.epoch = view->groups[group_.value()].epoch;
+  for (const protocol::MemgestDescriptor& memgest : view->memgests)
+    command.memgests.push_back(memgest.id);
+  ASSERT_OK(cluster_.Apply(command));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ExpectEverything();
+}
+
 }  // namespace
 }  // namespace ring::node

@@ -35,6 +35,9 @@ class LogRetention {
   static constexpr std::uint64_t kEntriesMax = 256;
   static constexpr std::size_t kPayloadsMax = 4;  // parities at most
   static constexpr std::size_t kHeadBytes = 128 * 1024;
+  // What a coordinator that takes over can send again: it needs one entry more to append anything.
+  static constexpr std::size_t kShippedMax = kEntriesMax - 1;
+  static constexpr std::size_t kShippedHeadBytesMax = kHeadBytes - 2 * kEntryHeadSizeMax;
 
   LogRetention();
 

@@ -25,7 +25,6 @@ static_assert(sizeof(PieceHeader) == 24);
 constexpr std::size_t kCrcEnd = 8;
 constexpr std::size_t kPieceBytesMax =
     (kTailPieceSizeMax - sizeof(PieceHeader)) / kEntryAlignment * kEntryAlignment;
-constexpr std::size_t kEntrySizeMax = kEntryHeadSizeMax + kPayloadSizeMax + kEntryTrailerSize;
 
 absl::Status Wrong(absl::string_view what, std::uint64_t value) {
   return absl::InvalidArgumentError(absl::StrCat("tail piece: ", what, "=", value));

@@ -29,6 +29,8 @@
 namespace ring::memgest {
 
 inline constexpr std::size_t kTailPieceSizeMax = 48 * 1024;
+inline constexpr std::size_t kEntrySizeMax =
+    kEntryHeadSizeMax + kPayloadSizeMax + kEntryTrailerSize;
 
 class TailEncoder {
  public:

@@ -39,10 +39,11 @@ void MemberSet::DropWriters() {
   SetActive(0);
 }
 
-void MemberSet::SetActive(RoleMask roles) {
+void MemberSet::SetActive(RoleMask roles, RoleMask complete) {
   int named = 0;
   for (Member& member : members_) {
     member.active = (roles & MaskOf(member.role)) != 0;
+    member.complete = (roles & complete & MaskOf(member.role)) != 0;
     named += member.active ? 1 : 0;
   }
   needed_ = NeededOf(named);
@@ -73,6 +74,19 @@ bool MemberSet::Available() const {
     proposed_able += member.proposed ? 1 : 0;
   }
   return able >= needed_ && proposed_able >= proposed_needed_;
+}
+
+bool MemberSet::MayDoWithout(Role role, int count) const {
+  bool counts = false;
+  for (const Member& member : members_) {
+    const bool able = member.complete && member.writer != nullptr && !member.writer->broken();
+    if (member.role == role) {
+      counts = member.active;
+    } else {
+      count -= able ? 1 : 0;
+    }
+  }
+  return !counts || count <= 0;
 }
 
 bool MemberSet::BeingSent(std::uint64_t order) const {

@@ -36,6 +36,7 @@ struct Member {
   Role role;
   LogWriter* writer = nullptr;  // null: the role is vacant, or not connected
   bool active = false;          // counts; a member that has a writer and does not is a learner
+  bool complete = false;        // active, and has all values or blocks
   bool proposed = false;        // would count
   bool behind = false;          // gets its entries out of what is kept (ShardLog)
 };
@@ -54,8 +55,9 @@ class MemberSet {
 
   // The epoch ends; nobody counts before the next Normal.
   void DropWriters();
-  // A Normal was applied: these roles count from now on. It ends a proposal.
-  void SetActive(RoleMask roles);
+  // A Normal was applied: these roles count from now on. It ends a proposal. complete: of them,
+  // have all values or blocks.
+  void SetActive(RoleMask roles, RoleMask complete = kAllRoles);
   // A Normal was proposed, and its outcome is not known.
   void Propose(RoleMask roles);
   // It was refused.
@@ -86,6 +88,8 @@ class MemberSet {
   bool Enough() const { return needed_ < kNever && proposed_needed_ < kNever; }
   // ... and can be committed: enough of them have a writer that is not broken.
   bool Available() const;
+  // Whether at least `count` others that count have all of it, and a connection.
+  bool MayDoWithout(Role role, int count) const;
   // Whether the device may still read what was sent with this order.
   bool BeingSent(std::uint64_t order) const;
 

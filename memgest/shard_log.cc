@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "memgest/log_tail.h"
+#include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
@@ -12,7 +14,7 @@
 namespace ring::memgest {
 
 ShardLog::ShardLog(Epoch epoch, DeltaArena* arena, bool held)
-    : epoch_(epoch), arena_(arena), pending_(kPendingMax), held_(held) {}
+    : epoch_(epoch), arena_(arena), pending_(LogRetention::kEntriesMax), held_(held) {}
 
 ShardLog::~ShardLog() { EndCalculations(); }
 
@@ -44,13 +46,16 @@ bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool rese
     if (!gone && (member.active || member.proposed)) return false;
     lost |= gone;  // a learner falls behind
   }
-  return lost ? memgest.members().Available() : memgest.members().Enough();
+  if (!lost) return memgest.members().Enough();
+  return memgest.members().Available() && MayBeShipped(entry_size);
 }
 
 bool ShardLog::Stuck(const Memgest& memgest) const {
   if (held_) return false;
   if (!memgest.members().Available()) return true;
-  return Full() && commit_front_ < next_order_ && !at(commit_front_).memgest->members().Available();
+  if (Full() && commit_front_ < next_order_ && !at(commit_front_).memgest->members().Available())
+    return true;
+  return KeepsForNeeded() && (Full() || !MayBeShipped(kEntrySizeMax));
 }
 
 Pending& ShardLog::Append(Memgest& memgest, EntryFields fields,
@@ -173,8 +178,43 @@ void ShardLog::ReleaseAcked() {
   release_front_ = std::min(commit_front_, kept);
 }
 
-// The log is full of what only a broken member lacks: the others go on without it. It needs a
-// snapshot then, whatever comes of its node.
+// I2: whether some memgest that was used would be left with what its coordinator has, if this
+// member had to begin anew: nobody else has all of it and a connection.
+bool ShardLog::IsNeeded(Role role) const {
+  return std::any_of(memgests_.begin(), memgests_.end(), [this, role](const Memgest* memgest) {
+    if (memgest->failures_tolerated() == 0 || memgest->next_index() == 1) return false;
+    return !memgest->members().MayDoWithout(role, memgest->coded() ? parities_needed_ : 1);
+  });
+}
+
+bool ShardLog::KeepsForNeeded() const {
+  return std::any_of(links_.begin(), links_.end(), [this](const Link& link) {
+    return link.writer->broken() && !link.writer->abandoned() && IsNeeded(link.role);
+  });
+}
+
+// A broken member that is needed gets what it lacks in the next epoch, even if another coordinator
+// begins that one: it has no more to send than this, out of the others' rings, where it must be
+// whole. They hold PADs, too.
+bool ShardLog::MayBeShipped(std::size_t entry_size) const {
+  if (!KeepsForNeeded()) return true;
+  std::size_t head_size = kEntryHeadSizeMax;
+  std::size_t size = entry_size;
+  for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
+    const std::size_t head = retention_.Head(order).size();
+    if (head == 0) continue;  // it goes nowhere
+    head_size += AlignUp(head, kEntryAlignment);
+    size += head + retention_.PayloadBytes(order) + kEntryAlignment + kEntryTrailerSize;
+  }
+  const auto smallest = std::min_element(
+      links_.begin(), links_.end(),
+      [](const Link& a, const Link& b) { return a.writer->ring_size() < b.writer->ring_size(); });
+  return head_size <= LogRetention::kShippedHeadBytesMax &&
+         size <= smallest->writer->ring_size() / 2;
+}
+
+// The log is full of what only a broken member lacks: the others go on without it, unless it is
+// needed. It needs a snapshot then, whatever comes of its node.
 void ShardLog::AbandonBroken() {
   while (Full() && release_front_ < commit_front_) {
     const Pending& oldest = at(release_front_);
@@ -182,6 +222,7 @@ void ShardLog::AbandonBroken() {
     for (const Member& member : oldest.memgest->members()) {
       if (member.writer == nullptr || member.writer->acked_order() >= oldest.order) continue;
       if (!member.writer->broken() || member.writer->abandoned()) continue;
+      if (IsNeeded(member.role)) continue;
       member.writer->Abandon();
       abandoned = true;
     }

@@ -55,7 +55,8 @@ struct Pending {
 
 class ShardLog {
  public:
-  static constexpr std::uint64_t kPendingMax = LogRetention::kEntriesMax;
+  // No more than can be sent to a member that has nothing of it, whoever does so.
+  static constexpr std::uint64_t kPendingMax = LogRetention::kShippedMax;
 
   // held: of a shard that is taken over; it waits for the epoch's Normal.
   ShardLog(Epoch epoch, DeltaArena* arena, bool held = false);
@@ -161,6 +162,9 @@ class ShardLog {
   // REQUIRES: as BeginEpoch.
   void Retire();
   bool held() const { return held_; }
+  // How many parities of a coded memgest are needed that have all blocks: one for each shard of the
+  // group that is to be decoded, this one too if its coordinator is lost.
+  void set_parities_needed(int count) { parities_needed_ = count; }
   // Who counts has changed: what waits is looked at again.
   void ForgetNews() { commit_news_ = turn_news_ = ~std::uint64_t{0}; }
   // S13: the order was committed by a Normal that names too few of its memgest.
@@ -255,8 +259,10 @@ class ShardLog {
     return nullptr;
   }
   static void SendBare(LogWriter& writer, std::uint64_t order, absl::Span<const std::byte> head);
-  Pending& at(std::uint64_t order) { return pending_[order % kPendingMax]; }
-  const Pending& at(std::uint64_t order) const { return pending_[order % kPendingMax]; }
+  Pending& at(std::uint64_t order) { return pending_[order % LogRetention::kEntriesMax]; }
+  const Pending& at(std::uint64_t order) const {
+    return pending_[order % LogRetention::kEntriesMax];
+  }
   Link* FindLink(Role role);
   const Link* FindLink(Role role) const;
   void SetBehind(Link& link, bool behind);
@@ -267,6 +273,9 @@ class ShardLog {
   void Feed(Link& link);
   void MoveFront();
   void ReleaseAcked();
+  bool IsNeeded(Role role) const;
+  bool KeepsForNeeded() const;
+  bool MayBeShipped(std::size_t entry_size) const;
   void AbandonBroken();
   void SetDeltasAside();
   bool Full() const { return next_order_ - release_front_ >= kPendingMax || !retention_.HasRoom(); }
@@ -282,6 +291,7 @@ class ShardLog {
   std::uint64_t adopted_end_ = 0;    // every order below was committed by a Normal
   std::uint64_t caught_up_mark_ = 0;
   int behind_count_ = 0;  // links
+  int parities_needed_ = 1;
   bool held_ = false;
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position

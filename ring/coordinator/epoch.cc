@@ -24,7 +24,7 @@ void ShardCoordinator::ApplyNormal(absl::Span<const NamedSet> sets) {
   for (const NamedSet& set : sets) {
     memgest::Memgest* const memgest = FindMemgest(set.memgest);
     if (memgest == nullptr) continue;
-    memgest->members().SetActive(set.roles);
+    memgest->members().SetActive(set.roles, set.complete);
     memgest->rebuild().OnNormal(set.roles, set.incomplete, log_.held());
     rebuilding_ |= memgest->rebuild().active();
   }

@@ -62,6 +62,7 @@ struct ShardCounters {
 struct NamedSet {
   MemgestId memgest;
   memgest::RoleMask roles = 0;
+  memgest::RoleMask complete = memgest::kAllRoles;  // of them, have all values or blocks
   // Parities among them that are still rebuilt (S6).
   std::vector<memgest::ParityRebuild::From> incomplete = {};
 };

@@ -187,18 +187,24 @@ void EpochChange::DecideWhoGoesOn() {
   FindShortest();
 }
 
-// What one that goes on lacks of a log that another had in full.
+std::uint64_t EpochChange::LackedBy(const RoleState& role, const AdoptedLog& adopted) {
+  for (const LogEnd& log : role.logs) {
+    if (log.memgest == adopted.memgest) return adopted.last - std::min(adopted.last, log.last);
+  }
+  return 0;
+}
+
+// What those that go on lack of logs that another had in full. Who lacks too much joins, and takes
+// no room from the others.
 void EpochChange::FindShortest() {
-  for (AdoptedLog& adopted : adopted_) {
-    for (std::size_t i = 0; i < roles_.size(); ++i) {
-      const RoleState& role = roles_[i];
-      if (!role.goes_on || RoleAt(i) == own_role()) continue;
-      for (const LogEnd& log : role.logs) {
-        if (log.memgest != adopted.memgest || log.last > adopted.last) continue;
-        if (adopted.last - log.last > kShippedMax) continue;
-        adopted.shortest = std::min(adopted.shortest, log.last);
-      }
-    }
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    const RoleState& role = roles_[i];
+    if (!role.goes_on || RoleAt(i) == own_role()) continue;
+    std::uint64_t lacked = 0;
+    for (const AdoptedLog& adopted : adopted_) lacked += LackedBy(role, adopted);
+    if (lacked > kShippedMax) continue;
+    for (AdoptedLog& adopted : adopted_)
+      adopted.shortest = std::min(adopted.shortest, adopted.last - LackedBy(role, adopted));
   }
 }
 

@@ -207,6 +207,7 @@ class EpochChange {
   void BeginAgain(Role role);
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);
   void DecideWhoGoesOn();
+  static std::uint64_t LackedBy(const RoleState& role, const AdoptedLog& adopted);
   void FindShortest();
   bool LostTooMuch() const;
   bool IsLost(MemgestId memgest) const;

@@ -265,6 +265,105 @@ TEST_F(ShardLogEpochTest, AllThatIsKeptGoesThroughASmallWindow) {
   EXPECT_EQ(RingOf(3), expected);
 }
 
+// I2: a log goes on without a broken member as long as another one has all that this one has, and
+// then it waits for the epoch; so what the member lacks can be sent to it, by whoever begins that.
+class BrokenMemberTest : public ShardLogEpochTest {
+ protected:
+  BrokenMemberTest() {
+    protocol::MemgestDescriptor alone;
+    alone.id = MemgestId(3);
+    alone.r = 2;  // role 3 is its only member
+    other_ = std::make_unique<Memgest>(&device_, alone, ShardId(0), 3, 2, &lines_);
+    log_.Attach(other_.get(), kAllRoles);
+  }
+  ~BrokenMemberTest() override { log_.Detach(other_.get()); }
+  void AppendOther() {
+    EntryPayload nothing;
+    log_.Append(*other_, Fields(++count_), absl::MakeConstSpan(&nothing, 1));
+    Turn({3, 4});
+  }
+  // Entries of a log that the other member goes on with; at most `max`.
+  int AppendWithout(int role, std::size_t payload_size, int max) {
+    link(role).to_member.failed = true;
+    const std::string bytes(payload_size, 'x');
+    const rdma::Sge sge = LogLink::SgeOf(bytes.data(), bytes.size());
+    EntryPayload payload;
+    if (payload_size > 0) payload.sges = absl::MakeConstSpan(&sge, 1);
+    int count = 0;
+    while (count < max && log_.HasRoom(*memgests_[kA.value()], 1024 + payload_size, false)) {
+      EntryFields fields = Fields(++count_);
+      fields.payload_length = static_cast<std::uint32_t>(payload_size);
+      log_.Append(*memgests_[kA.value()], fields, absl::MakeConstSpan(&payload, 1));
+      Turn({3, 4});
+      link(7 - role).reader->FindTail([](const EntryView&) {});
+      ++count;
+    }
+    return count;
+  }
+  std::unique_ptr<Memgest> other_;
+};
+
+TEST_F(BrokenMemberTest, I2WhoHasTheLastCopyOfAnotherLogIsNotAbandoned) {
+  AppendOther();
+  const int count = AppendWithout(3, 0, 1000);
+  EXPECT_GT(count, 100);
+  EXPECT_LE(count, static_cast<int>(LogRetention::kShippedMax));
+  EXPECT_FALSE(writer(3)->abandoned());
+  EXPECT_TRUE(log_.Stuck(*memgests_[kA.value()])) << "puts would wait for room";
+  BeginEpoch();
+  ASSERT_OK(Rejoin(3, {{MemgestId(3), 0, 1}}));
+}
+
+TEST_F(BrokenMemberTest, WhoIsNotNeededIsAbandoned) {
+  EXPECT_EQ(AppendWithout(3, 0, 1000), 1000) << "nothing is in the log of which it has all";
+  EXPECT_TRUE(writer(3)->abandoned());
+}
+
+// What counts and has values yet to come is no other copy; nor is one parity, where two are needed.
+TEST_F(BrokenMemberTest, I2AnotherMemberWithoutItsValuesIsNoCopy) {
+  memgests_[kB.value()]->members().SetActive(kAllRoles, ~MaskOf(Role(3)));
+  Append(kB);
+  Turn({3, 4});
+  EXPECT_LT(AppendWithout(4, 0, 1000), 1000);
+  EXPECT_FALSE(writer(4)->abandoned());
+}
+
+TEST_F(BrokenMemberTest, I2AsManyParitiesAreKeptAsShardsAreToBeDecoded) {
+  for (const int needed : {1, 2}) {
+    protocol::MemgestDescriptor coded;
+    coded.id = MemgestId(4);
+    coded.scheme = protocol::Scheme::kStretchedReedSolomon;
+    coded.r = 0;
+    coded.k = 3;
+    coded.m = 2;
+    Memgest parities(&device_, coded, ShardId(0), 3, 2, &lines_);
+    log_.Attach(&parities, kAllRoles);
+    parities.ContinueAt(5);  // it was used
+    log_.set_parities_needed(needed);
+    const bool waits = AppendWithout(3, 0, 400) < 400;
+    EXPECT_EQ(waits, needed == 2);
+    EXPECT_EQ(writer(3)->abandoned(), needed == 1);
+    log_.Detach(&parities);
+    if (needed == 1) {
+      BeginEpoch();
+      for (const int role : {3, 4})
+        ASSERT_OK(Rejoin(role, {{kA, 0, memgests_[kA.value()]->next_index() - 1}}));
+      Name(kAllRoles);
+      other_->members().SetActive(kAllRoles);
+      log_.Normal();
+    }
+  }
+}
+
+// Its bytes must be whole in the other's ring.
+TEST_F(BrokenMemberTest, I2NoMoreIsAppendedThanAnotherRingHolds) {
+  AppendOther();
+  const int count = AppendWithout(3, 20'000, 1000);
+  EXPECT_GT(count, 2);
+  EXPECT_LT(static_cast<std::size_t>(count) * 20'000, kRingSizeMin / 2);
+  EXPECT_TRUE(log_.Stuck(*memgests_[kA.value()]));
+}
+
 // L7: a learner gets everything behind its snapshot, counts for nothing, and holds nobody up.
 TEST_F(ShardLogEpochTest, L7ALearnerGetsEveryEntryAndDoesNotCount) {
   BeginEpoch();

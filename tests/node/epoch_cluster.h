@@ -110,6 +110,10 @@ class EpochCluster {
   void LoseFirstProposals() {
     Run([&] { loses_first_ = true; });
   }
+  // As long as it is so, all of them are.
+  void LoseEpochs(bool lose) {
+    Run([&] { loses_epochs_ = lose; });
+  }
   // As long as it is so, no shard becomes Normal.
   void LoseNormals(bool lose) {
     Run([&] { loses_normals_ = lose; });
@@ -217,6 +221,7 @@ class EpochCluster {
   bool Loses(const cluster::ClusterCommand& command) {
     if (loses_normals_ && std::holds_alternative<cluster::SetNormal>(command)) return true;
     const auto* const epoch = std::get_if<cluster::NewEpoch>(&command);
+    if (loses_epochs_ && epoch != nullptr) return true;
     return loses_first_ && epoch != nullptr &&
            lost_.insert({epoch->group.value(), epoch->expected.value()}).second;
   }
@@ -290,6 +295,7 @@ class EpochCluster {
   SeededRandom random_{1};
   std::optional<cluster::ClusterState> state_;
   bool loses_first_ = false;
+  bool loses_epochs_ = false;
   bool loses_normals_ = false;
   bool holds_normals_ = false;
   std::vector<cluster::SetNormal> held_normals_;

@@ -102,6 +102,21 @@ TEST_F(EpochChangeTest, E8WhatStoppedBehindBeginGoesOnFromThere) {
   EXPECT_FALSE(change->AcceptLoss());
 }
 
+// Who lacks more than can be kept joins, and takes no room from who does not: nothing of another
+// log is fetched for it.
+TEST_F(EpochChangeTest, Step5NothingIsFetchedForWhoLacksTooMuchOfAnotherLog) {
+  Start(TakeOver());
+  change->OnSealed(Role(1), {});
+  change->OnSealed(Role(2), {});
+  change->OnSealed(Role(3), Ends(700, 190));
+  change->OnSealed(Role(4), Ends(444, 185));
+  ASSERT_EQ(change->phase(), Phase::kFetching);
+  EXPECT_EQ(change->adopted()[0].last, 700u);
+  EXPECT_EQ(change->adopted()[0].shortest, 700u);
+  EXPECT_EQ(change->adopted()[1].last, 190u);
+  EXPECT_EQ(change->adopted()[1].shortest, 190u) << "five entries for who joins";
+}
+
 // No new epoch comes of who goes and has no role.
 TEST_F(EpochChangeTest, E8WhoIsGoneIsNotWaitedFor) {
   Start(TakeOver());

@@ -119,6 +119,7 @@ std::vector<coordinator::NamedSet> CoordinatedShard::NamedBy(
     set.memgest = memgest.id;
     set.roles = cluster::ActiveFor(record, memgest, shard_, view_->s, view_->d);
     const cluster::MemgestNormal* const one = record.Find(memgest.id);
+    if (one != nullptr) set.complete = one->complete;
     for (std::size_t i = 0; one != nullptr && i < one->active_from.size(); ++i)
       set.incomplete.push_back({one->active_from[i].role, one->active_from[i].extent});
     named.push_back(std::move(set));

@@ -17,9 +17,6 @@ namespace {
 
 using memgest::LogRetention;
 
-// One is what a coordinator needs to append anything.
-constexpr std::size_t kHeadBytesMax = LogRetention::kHeadBytes - 2 * memgest::kEntryHeadSizeMax;
-
 std::string Copy(const std::byte* bytes, std::size_t size) {
   return std::string(reinterpret_cast<const char*>(bytes), size);
 }
@@ -43,8 +40,8 @@ void ShippedTail::Keep(const memgest::EntryView& entry, Role source) {
 
 absl::Status ShippedTail::AdoptInto(coordinator::ShardCoordinator* coordinator,
                                     memgest::DeltaArena* arena) {
-  std::size_t entries_left = LogRetention::kEntriesMax - 1;
-  std::size_t head_bytes_left = kHeadBytesMax;
+  std::size_t entries_left = LogRetention::kShippedMax;
+  std::size_t head_bytes_left = LogRetention::kShippedHeadBytesMax;
   for (auto& [id, log] : std::exchange(logs_, {})) {
     memgest::Memgest* const memgest = coordinator->FindMemgest(id);
     std::size_t head_bytes = 0;

@@ -111,6 +111,23 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
   ExpectEverything();
 }
 
+// The member's connection breaks, and the epoch lasts: what a memgest does without it stays less
+// than what it can be sent when the coordinator is lost, too. So it keeps what it alone has.
+TEST_F(LastCopyTest, I2AMemberThatLacksEntriesOfOneLogKeepsTheValuesOfOthers) {
+  Start();
+  Load("REP2", 8);
+  cluster_.LoseEpochs(true);
+  cluster_.Run([&] { cluster_.node(kMember)->members().Find(group_, shard_)->qp->Reset(); });
+  EXPECT_THAT(LoadUntilRefused("REP3", 400), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_GT(values_.size(), 20u);
+  cluster_.Kill(kCoordinator);
+  ASSERT_OK(cluster_.Fail(kCoordinator));
+  cluster_.LoseEpochs(false);
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ExpectEverything();
+}
+
 // It stops when its members are connected already, since one lacks entries that are nowhere any
 // more: who accepts what is lost with that one keeps what the others have.
 TEST_F(LastCopyTest, E8WhoAcceptsALossKeepsWhatIsNotLost) {

@@ -126,6 +126,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
 
 bool ShardCoordinator::HasWork() const {
   if (is_retired_) return false;
+  if (log_.held()) return log_.dirty();  // all else waits for the epoch's Normal
   if (!ready_.empty() || log_.dirty() || releasing_) return true;
   return std::any_of(large_writes_.begin(), large_writes_.end(),
                      [](const std::unique_ptr<LargeWrite>& write) { return write->runnable(); });

@@ -80,6 +80,21 @@ TEST(Epoch, E2NothingIsAnsweredOrToldBeforeNormal) {
   harness.Scrub();
 }
 
+// A node sleeps meanwhile, however many requests wait.
+TEST(Epoch, WhatWaitsForNormalIsNoWork) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", "old"));
+  harness.Settle();
+  harness.BeginEpoch();
+  const int put = harness.Put(kRep3, "k", "new");
+  harness.Turns(5);
+  EXPECT_FALSE(harness.answered(put));
+  EXPECT_FALSE(harness.shard().HasWork());
+  harness.Normal();
+  EXPECT_TRUE(harness.shard().HasWork());
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kOk);
+}
+
 // Told to go on without what was lost it begins the epoch once more in which it stopped.
 TEST(Epoch, E8AShardThatStoppedGoesOnInItsEpoch) {
   ShardHarness harness;

@@ -1,5 +1,7 @@
 #include "rdma/faulty/fault_plan.h"
 
+#include <utility>
+
 namespace ring::rdma {
 namespace {
 constexpr std::uint64_t kMs = 1'000'000;
@@ -26,8 +28,25 @@ void FaultPlan::Add(const DeviceFault& fault) {
   entry.active = true;
 }
 
+void FaultPlan::Cut(std::string address, std::uint32_t duration_ms) {
+  cuts_[std::move(address)] = clock_->NowNs() + duration_ms * kMs;
+}
+
+bool FaultPlan::Stops(absl::string_view address) {
+  if (cuts_.empty()) return false;
+  const auto found = cuts_.find(address);
+  if (found == cuts_.end()) return false;
+  if (clock_->NowNs() >= found->second) {
+    cuts_.erase(found);
+    return false;
+  }
+  ++stopped_;
+  return true;
+}
+
 void FaultPlan::Clear() {
   for (Entry& entry : entries_) End(&entry);
+  cuts_.clear();
   ++clears_;
 }
 
@@ -54,7 +73,7 @@ void FaultPlan::GiveBack(DeviceFaultKind kind) {
 }
 
 std::uint64_t FaultPlan::injected() const {
-  std::uint64_t all = 0;
+  std::uint64_t all = stopped_;
   for (const Entry& entry : entries_) all += entry.injected;
   return all;
 }

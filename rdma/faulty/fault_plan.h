@@ -1,7 +1,7 @@
 // rdma/faulty/fault_plan.h — which faults a device has to make, and whether this is one.
 //
 // What:      FaultPlan keeps a fault of each kind with what is left of it, and is asked whenever
-//            one could happen.
+//            one could happen; and which addresses nothing may reach for a while.
 // Ownership: borrows the clock.
 // Threads:   one, the device's.
 // Errors:    none.
@@ -12,8 +12,11 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "rdma/faulty/device_fault.h"
 #include "ring/base/clock.h"
 #include "ring/base/random.h"
@@ -26,13 +29,17 @@ class FaultPlan {
 
   // REQUIRES: CheckDeviceFault says ok.
   void Add(const DeviceFault& fault);
+  // Nothing reaches the address for so long: in place of what was said of it before.
+  void Cut(std::string address, std::uint32_t duration_ms);
   // No more faults; what was injected stays counted.
   void Clear();
 
   std::uint64_t clears() const { return clears_; }
 
   // Any fault may happen.
-  bool armed() const { return armed_ != 0; }
+  bool armed() const { return armed_ != 0 || !cuts_.empty(); }
+  // Whether something that goes there does not reach it: then it counts.
+  bool Stops(absl::string_view address);
   // Whether one of this kind happens now: then it counts.
   bool Takes(DeviceFaultKind kind);
   // It was taken, and then did not happen.
@@ -47,6 +54,8 @@ class FaultPlan {
   bool holds() const { return held_ != 0; }
 
   std::uint64_t injected() const;
+  // Of them, what did not reach its address.
+  std::uint64_t stopped() const { return stopped_; }
   // Of each kind that was ever asked for.
   std::vector<DeviceFaultStatus> Status() const;
 
@@ -68,7 +77,9 @@ class FaultPlan {
 
   const Clock* clock_;
   SeededRandom random_;
-  int armed_ = 0;  // so many entries are active
+  int armed_ = 0;                                         // so many entries are active
+  absl::flat_hash_map<std::string, std::uint64_t> cuts_;  // until then
+  std::uint64_t stopped_ = 0;
   int held_ = 0;
   std::uint64_t clears_ = 0;
   std::array<Entry, kDeviceFaultKinds.size()> entries_;

@@ -49,10 +49,11 @@ absl::StatusOr<std::unique_ptr<CompletionQueue>> FaultyDevice::CreateCompletionQ
 }
 
 std::unique_ptr<QueuePair> FaultyDevice::Wrap(std::unique_ptr<QueuePair> below,
-                                              const QueuePairOptions& options) {
-  return std::make_unique<FaultyQueuePair>(&plan_, below_.get(), std::move(below),
-                                           static_cast<FaultyCompletionQueue*>(options.send_cq),
-                                           static_cast<FaultyCompletionQueue*>(options.recv_cq));
+                                              const QueuePairOptions& options,
+                                              absl::string_view address) {
+  return std::make_unique<FaultyQueuePair>(
+      &plan_, below_.get(), std::move(below), static_cast<FaultyCompletionQueue*>(options.send_cq),
+      static_cast<FaultyCompletionQueue*>(options.recv_cq), std::string(address));
 }
 
 absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Connect(absl::string_view address,
@@ -60,9 +61,13 @@ absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Connect(absl::string_vi
                                                                  absl::string_view private_data) {
   RING_RETURN_IF_ERROR(
       Refuses(DeviceFaultKind::kNoQueuePair, absl::StrCat("a queue pair to ", address)));
+  if (plan_.Stops(address)) {
+    return absl::UnavailableError(
+        absl::StrCat("address=", address, " is cut off: the fault was injected"));
+  }
   RING_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> qp,
                         below_->Connect(address, Below(options), private_data));
-  return Wrap(std::move(qp), options);
+  return Wrap(std::move(qp), options, address);
 }
 
 absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Accept(std::uint64_t request,
@@ -72,7 +77,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Accept(std::uint64_t re
       Refuses(DeviceFaultKind::kNoQueuePair, absl::StrCat("a queue pair for request=", request)));
   RING_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> qp,
                         below_->Accept(request, Below(options), private_data));
-  return Wrap(std::move(qp), options);
+  return Wrap(std::move(qp), options, "");
 }
 
 bool FaultyDevice::PollEvent(ConnectionEvent* event) {

@@ -1,11 +1,14 @@
 // rdma/faulty/faulty_device.h — a device that does what another one does, but for faults.
 //
-// What:      FaultyDevice goes between a node and its device. Inject asks for a fault, Clear ends
-//            all, Status says what became of them. Without one it passes everything on.
+// What:      FaultyDevice goes between a node and its device. Inject asks for a fault, Cut for a
+//            partition, Clear ends all, Status says what became of them. Without one it passes
+//            everything on.
+// Shape:     a cut is of connections that this side made: requests fail with kRetryExceeded, as if
+//            nobody answered, and none is made anew. A partition is a cut at both of its sides.
 // Ownership: owns the device below; borrows the clock.
 // Threads:   one, the device's.
 // Errors:    Inject: kInvalidArgument, as CheckDeviceFault says. Refusals that were asked for are
-//            kResourceExhausted, and say that they were.
+//            kResourceExhausted, and say that they were; connections over a cut kUnavailable.
 // Cost:      a virtual call more for everything, and a walk over each chain. Who wants no faults
 //            does without it.
 // Source:    protocol rules section 11 (F7, F8, F10, F11).
@@ -30,9 +33,14 @@ class FaultyDevice final : public Device {
       : plan_(clock, seed), below_(std::move(below)) {}
 
   absl::Status Inject(const DeviceFault& fault);
+  // Nothing that connects to this address, or did, reaches it for so long.
+  void Cut(std::string address, std::uint32_t duration_ms) {
+    plan_.Cut(std::move(address), duration_ms);
+  }
   void Clear() { plan_.Clear(); }
   std::vector<DeviceFaultStatus> Status() const { return plan_.Status(); }
   std::uint64_t injected() const { return plan_.injected(); }
+  std::uint64_t stopped() const { return plan_.stopped(); }  // by cuts
 
   const Caps& caps() const override { return below_->caps(); }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
@@ -71,8 +79,9 @@ class FaultyDevice final : public Device {
 
  private:
   absl::Status Refuses(DeviceFaultKind kind, absl::string_view what);
-  std::unique_ptr<QueuePair> Wrap(std::unique_ptr<QueuePair> below,
-                                  const QueuePairOptions& options);
+  // address: of the peer; empty: it connected.
+  std::unique_ptr<QueuePair> Wrap(std::unique_ptr<QueuePair> below, const QueuePairOptions& options,
+                                  absl::string_view address);
 
   FaultPlan plan_;
   std::unique_ptr<Device> below_;

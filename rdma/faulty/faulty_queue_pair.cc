@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ring::rdma {
 namespace {
@@ -91,8 +92,14 @@ struct FaultyQueuePair::Changed {
 };
 
 FaultyQueuePair::FaultyQueuePair(FaultPlan* plan, Device* device, std::unique_ptr<QueuePair> below,
-                                 FaultyCompletionQueue* send_cq, FaultyCompletionQueue* recv_cq)
-    : plan_(plan), device_(device), below_(std::move(below)), send_cq_(send_cq), recv_cq_(recv_cq) {
+                                 FaultyCompletionQueue* send_cq, FaultyCompletionQueue* recv_cq,
+                                 std::string address)
+    : plan_(plan),
+      device_(device),
+      below_(std::move(below)),
+      send_cq_(send_cq),
+      recv_cq_(recv_cq),
+      address_(std::move(address)) {
   below_->set_context(this);
 }
 
@@ -131,16 +138,18 @@ absl::Status FaultyQueuePair::PostSend(const WorkRequest& chain) {
 }
 
 void FaultyQueuePair::Change(const WorkRequest& request, Changed* to) {
-  const auto takes = [this, &request, to](DeviceFaultKind kind, bool fits) {
-    const bool may = fits && Travels(request.opcode) && !doomed_.has_value() &&
-                     !to->doomed.has_value() && state() == QpState::kReadyToSend;
-    if (!may || !plan_->Takes(kind)) return false;
+  const bool sound = Travels(request.opcode) && !doomed_.has_value() && !to->doomed.has_value() &&
+                     state() == QpState::kReadyToSend;
+  if (sound && plan_->Stops(address_)) return Doom(request, WcStatus::kRetryExceeded, to);
+  const auto takes = [this, sound, to](DeviceFaultKind kind, bool fits) {
+    if (!sound || !fits || !plan_->Takes(kind)) return false;
     to->happened.push_back(kind);
     return true;
   };
   const bool write = IsWrite(request.opcode);
   const std::uint64_t length = LengthOf(request);
-  if (takes(DeviceFaultKind::kFail, true)) return Doom(request, DeviceFaultKind::kFail, to);
+  if (takes(DeviceFaultKind::kFail, true))
+    return Doom(request, plan_->fault(DeviceFaultKind::kFail).status, to);
   if (takes(DeviceFaultKind::kTear, write && length > kWordSize)) return Tear(request, to);
   WorkRequest copy = request;
   if (request.opcode == Opcode::kWait)
@@ -194,11 +203,11 @@ void FaultyQueuePair::Tear(const WorkRequest& request, Changed* to) {
   copy.signaled = false;
   copy.sges = to->sges.back();
   to->requests.push_back(copy);
-  Doom(request, DeviceFaultKind::kTear, to);
+  Doom(request, plan_->fault(DeviceFaultKind::kTear).status, to);
 }
 
-void FaultyQueuePair::Doom(const WorkRequest& request, DeviceFaultKind kind, Changed* to) {
-  to->doomed = Doomed{request.wr_id, request.opcode, plan_->fault(kind).status};
+void FaultyQueuePair::Doom(const WorkRequest& request, WcStatus status, Changed* to) {
+  to->doomed = Doomed{request.wr_id, request.opcode, status};
   to->requests.push_back(RefusedWrite(request));
 }
 

@@ -19,6 +19,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,8 @@ class FaultyCompletionQueue final : public CompletionQueue {
 class FaultyQueuePair final : public QueuePair {
  public:
   FaultyQueuePair(FaultPlan* plan, Device* device, std::unique_ptr<QueuePair> below,
-                  FaultyCompletionQueue* send_cq, FaultyCompletionQueue* recv_cq);
+                  FaultyCompletionQueue* send_cq, FaultyCompletionQueue* recv_cq,
+                  std::string address);
   ~FaultyQueuePair() override;
 
   std::uint32_t number() const override { return below_->number(); }
@@ -93,13 +95,14 @@ class FaultyQueuePair final : public QueuePair {
   void Change(const WorkRequest& request, Changed* to);
   bool Flip(WorkRequest* request, Changed* to);
   void Tear(const WorkRequest& request, Changed* to);
-  void Doom(const WorkRequest& request, DeviceFaultKind kind, Changed* to);
+  void Doom(const WorkRequest& request, WcStatus status, Changed* to);
 
   FaultPlan* plan_;
   Device* device_;  // below
   std::unique_ptr<QueuePair> below_;
   FaultyCompletionQueue* send_cq_;
   FaultyCompletionQueue* recv_cq_;
+  const std::string address_;  // of the peer; empty: it connected
   std::optional<Doomed> doomed_;
   std::uint64_t signalled_posted_ = 0;
   std::uint64_t signalled_done_ = 0;

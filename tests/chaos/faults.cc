@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <utility>
 
@@ -59,36 +60,60 @@ absl::Status FaultInjector::Run(absl::Time until) {
     absl::SleepFor(Between(absl::Milliseconds(300), absl::Seconds(2)));
     if (const std::string dead = nodes_->FindDead(); !dead.empty())
       return absl::UnavailableError(dead);
-    const std::string fault = options_.faults[random_.Below(options_.faults.size())];
-    ++counts_[fault];
-    RING_RETURN_IF_ERROR(Inject(fault));
+    const std::string fault = Draw();
+    RING_ASSIGN_OR_RETURN(const bool happened, Inject(fault));
+    if (happened) ++counts_[fault];
   }
   return absl::OkStatus();
 }
 
-absl::Status FaultInjector::Inject(absl::string_view fault) {
+// Each class comes once before any comes again.
+std::string FaultInjector::Draw() {
+  if (deck_.empty()) deck_ = options_.faults;
+  const auto drawn = deck_.begin() + static_cast<std::ptrdiff_t>(random_.Below(deck_.size()));
+  std::string fault = std::move(*drawn);
+  deck_.erase(drawn);
+  return fault;
+}
+
+absl::StatusOr<bool> FaultInjector::Inject(absl::string_view fault) {
   const std::size_t victim = Victim();
-  if (fault == "pause") {
-    Pause(victim, Between(absl::Milliseconds(5), detect_ * 0.6));
-    return absl::OkStatus();
-  }
-  if (fault == "zombie") {
-    Pause(victim, Between(detect_ * 2, detect_ * 4 + absl::Seconds(1)));
-    return absl::OkStatus();
-  }
   if (fault == "nic") return DisturbNic(victim);
-  if (fault == "partition") return Partition(victim, Between(detect_ * 2, detect_ * 6));
-  if (fault == "double") {
-    // Half of the time who leads the consensus is one of them.
-    const NodeId leader = watch_->Leader();
-    const bool lead = random_.Below(2) == 0 && leader != cluster::kNoNode;
-    const std::size_t first = lead ? leader.value() : victim;
-    const std::size_t other = (first + 1 + random_.Below(nodes_->count() - 1)) % nodes_->count();
-    return Kill({first, other}, Between(detect_, detect_ * 4), /*forget=*/false);
+  if (fault == "partition") {
+    const absl::Duration time = Between(detect_ * 2, detect_ * 6);
+    if (options_.namespaces.empty()) return Cut(victim, time);
+    RING_RETURN_IF_ERROR(Partition(victim, time));
+  } else if (fault == "pause") {
+    Pause(victim, Between(absl::Milliseconds(5), detect_ * 0.6));
+  } else if (fault == "zombie") {
+    Pause(victim, Between(detect_ * 2, detect_ * 4 + absl::Seconds(1)));
+  } else if (fault == "double") {
+    RING_RETURN_IF_ERROR(Kill(Pair(victim), Between(detect_, detect_ * 4), /*forget=*/false));
+  } else {
+    const absl::Duration down =
+        fault == "restart" ? absl::ZeroDuration() : Between(detect_, detect_ * 6);
+    RING_RETURN_IF_ERROR(Kill({victim}, down, fault == "forget"));
   }
-  const absl::Duration down =
-      fault == "restart" ? absl::ZeroDuration() : Between(detect_, detect_ * 6);
-  return Kill({victim}, down, fault == "forget");
+  return true;
+}
+
+std::vector<std::size_t> FaultInjector::Pair(std::size_t victim) {
+  const std::size_t any = (victim + 1 + random_.Below(nodes_->count() - 1)) % nodes_->count();
+  const NodeId leader = watch_->Leader();
+  if (random_.Below(2) == 0 || leader == cluster::kNoNode) return {victim, any};
+  std::vector<std::size_t> coordinators;
+  const std::shared_ptr<const cluster::View> view = watch_->view();
+  for (const cluster::GroupView& group : view->groups) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view->s); ++i) {
+      const NodeId holder = group.roles[i];
+      if (holder != leader && holder != cluster::kNoNode) coordinators.push_back(holder.value());
+    }
+  }
+  if (coordinators.empty()) return {victim, any};
+  const std::size_t other = coordinators[random_.Below(coordinators.size())];
+  Say("double",
+      absl::StrCat(nodes_->name(leader.value()), " leads, ", nodes_->name(other), " coordinates"));
+  return {leader.value(), other};
 }
 
 absl::Status FaultInjector::Kill(std::vector<std::size_t> victims, absl::Duration down,
@@ -148,14 +173,8 @@ rdma::DeviceFault FaultInjector::DrawNicFault() {
 }
 
 // What is refused shows only where something is made: so connections fail beside it.
-absl::Status FaultInjector::DisturbNic(std::size_t victim) {
-  if (admin_ == nullptr) {
-    admin::AdminClientOptions options;
-    for (const node::NodeEntry& entry : nodes_->config().nodes)
-      options.addresses.push_back(entry.admin);
-    options.attempt_deadline = absl::Seconds(3);
-    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create(options));
-  }
+absl::StatusOr<bool> FaultInjector::DisturbNic(std::size_t victim) {
+  RING_ASSIGN_OR_RETURN(admin::AdminClient* const admin, Admin(victim));
   node::Fault fault;
   fault.kind = node::FaultKind::kDevice;
   fault.device = DrawNicFault();
@@ -163,11 +182,10 @@ absl::Status FaultInjector::DisturbNic(std::size_t victim) {
   Say("nic", absl::StrCat(name, " ", std::string(rdma::DeviceFaultName(fault.device.kind)),
                           " count=", fault.device.count, " ms=", fault.device.duration_ms,
                           " one_in=", fault.device.one_in, " delay_us=", fault.device.delay_us));
-  if (const absl::Status injected = admin_->InjectFault(name, fault); !injected.ok()) {
-    // Nodes that were just started find each other a little later.
+  if (const absl::Status injected = admin->InjectFault(name, fault); !injected.ok()) {
     if (!absl::IsUnavailable(injected)) return injected;
     Say("nic", injected.message());
-    return absl::OkStatus();
+    return false;
   }
   const absl::Time end = absl::Now() + absl::Milliseconds(fault.device.duration_ms);
   const bool refuses = fault.device.kind == rdma::DeviceFaultKind::kNoMemory ||
@@ -179,19 +197,61 @@ absl::Status FaultInjector::DisturbNic(std::size_t victim) {
     fail.device.count = 3;
     fail.device.one_in = 50;
     // Its answer may be what fails.
-    admin_->InjectFault(name, fail).IgnoreError();
+    admin->InjectFault(name, fail).IgnoreError();
   }
   absl::SleepFor(end - absl::Now());
   fault.kind = node::FaultKind::kClear;
-  // The way to the node may be what is disturbed; the fault ends by itself, too.
-  admin_->InjectFault(name, fault).IgnoreError();
-  const absl::StatusOr<node::DeviceFaults> faults = admin_->GetDeviceFaults(name);
-  if (!faults.ok()) return absl::OkStatus();
+  // The fault ends by itself, too.
+  admin->InjectFault(name, fault).IgnoreError();
+  const absl::StatusOr<node::DeviceFaults> faults = admin->GetDeviceFaults(name);
+  if (!faults.ok()) return true;
   for (const rdma::DeviceFaultStatus& status : *faults) {
     Say("nic", absl::StrCat(name, " ", std::string(rdma::DeviceFaultName(status.fault.kind)),
                             " happened ", status.injected, " times so far"));
   }
-  return absl::OkStatus();
+  return true;
+}
+
+// Each node is asked by itself: who is cut off is reached by nobody else.
+absl::StatusOr<admin::AdminClient*> FaultInjector::Admin(std::size_t node) {
+  admins_.resize(nodes_->count());
+  if (admins_[node] == nullptr) {
+    admin::AdminClientOptions options;
+    options.addresses = {nodes_->config().nodes[node].admin};
+    options.attempt_deadline = absl::Seconds(3);
+    RING_ASSIGN_OR_RETURN(admins_[node], admin::AdminClient::Create(options));
+  }
+  return admins_[node].get();
+}
+
+// A node takes one fault at a time, and does it a little after its answer.
+absl::Status FaultInjector::AskToCut(std::size_t from, std::size_t to, absl::Duration time) {
+  RING_ASSIGN_OR_RETURN(admin::AdminClient* const admin, Admin(from));
+  node::Fault fault;
+  fault.kind = node::FaultKind::kCut;
+  fault.peer = NodeId(static_cast<std::uint32_t>(to));
+  fault.duration_ms = static_cast<std::uint32_t>(absl::ToInt64Milliseconds(time));
+  for (;;) {
+    const absl::Status asked = admin->InjectFault(nodes_->name(from), fault);
+    if (!absl::IsResourceExhausted(asked)) return asked;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+// The cuts end by themselves.
+absl::StatusOr<bool> FaultInjector::Cut(std::size_t victim, absl::Duration time) {
+  Say("partition", absl::StrCat(nodes_->name(victim), " both ways, by its links, for ",
+                                absl::FormatDuration(time)));
+  for (std::size_t other = 0; other < nodes_->count(); ++other) {
+    if (other == victim) continue;
+    for (const auto& [from, to] : {std::pair(victim, other), std::pair(other, victim)}) {
+      const absl::Status asked = AskToCut(from, to, time);
+      if (absl::IsUnavailable(asked)) Say("partition", asked.message());
+      if (!asked.ok() && !absl::IsUnavailable(asked)) return asked;
+    }
+  }
+  absl::SleepFor(time);
+  return true;
 }
 
 // In one network namespace the other's address leads nowhere.

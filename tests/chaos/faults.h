@@ -8,8 +8,11 @@
 //            forget    as kill; a voter's decisions are gone, too: it is another server
 //            pause     SIGSTOP shorter than the detection
 //            zombie    SIGSTOP longer than the detection: it is replaced, and wakes up
-//            partition a node and the rest cannot reach each other, or one way only
-//            double    two nodes at once: only where every memgest with f >= 1 has f >= 2
+//            partition a node and the rest cannot reach each other, or one way only: by routes
+//                      of network namespaces; without them the nodes' devices are asked to fail
+//                      what goes to the other side (FaultyDevice::Cut), which is both ways
+//            double    two nodes at once, half of the time who leads the consensus and who
+//                      coordinates a shard: only where every memgest with f >= 1 has f >= 2
 //            nic       the network device of a node does wrong for a while: requests fail, WRITEs
 //                      are torn, a bit turns, completions are late, resources are refused
 // Ownership: borrows the nodes and the watch.
@@ -23,9 +26,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "api/admin/admin_client.h"
 #include "ring/base/random.h"
@@ -45,16 +51,27 @@ class FaultInjector {
   absl::Status Run(absl::Time until);
   // Everything runs and is connected again, whatever happened.
   absl::Status Heal();
+  // What happened, by class.
   const std::map<std::string, int>& counts() const { return counts_; }
+  // What parts nodes here: "namespaces" or "links".
+  absl::string_view partitions_over() const {
+    return options_.namespaces.empty() ? "links" : "namespaces";
+  }
 
  private:
-  absl::Status Inject(absl::string_view fault);
+  // Whether it happened: who was just started may not take it yet.
+  absl::StatusOr<bool> Inject(absl::string_view fault);
+  std::vector<std::size_t> Pair(std::size_t victim);
   absl::Status Kill(std::vector<std::size_t> victims, absl::Duration down, bool forget);
   void Pause(std::size_t victim, absl::Duration time);
-  absl::Status DisturbNic(std::size_t victim);
+  absl::StatusOr<bool> DisturbNic(std::size_t victim);
   rdma::DeviceFault DrawNicFault();
   absl::Status Partition(std::size_t victim, absl::Duration time);
+  absl::StatusOr<bool> Cut(std::size_t victim, absl::Duration time);
+  absl::Status AskToCut(std::size_t from, std::size_t to, absl::Duration time);
+  absl::StatusOr<admin::AdminClient*> Admin(std::size_t node);
   absl::Status Route(absl::string_view verb, std::size_t from, std::size_t to);
+  std::string Draw();
   std::size_t Victim();
   void Say(absl::string_view fault, absl::string_view what);
   absl::Duration Between(absl::Duration low, absl::Duration high);
@@ -66,7 +83,8 @@ class FaultInjector {
   absl::Duration detect_;
   std::vector<std::pair<std::size_t, std::size_t>> cut_;
   std::map<std::string, int> counts_;
-  std::unique_ptr<admin::AdminClient> admin_;  // of nic: null until there is one
+  std::vector<std::string> deck_;                            // classes that have yet to come
+  std::vector<std::unique_ptr<admin::AdminClient>> admins_;  // by node; null until asked
 };
 
 }  // namespace ring::chaos

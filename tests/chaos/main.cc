@@ -2,6 +2,7 @@
 // clients were told is checked afterwards.
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -44,10 +45,13 @@ std::string Scrub(const std::vector<std::string>& admins) {
   return wrong;
 }
 
-int Print(const Verdict& verdict, const FaultInjector& faults, int wrong) {
+int Print(Verdict verdict, const FaultInjector& faults, int wrong) {
+  for (sim::Violation& one : CheckRun(verdict, faults.counts()))
+    verdict.violations.push_back(std::move(one));
   std::string injected;
   for (const auto& [fault, count] : faults.counts())
-    absl::StrAppend(&injected, " ", fault, "=", count);
+    absl::StrAppend(&injected, " ", fault, "=", count,
+                    fault == "partition" ? absl::StrCat("(", faults.partitions_over(), ")") : "");
   for (const sim::Violation& one : verdict.violations) Report(one.kind, one.detail);
   std::printf(
       "operations=%llu answered=%llu failed=%llu unknown=%llu faults:%s\n"
@@ -165,12 +169,6 @@ int main(int argc, char** argv) {
   if (!options.namespaces.empty() && options.transport != "tcp") {
     std::fprintf(stderr, "ring-chaos: --namespaces needs --transport tcp\n");
     return 2;
-  }
-  for (const std::string& fault : options.faults) {
-    if (fault == "partition" && options.namespaces.empty()) {
-      std::fprintf(stderr, "ring-chaos: partitions need --namespaces\n");
-      return 2;
-    }
   }
   return ring::chaos::Run(options);
 }

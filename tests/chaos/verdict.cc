@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
 #include "tests/sim/checkers/resurrection_checker.h"
@@ -70,7 +71,7 @@ void Replay(const sim::History& history, const std::vector<OwnerLoss>& losses,
 }  // namespace
 
 Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
-                     const cluster::Routing& routing) {
+                     const cluster::Routing& routing, std::uint64_t search_step_max) {
   Verdict verdict;
   const auto add = [&verdict](std::vector<sim::Violation> found) {
     for (sim::Violation& one : found) verdict.violations.push_back(std::move(one));
@@ -93,11 +94,26 @@ Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& 
     if (may_have_lost(op.key)) lossy.insert(op.key);
   }
   verdict.keys_with_losses = lossy.size();
-  sim::SearchReport search = sim::SearchLinearization(history, may_have_lost);
+  sim::SearchReport search = sim::SearchLinearization(history, may_have_lost, search_step_max);
   verdict.search_keys = search.keys_checked;
-  verdict.search_given_up = search.keys_given_up;
+  verdict.search_given_up = search.given_up.size();
+  for (const int key : search.given_up) {
+    verdict.violations.push_back(
+        {"given-up", absl::StrCat("key=", sim::KeyName(key), ": the search for an order ended at ",
+                                  search_step_max, " steps; the version checker alone judged it")});
+  }
   add(std::move(search.violations));
   return verdict;
+}
+
+std::vector<sim::Violation> CheckRun(const Verdict& verdict,
+                                     const std::map<std::string, int>& injected) {
+  std::vector<sim::Violation> found;
+  if (verdict.answered == 0) found.push_back({"empty", "no operation was answered"});
+  int faults = 0;
+  for (const auto& [fault, count] : injected) faults += count;
+  if (faults == 0) found.push_back({"empty", "no fault was injected"});
+  return found;
 }
 
 }  // namespace ring::chaos

@@ -2,7 +2,7 @@
 //
 // What:      CheckHistory replays a history in the order of its times through the version checker,
 //            with what Rep(1) may have lost between (G6), and gives it to the search checker,
-//            without the keys that G6 concerns.
+//            without the keys that G6 concerns. CheckRun says whether the run shows anything.
 // Shape:     times are those of the clients' machine: an operation lies between its two. At equal
 //            times what begins comes first, which forbids less.
 // Threads:   pure.
@@ -12,6 +12,8 @@
 #define RING_TESTS_CHAOS_VERDICT_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ring/cluster/routing.h"
@@ -35,12 +37,21 @@ struct Verdict {
   std::uint64_t failed = 0;
   std::uint64_t unknown = 0;
   std::uint64_t search_keys = 0;
-  std::uint64_t search_given_up = 0;
+  std::uint64_t search_given_up = 0;   // each is a violation, too
   std::uint64_t keys_with_losses = 0;  // of Rep(1), by G6: not searched
 };
 
+// search_step_max: the work on one key, after which its search is given up: then only the version
+// checker has judged it, and a run that was to be searched was not.
+inline constexpr std::uint64_t kSearchStepMax = 2'000'000;
 Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
-                     const cluster::Routing& routing);
+                     const cluster::Routing& routing,
+                     std::uint64_t search_step_max = kSearchStepMax);
+
+// A run in which nothing was answered, or nothing was done to the nodes, shows nothing. injected:
+// how often each class of faults happened.
+std::vector<sim::Violation> CheckRun(const Verdict& verdict,
+                                     const std::map<std::string, int>& injected);
 
 }  // namespace ring::chaos
 

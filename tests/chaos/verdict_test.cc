@@ -114,5 +114,31 @@ TEST_F(VerdictTest, AHistoryWithoutFaultsIsSearched) {
   EXPECT_EQ(verdict.answered, 5u);
 }
 
+TEST_F(VerdictTest, AKeyWhoseSearchIsGivenUpIsNamedAndFailsTheRun) {
+  for (std::uint64_t i = 0; i < 10; ++i) Add(OpKind::kPut, 1 + i, 10 + i, 1, 1, 40);
+  Add(OpKind::kGet, 10, 19, 1, 50, 51);
+  const Verdict searched = CheckHistory(history_, losses_, routing_);
+  EXPECT_TRUE(searched.violations.empty());
+  EXPECT_EQ(searched.search_given_up, 0u);
+  const Verdict verdict = CheckHistory(history_, losses_, routing_, /*search_step_max=*/3);
+  EXPECT_EQ(verdict.search_given_up, 1u);
+  ASSERT_EQ(verdict.violations.size(), 1u);
+  EXPECT_EQ(verdict.violations[0].kind, "given-up");
+  EXPECT_NE(verdict.violations[0].detail.find(sim::KeyName(kKey)), std::string::npos);
+}
+
+TEST_F(VerdictTest, ARunWithoutAnswersOrWithoutFaultsShowsNothing) {
+  const auto wrong = [this](const std::map<std::string, int>& injected) {
+    return CheckRun(CheckHistory(history_, losses_, routing_), injected).size();
+  };
+  EXPECT_EQ(wrong({{"kill", 1}}), 1u);
+  EXPECT_EQ(wrong({}), 2u);
+  Add(OpKind::kPut, 1, 0, 1, 1, 2, OpResult::kUnknown);
+  EXPECT_EQ(wrong({{"kill", 1}}), 1u);
+  Add(OpKind::kGet, 0, 0, -1, 3, 4, OpResult::kNotFound);
+  EXPECT_EQ(wrong({{"kill", 1}}), 0u);
+  EXPECT_EQ(wrong({{"kill", 0}, {"nic", 0}}), 1u);
+}
+
 }  // namespace
 }  // namespace ring::chaos

@@ -278,6 +278,28 @@ TEST_P(FaultyDeviceTest, F11ResourcesAreRefusedSoOftenAndThenGiven) {
   EXPECT_EQ(faulty_->injected(), 4u);
 }
 
+TEST_P(FaultyDeviceTest, F6ACutAddressIsNotReachedUntilItIsOver) {
+  faulty_->Cut("local:another", 60'000);
+  EXPECT_EQ(PostOne(Write(100, 1)).status, WcStatus::kSuccess);
+  std::memset(a_.memory, 7, 1000);
+  faulty_->Cut(address_, 10);
+  EXPECT_EQ(PostOne(Write(1000, 2)).status, WcStatus::kRetryExceeded);
+  EXPECT_EQ(LandedAtB(1000), 0u);
+  AwaitDisconnects();
+  EXPECT_THAT(faulty_->Connect(address_, OptionsOf(a_), "").status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cut off")));
+  EXPECT_EQ(faulty_->stopped(), 2u);
+  clock_.now_ns += 10'000'000;
+  Connect();
+  EXPECT_EQ(PostOne(Write(1000, 3)).status, WcStatus::kSuccess);
+  EXPECT_EQ(LandedAtB(1000), 1000u);
+
+  faulty_->Cut(address_, 60'000);
+  faulty_->Clear();
+  EXPECT_EQ(PostOne(Write(1000, 4)).status, WcStatus::kSuccess);
+  EXPECT_EQ(faulty_->stopped(), 2u);
+}
+
 TEST_P(FaultyDeviceTest, AFaultEndsByTimeByCountAndByChanceNotSooner) {
   DeviceFault fault = Fault(DeviceFaultKind::kNoMemory, 0);
   fault.duration_ms = 10;

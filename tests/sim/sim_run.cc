@@ -280,7 +280,7 @@ class Run {
     }
     SearchReport search = SearchLinearization(cluster_->history(), may_have_lost);
     result_.search_keys = search.keys_checked;
-    result_.search_given_up = search.keys_given_up;
+    result_.search_given_up = search.given_up.size();
     add(std::move(search.violations));
   }
 

@@ -274,6 +274,7 @@ TEST_F(RingctlAdminTest, FaultsArriveAndTheirBoundsAreChecked) {
   EXPECT_EQ(RunJson({"fault", "pause", "n1", "--ms", "250"})["fault"], "pause");
   EXPECT_EQ(Run({"fault", "drop", "n1", "3", "--ms", "60000"}).status, 0);
   EXPECT_EQ(Run({"fault", "break", "n1", "2"}).status, 0);
+  EXPECT_EQ(Run({"fault", "cut", "n1", "2", "--ms", "700"}).status, 0);
   EXPECT_EQ(Run({"fault", "kill", "n4"}).status, 0);
   using node::Fault;
   using node::FaultKind;
@@ -282,9 +283,11 @@ TEST_F(RingctlAdminTest, FaultsArriveAndTheirBoundsAreChecked) {
                   std::pair<std::string, Fault>("n1", {FaultKind::kPause, cluster::kNoNode, 250}),
                   std::pair<std::string, Fault>("n1", {FaultKind::kDrop, NodeId(3), 60000}),
                   std::pair<std::string, Fault>("n1", {FaultKind::kBreak, NodeId(2), 0}),
+                  std::pair<std::string, Fault>("n1", {FaultKind::kCut, NodeId(2), 700}),
                   std::pair<std::string, Fault>("n4", {FaultKind::kKill, cluster::kNoNode, 0})));
   EXPECT_EQ(Run({"fault", "pause", "n1", "--ms", "60001"}).status, 2);
   EXPECT_EQ(Run({"fault", "pause", "n1"}).status, 2);
+  EXPECT_EQ(Run({"fault", "cut", "n1", "2"}).status, 2);
   port_.fail_next = {absl::FailedPreconditionError("set fault_injection = \"on\"")};
   const ProgramResult refused = Run({"fault", "kill", "n1"});
   EXPECT_EQ(refused.status, 1);

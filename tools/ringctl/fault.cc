@@ -110,6 +110,8 @@ void AddNodeFaults(CLI::App* sub, Invocation* invocation,
   add("drop", "Control messages between it and PEER are lost", FaultKind::kDrop, true, true);
   add("break", "Its control connection to PEER ends, and is made again", FaultKind::kBreak, true,
       false);
+  add("cut", "What it connects to PEER fails, and is not made again; at both, a partition",
+      FaultKind::kCut, true, true);
   add("clear", "Faults of its network device end", FaultKind::kClear, false, false);
 }
 

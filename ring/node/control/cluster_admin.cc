@@ -340,8 +340,7 @@ absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& faul
   RING_RETURN_IF_ERROR(CheckFault(fault));
   const std::shared_ptr<const cluster::View> view = GetView();
   RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
-  const bool has_peer = fault.kind == FaultKind::kDrop || fault.kind == FaultKind::kBreak;
-  if (has_peer && (fault.peer.value() >= view->nodes.size() || fault.peer == id)) {
+  if (HasPeer(fault.kind) && (fault.peer.value() >= view->nodes.size() || fault.peer == id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("peer=", fault.peer.value(), " must be another node of the cluster"));
   }

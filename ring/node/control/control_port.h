@@ -88,6 +88,10 @@ class ControlPort {
   }
   // "local", "shm", "tcp", "rdma"; "" for itself, "down" if there is no connection.
   std::string TransportTo(NodeId node) const;
+  // Where this node connects to it; empty: it has no such node.
+  std::string AddressOf(NodeId node) const {
+    return node.value() < addresses_.size() ? addresses_[node.value()] : "";
+  }
   NodeId node() const { return options_.node; }
   std::size_t node_count() const { return links_.size(); }
   std::uint64_t now_ns() const { return now_ns_; }

@@ -6,19 +6,23 @@
 
 namespace ring::node {
 
+bool HasPeer(FaultKind kind) {
+  return kind == FaultKind::kDrop || kind == FaultKind::kBreak || kind == FaultKind::kCut;
+}
+
 absl::Status CheckFault(const Fault& fault) {
-  if (fault.kind < FaultKind::kKill || fault.kind > FaultKind::kClear) {
+  if (fault.kind < FaultKind::kKill || fault.kind > FaultKind::kCut) {
     return absl::InvalidArgumentError(
         absl::StrCat("fault kind=", static_cast<int>(fault.kind), " is not known"));
   }
-  const bool lasts = fault.kind == FaultKind::kPause || fault.kind == FaultKind::kDrop;
+  const bool lasts = fault.kind == FaultKind::kPause || fault.kind == FaultKind::kDrop ||
+                     fault.kind == FaultKind::kCut;
   if (lasts && (fault.duration_ms == 0 || fault.duration_ms > kFaultMsMax)) {
     return absl::InvalidArgumentError(
         absl::StrCat("duration_ms=", fault.duration_ms, " must be from 1 to ", kFaultMsMax));
   }
   if (fault.kind == FaultKind::kDevice) return rdma::CheckDeviceFault(fault.device);
-  const bool has_peer = fault.kind == FaultKind::kDrop || fault.kind == FaultKind::kBreak;
-  if (has_peer && fault.peer == cluster::kNoNode) {
+  if (HasPeer(fault.kind) && fault.peer == cluster::kNoNode) {
     return absl::InvalidArgumentError("peer is missing: between which nodes?");
   }
   return absl::OkStatus();

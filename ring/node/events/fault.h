@@ -35,16 +35,19 @@ enum class FaultKind : std::uint8_t {
   kBreak = 4,   // its control connection to the peer ends; it is made again
   kDevice = 5,  // its network device does wrong
   kClear = 6,   // its network device does so no more
+  kCut = 7,     // what it connects to the peer fails; with the same at the peer, a partition
 };
 
 struct Fault {
   FaultKind kind = FaultKind::kKill;
-  NodeId peer = cluster::kNoNode;  // drop, break
-  std::uint32_t duration_ms = 0;   // pause, drop
+  NodeId peer = cluster::kNoNode;  // drop, break, cut
+  std::uint32_t duration_ms = 0;   // pause, drop, cut
   rdma::DeviceFault device = {};   // device
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
+// Drop, break, cut.
+bool HasPeer(FaultKind kind);
 absl::Status CheckFault(const Fault& fault);
 std::string EncodeFault(const Fault& fault);
 absl::StatusOr<Fault> DecodeFault(absl::string_view bytes);

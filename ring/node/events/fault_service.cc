@@ -47,7 +47,8 @@ absl::StatusOr<std::string> FaultService::Take(absl::string_view body) {
   RING_RETURN_IF_ERROR(CheckAllowed());
   RING_ASSIGN_OR_RETURN(const Fault fault, DecodeFault(body));
   if (fault.kind == FaultKind::kClear) {
-    if (due_.has_value() && due_->kind == FaultKind::kDevice) due_.reset();
+    const auto is = [this](FaultKind kind) { return due_.has_value() && due_->kind == kind; };
+    if (is(FaultKind::kDevice) || is(FaultKind::kCut)) due_.reset();
     node_->faulty_device()->Clear();
     return std::string();
   }
@@ -77,6 +78,8 @@ void FaultService::Happen(const Fault& fault) {
       return node_->control().DropUntil(fault.peer, until_ns);
     case FaultKind::kBreak:
       return node_->control().Break(fault.peer);
+    case FaultKind::kCut:
+      return node_->faulty_device()->Cut(node_->control().AddressOf(fault.peer), fault.duration_ms);
     case FaultKind::kDevice:
       // It was checked when it came.
       return node_->faulty_device()->Inject(fault.device).IgnoreError();

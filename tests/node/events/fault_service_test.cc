@@ -37,6 +37,8 @@ TEST(Fault, EachHasItsBounds) {
   refused({FaultKind::kPause, cluster::kNoNode, kFaultMsMax + 1}, "duration_ms=60001");
   refused({FaultKind::kDrop, cluster::kNoNode, 10}, "peer");
   refused({FaultKind::kBreak, cluster::kNoNode, 0}, "peer");
+  refused({FaultKind::kCut, cluster::kNoNode, 10}, "peer");
+  refused({FaultKind::kCut, NodeId(1), 0}, "duration_ms=0");
   refused({static_cast<FaultKind>(0), cluster::kNoNode, 0}, "kind=0");
   refused({static_cast<FaultKind>(9), cluster::kNoNode, 0}, "kind=9");
 }
@@ -93,6 +95,28 @@ TEST(FaultService, DroppedMessagesAreLostForAWhileOnly) {
   };
   while (!silent()) ASSERT_LT(absl::Now(), end);
   while (silent()) ASSERT_LT(absl::Now(), end);
+}
+
+// Who connects is one of the two, so both are asked; a connection ends with its next message.
+TEST(FaultService, F6NodesThatAreCutOffReachEachOtherAgainLater) {
+  testing::NodeCluster cluster;
+  ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
+  const auto connected = [&](std::size_t node, std::uint32_t peer) {
+    cluster.admin().GetHealth().IgnoreError();  // node 0 asks all
+    bool up = false;
+    cluster.Run([&] { up = cluster.node(node).control().connected(NodeId(peer)); });
+    return up;
+  };
+  ASSERT_OK(cluster.admin().InjectFault("n4", {FaultKind::kCut, NodeId(0), kFaultMsMax}));
+  ASSERT_OK(cluster.admin().InjectFault("n0", {FaultKind::kCut, NodeId(4), kFaultMsMax}));
+  const absl::Time end = absl::Now() + kPatience;
+  while (connected(0, 4) || connected(4, 0)) ASSERT_LT(absl::Now(), end);
+  EXPECT_TRUE(connected(0, 3));
+  EXPECT_TRUE(connected(1, 4));
+  EXPECT_FALSE(connected(0, 4));
+  ASSERT_OK(cluster.admin().InjectFault("n0", {FaultKind::kClear, cluster::kNoNode, 0}));
+  while (!connected(0, 4) || !connected(4, 0)) ASSERT_LT(absl::Now(), end);
+  ASSERT_OK(cluster.admin().InjectFault("n4", {FaultKind::kClear, cluster::kNoNode, 0}));
 }
 
 TEST(FaultService, APeerMustBeAnotherNodeAndTheNodeKnown) {

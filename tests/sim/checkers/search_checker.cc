@@ -155,7 +155,7 @@ SearchReport SearchLinearization(const History& history, const std::function<boo
     const Search::Verdict verdict = search.Run();
     report.steps += search.steps();
     if (verdict == Search::Verdict::kGivenUp) {
-      ++report.keys_given_up;
+      report.given_up.push_back(key);
       continue;
     }
     ++report.keys_checked;

@@ -6,7 +6,7 @@
 //            step_max for each key.
 // Ownership: borrows the history.
 // Threads:   pure.
-// Errors:    Violations. Keys whose search was given up are counted apart.
+// Errors:    Violations. Keys whose search was given up are named apart.
 // Source:    Wing, Gong: Testing and verifying concurrent objects (1993); Lowe: Testing for
 //            linearizability (2017).
 #ifndef RING_TESTS_SIM_CHECKERS_SEARCH_CHECKER_H_
@@ -23,7 +23,7 @@ namespace ring::sim {
 struct SearchReport {
   std::vector<Violation> violations;
   std::uint64_t keys_checked = 0;
-  std::uint64_t keys_given_up = 0;
+  std::vector<int> given_up;  // keys
   std::uint64_t steps = 0;
 };
 

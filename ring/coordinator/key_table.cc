@@ -37,6 +37,17 @@ std::uint32_t* KeyTable::Find(std::uint64_t hash, absl::string_view key) {
   return previous_.count == 0 ? nullptr : FindIn(previous_, tag, key);
 }
 
+std::uint64_t KeyTable::ProbeLengthIn(const Buckets& buckets, std::uint32_t tag) {
+  std::uint64_t probes = 0;
+  for (bool ends = false; !ends && probes < buckets.count; ++probes)
+    ends = MatchMask(buckets.at((tag + probes) & (buckets.count - 1)), kEmptyTag) != 0;
+  return probes;
+}
+
+std::uint64_t KeyTable::ProbeLength(std::uint64_t hash) const {
+  return ProbeLengthIn(current_, TagOf(hash)) + ProbeLengthIn(previous_, TagOf(hash));
+}
+
 void KeyTable::InsertInto(Buckets* buckets, std::uint32_t tag, std::uint32_t line) {
   const std::uint64_t mask = buckets->count - 1;
   for (std::uint64_t b = tag & mask;; b = (b + 1) & mask) {

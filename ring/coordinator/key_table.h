@@ -53,6 +53,9 @@ class KeyTable {
   std::uint32_t PeekLine(std::uint64_t hash) const;
 
   std::uint64_t size() const { return size_; }
+  // So many buckets a search for a key of this hash reads that is not there: what keys of like
+  // hashes cost each other. Cold: for tests and statistics.
+  std::uint64_t ProbeLength(std::uint64_t hash) const;
   std::uint64_t resident_bytes() const { return current_.bytes() + previous_.bytes(); }
 
   // Visits every line number in the table.
@@ -97,6 +100,7 @@ class KeyTable {
   }
   static std::uint32_t MatchMask(const Bucket& bucket, std::uint32_t tag);
   std::uint32_t* FindIn(const Buckets& buckets, std::uint32_t tag, absl::string_view key) const;
+  static std::uint64_t ProbeLengthIn(const Buckets& buckets, std::uint32_t tag);
   static void InsertInto(Buckets* buckets, std::uint32_t tag, std::uint32_t line);
   absl::Status StartGrowth();
   void MoveSome(std::uint64_t bucket_count);

@@ -1,11 +1,13 @@
 #include "ring/coordinator/key_table.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
+#include "ring/cluster/routing.h"
 #include "ring/coordinator/key_hash.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/random_seed.h"
@@ -168,6 +170,65 @@ TEST_F(KeyTableTest, KeysThatComeAndGoNeedNoMoreMemory) {
   const std::size_t reserved = device_.reserved;
   churn(100000);
   EXPECT_EQ(device_.reserved, reserved);
+}
+
+// Whoever writes knows the slot of a key (CRC16), and can make as many of one as he likes. The
+// table's seed he does not know: they are as far from each other as any.
+TEST_F(KeyTableTest, ThousandsOfKeysOfOneSlotCostNoMoreThanOthers) {
+  constexpr int kKeys = 8192;
+  SeededRandom random(ring::testing::SeedFor("key_table_flood"));
+  for (const char* const form : {"{flood}", "flood:"}) {
+    const std::uint64_t seed = random.Next64();
+    KeyTable table(&device_, &lines_);
+    std::vector<std::string> keys;
+    for (int i = 0; i < kKeys; ++i) keys.push_back(form + std::to_string(i));
+    for (const std::string& key : keys) {
+      if (form[0] == '{') ASSERT_EQ(cluster::KeySlot(key), cluster::KeySlot(keys[0]));
+      ASSERT_OK(table.Reserve());
+      table.Insert(KeyHash(key, seed), NewLine(key));
+    }
+    std::uint64_t read = 0;
+    std::uint64_t longest = 0;
+    for (const std::string& key : keys) {
+      const std::uint64_t probes = table.ProbeLength(KeyHash(key, seed));
+      read += probes;
+      longest = std::max(longest, probes);
+      ASSERT_NE(table.Find(KeyHash(key, seed), key), nullptr);
+    }
+    EXPECT_LE(read, 3u * kKeys) << form;
+    EXPECT_LE(longest, 50u) << form;
+    // A pair is 8 bytes, and the table never less than a quarter full, with its former one.
+    EXPECT_LE(table.resident_bytes(), 8u * kKeys * 4 * 3 / 2) << form;
+  }
+}
+
+// Who knew the seed could make keys of one hash. They cost each other one bucket for eight of them,
+// and no more memory than other keys.
+TEST_F(KeyTableTest, V8ThousandsOfKeysOfOneHashCostOnlyEachOther) {
+  constexpr std::uint64_t kHash = 0x1234567812345678;
+  constexpr int kKeys = 4096;
+  const auto key = [](int i) { return "same-hash-" + std::to_string(i); };
+  for (int i = 0; i < kKeys; ++i) {
+    Insert(kHash, key(i));
+    // Eight to a bucket, in both tables while it grows.
+    ASSERT_LE(table_.ProbeLength(kHash), 2 * (static_cast<std::uint64_t>(i) / 8 + 4)) << i;
+  }
+  for (const int i : {0, kKeys / 2, kKeys - 1}) {
+    ASSERT_NE(table_.Find(kHash, key(i)), nullptr);
+    EXPECT_TRUE(lines_.KeyEquals(*table_.Find(kHash, key(i)), key(i)));
+  }
+  EXPECT_EQ(table_.Find(kHash, key(kKeys)), nullptr);
+  const std::uint64_t resident = table_.resident_bytes();
+  EXPECT_LE(resident, 8u * kKeys * 4 * 3 / 2);
+  // A key on the other side of the table notices nothing.
+  // Grown to its end.
+  for (std::uint64_t i = 0; i < resident / 64; ++i) ASSERT_OK(table_.Reserve());
+  EXPECT_LE(table_.ProbeLength(kHash ^ (table_.resident_bytes() / 64 / 2)), 2u);
+  // What deletions leave is swept away by the next growth, at the latest.
+  for (int i = 0; i < kKeys; ++i) Erase(kHash, key(i));
+  for (int i = 0; i < kKeys; ++i) Insert(KeyHash(key(i), 7), key(i));
+  for (std::uint64_t i = 0; i < resident / 64; ++i) ASSERT_OK(table_.Reserve());
+  EXPECT_LE(table_.ProbeLength(kHash), 20u);
 }
 
 TEST_F(KeyTableTest, AgreesWithAMap) {

@@ -140,6 +140,51 @@ TEST_F(HostileSequence, ConnectionsOfOneClientIdShareItsWindow) {
   EXPECT_EQ(client_.Ask(MakePut(key, "three", Memgest("REP3"), 2)), Outcome::kStaleRequest);
 }
 
+// Anybody can make keys of one slot, by their tag: thousands of them are as much work as others,
+// and the rest of the shard serves.
+TEST_F(HostileSequence, AFloodOfKeysOfOneSlotCostsWhatOtherKeysCost) {
+  constexpr int kKeys = 3000;
+  ASSERT_TRUE(client_.Connect(address()));
+  const cluster::Place shard = ShardOfNode0();
+  const cluster::Routing routing(view_->s, view_->d);
+  int tag = 100'000;
+  while (routing.OfKey(absl::StrCat("{", tag, "}")) != shard) ++tag;
+  struct Cost {
+    std::uint64_t entries = 0;
+    std::uint64_t log_bytes = 0;
+    std::uint64_t resident = 0;
+  };
+  const auto now = [this] {
+    const absl::StatusOr<ClusterStats> stats = host_->admin().GetStats();
+    EXPECT_OK(stats.status());
+    const NodeStats& node = stats->nodes[0];
+    return Cost{node.log_entries_appended, node.log_bytes, node.resident_bytes};
+  };
+  std::uint64_t seq = 0;
+  const auto put = [&](absl::FunctionRef<std::string(int)> key, Cost* cost) {
+    const Cost before = now();
+    for (int i = 0; i < kKeys; ++i)
+      ASSERT_EQ(client_.Ask(MakePut(key(i), "v", Memgest("REP3"), ++seq)), Outcome::kOk) << i;
+    const Cost after = now();
+    *cost = {after.entries - before.entries, after.log_bytes - before.log_bytes,
+             after.resident - before.resident};
+  };
+  const auto flooding = [tag](int i) { return absl::StrCat("{", tag, "}", 1000 + i); };
+  const auto other = [&](int i) { return KeyOf(NodeId(0), 1000 + i, 12, &shard); };
+  Cost flood;
+  Cost rest;
+  ASSERT_NO_FATAL_FAILURE(put(flooding, &flood));
+  ASSERT_NO_FATAL_FAILURE(put(other, &rest));
+  EXPECT_EQ(flood.entries, rest.entries);
+  EXPECT_LE(flood.log_bytes, rest.log_bytes + std::uint64_t{64} * kKeys / 10);
+  EXPECT_LE(flood.resident, rest.resident + (std::uint64_t{4} << 20));  // what was there is shared
+  for (int i = 0; i < kKeys; i += 7) {
+    ASSERT_EQ(client_.Ask(MakeGet(flooding(i))), Outcome::kOk) << i;
+    ASSERT_EQ(client_.Ask(MakeGet(other(i))), Outcome::kOk) << i;
+  }
+  EXPECT_EQ(client_.Ask(MakeGet(flooding(kKeys))), Outcome::kNotFound);
+}
+
 // The header says that a long key stays the client's to change: whichever the node took, it is one
 // key from routing to the table, or the table could not find it again.
 TEST_F(HostileSequence, KeyThatChangesWhileItIsReadIsOneKey) {

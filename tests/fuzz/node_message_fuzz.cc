@@ -1,0 +1,41 @@
+// What a peer may send of itself: renewals of leases, answers to probes, health, events; and what
+// whoever reaches the admin service may ask a node to do wrong.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "ring/base/check.h"
+#include "ring/node/control/founding.h"
+#include "ring/node/events/event.h"
+#include "ring/node/events/fault.h"
+#include "ring/node/fence/lease_message.h"
+#include "ring/node/health_report.h"
+
+namespace {
+
+// What was understood says the same again.
+template <class Decode, class Encode>
+void RoundTrip(absl::string_view bytes, Decode decode, Encode encode) {
+  const auto decoded = decode(bytes);
+  if (!decoded.ok()) return;
+  const std::string again = encode(*decoded);
+  const auto twice = decode(again);
+  RING_CHECK(twice.ok()) << twice.status();
+  RING_CHECK(encode(*twice) == again);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ring::node;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  RoundTrip(bytes, DecodeRenewal, EncodeRenewal);
+  RoundTrip(bytes, DecodeProbe, EncodeProbe);
+  RoundTrip(bytes, DecodeFault, EncodeFault);
+  RoundTrip(bytes, DecodeDeviceFaults, EncodeDeviceFaults);
+  RoundTrip(bytes, DecodeEvents, EncodeEvents);
+  RoundTrip(bytes, DecodeHealth, EncodeHealth);
+  if (const auto fault = DecodeFault(bytes); fault.ok()) RING_CHECK(CheckFault(*fault).ok());
+  return 0;
+}

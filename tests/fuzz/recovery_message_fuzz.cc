@@ -1,0 +1,46 @@
+// What a peer may send while a role is taken over or joined: the bodies of its control messages.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "ring/base/check.h"
+#include "ring/recovery/fetch_message.h"
+#include "ring/recovery/join_message.h"
+#include "ring/recovery/seal_message.h"
+
+namespace {
+
+// What was understood says the same again.
+template <class Decode, class Encode>
+void RoundTrip(absl::string_view bytes, Decode decode, Encode encode) {
+  const auto decoded = decode(bytes);
+  if (!decoded.ok()) return;
+  const std::string again = encode(*decoded);
+  const auto twice = decode(again);
+  RING_CHECK(twice.ok()) << twice.status();
+  RING_CHECK(encode(*twice) == again);
+}
+
+void CheckInside(absl::string_view part, absl::string_view bytes) {
+  RING_CHECK(part.empty() ||
+             (part.data() >= bytes.data() && part.end() <= bytes.data() + bytes.size()));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ring::recovery;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  RoundTrip(bytes, DecodeSealRequest, EncodeSealRequest);
+  RoundTrip(bytes, DecodeSealAnswer, EncodeSealAnswer);
+  RoundTrip(bytes, DecodeFetchRequest, EncodeFetchRequest);
+  RoundTrip(bytes, DecodeFetchAnswer, EncodeFetchAnswer);
+  RoundTrip(bytes, DecodeInstallRequest, EncodeInstallRequest);
+  RoundTrip(bytes, DecodeProgressRequest, EncodeProgressRequest);
+  RoundTrip(bytes, DecodeProgressAnswer, EncodeProgressAnswer);
+  if (const auto answer = DecodeFetchAnswer(bytes); answer.ok()) CheckInside(answer->piece, bytes);
+  if (const auto install = DecodeInstallRequest(bytes); install.ok())
+    CheckInside(install->piece, bytes);
+  return 0;
+}

@@ -183,7 +183,9 @@ TEST_F(KeyTableTest, ThousandsOfKeysOfOneSlotCostNoMoreThanOthers) {
     std::vector<std::string> keys;
     for (int i = 0; i < kKeys; ++i) keys.push_back(form + std::to_string(i));
     for (const std::string& key : keys) {
-      if (form[0] == '{') ASSERT_EQ(cluster::KeySlot(key), cluster::KeySlot(keys[0]));
+      if (form[0] == '{') {
+        ASSERT_EQ(cluster::KeySlot(key), cluster::KeySlot(keys[0]));
+      }
       ASSERT_OK(table.Reserve());
       table.Insert(KeyHash(key, seed), NewLine(key));
     }

@@ -101,7 +101,7 @@ TEST(FaultService, DroppedMessagesAreLostForAWhileOnly) {
 TEST(FaultService, F6NodesThatAreCutOffReachEachOtherAgainLater) {
   testing::NodeCluster cluster;
   ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
-  const auto connected = [&](std::size_t node, std::uint32_t peer) {
+  const auto connected = [&](std::uint32_t node, std::uint32_t peer) {
     cluster.admin().GetHealth().IgnoreError();  // node 0 asks all
     bool up = false;
     cluster.Run([&] { up = cluster.node(node).control().connected(NodeId(peer)); });

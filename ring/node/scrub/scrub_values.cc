@@ -66,11 +66,6 @@ bool ScrubComparer::Step(Waiting& waiting, std::uint64_t now_ns) {
                                     : absl::DataLossError("cannot fold its log"));
     return true;
   }
-  if (member->join == MemberPort::Membership::Join::kAwaitsSnapshot) {
-    // How far its log goes comes before its lines do.
-    waiting.reply(absl::UnavailableError("waits for its snapshot: try again"));
-    return true;
-  }
   memgest::MemberShard& store = *member->store;
   if (store.applied(versions.place.memgest) < versions.index) {
     if (now_ns < waiting.deadline_ns) return false;

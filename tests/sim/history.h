@@ -65,7 +65,8 @@ std::string VersionText(Version version);
 std::string Describe(const Operation& op);
 
 // What was told of these keys in epochs before `epoch` may vanish, all at once, at this time: of
-// memgests with f = 0 (G6), or all of it, when more was lost than memgests survive (F3).
+// memgests with f = 0 (G6), or all of it, when more was lost than memgests survive (F3) and shards
+// go on (E8).
 struct Loss {
   std::uint64_t time_ns = 0;
   Epoch epoch;

@@ -193,6 +193,8 @@ void SimCluster::CrashNode(NodeId id) {
 
 void SimCluster::Overrun() {
   overran_ = true;
+  // E8: a shard that lost too much stops, and nobody is told anything of it.
+  if (options_.overrun == cluster::OverrunPolicy::kStop) return;
   const cluster::View& view = this->view();
   const cluster::Routing routing(view.s, view.d);
   const auto next_epoch = [&](GroupId group) {

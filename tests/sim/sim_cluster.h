@@ -116,7 +116,8 @@ class SimCluster final : public Recorder {
   // has to propose the command then.
   absl::StatusOr<cluster::AddNode> StartAddedNode();
   std::uint64_t seed() const { return options_.seed; }
-  // More is lost now than memgests survive (F3).
+  // More is lost now than memgests survive (F3). Unless shards go on without it, nothing that was
+  // told is forgotten (E8).
   void Overrun();
 
  private:

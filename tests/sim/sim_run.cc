@@ -267,7 +267,7 @@ class Run {
     add(CheckLiveness(cluster_->history(),
                       [&](int process) { return cluster_->Crashed(process); }));
     const auto may_have_lost = [this](int key) { return cluster_->versions().MayHaveLost(key); };
-    add(CheckResurrection(cluster_->history(), may_have_lost));
+    add(CheckResurrection(cluster_->history()));
     add(CheckDurability(cluster_->history(), first_read_, [&](int key) {
       return cluster_->MayLose() || (may_have_lost(key) && MovedToNothing(key));
     }));

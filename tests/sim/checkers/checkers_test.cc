@@ -98,7 +98,7 @@ TEST_F(CheckerTest, GoodHistoryPasses) {
   Get(3, 5, 71, 80);
   EXPECT_THAT(Versions(), IsEmpty());
   EXPECT_THAT(SearchKinds(), IsEmpty());
-  EXPECT_THAT(CheckResurrection(history_, NoKey), IsEmpty());
+  EXPECT_THAT(CheckResurrection(history_), IsEmpty());
 }
 
 TEST_F(CheckerTest, OverlappingWritesMayComeInAnyOrder) {
@@ -115,7 +115,7 @@ TEST_F(CheckerTest, StaleReadIsRefused) {
   Get(1, 1, 21, 30);
   EXPECT_THAT(Versions(), Contains("linearizability"));
   EXPECT_THAT(SearchKinds(), Contains("search"));
-  EXPECT_THAT(Kinds(CheckResurrection(history_, NoKey)), Contains("resurrection"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
 }
 
 TEST_F(CheckerTest, ReadThatGoesBackIsRefused) {
@@ -140,7 +140,7 @@ TEST_F(CheckerTest, DeletedValueThatComesBackIsRefused) {  // G4, G5
   Get(1, 1, 21, 30);
   EXPECT_THAT(Versions(), Contains("linearizability"));
   EXPECT_THAT(SearchKinds(), Contains("search"));
-  EXPECT_THAT(Kinds(CheckResurrection(history_, NoKey)), Contains("resurrection"));
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection"));
 }
 
 TEST_F(CheckerTest, WriteBelowWhatWasThereIsRefused) {
@@ -276,6 +276,46 @@ TEST_F(CheckerTest, F3_WhatWasToldBeforeEverythingWasLostIsOwedNoMore) {
   checker.OnInvoke(4);
   checker.OnReturn(4, true);
   EXPECT_THAT(Kinds(checker.violations()), Contains("linearizability"));
+}
+
+// Two nodes are gone: a memgest of f = 1 lost its newest versions, and one of f = 2 shows its own.
+TEST_F(CheckerTest, E8_WhatVanishedWithAnOverrunMemgestReplacesNothing) {
+  Put(1, 1, 1, 10).tolerates = 2;
+  Put(2, 2, 11, 20).tolerates = 1;
+  Get(1, 1, 41, 50);
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "nothing was lost";
+  history_.AddLoss({25, kEpochLater, {0}, /*everything=*/true});
+  EXPECT_THAT(CheckResurrection(history_), IsEmpty());
+}
+
+TEST_F(CheckerTest, E8_WhatWasReadBeforeTheOverrunOrWrittenBehindItWasNotLost) {
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  Get(1, 1, 21, 24);
+  history_.AddLoss({25, kEpochLater, {0}, /*everything=*/true});
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "before";
+  history_ = History();
+  Put(1, 1, 1, 10);
+  history_.AddLoss({15, kEpochLater, {0}, /*everything=*/true});
+  Put(2, 1, 21, 30).version = Version(kEpochLater, 1);
+  Get(1, 1, 31, 40);
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "behind";
+  history_ = History();
+  Put(1, 1, 1, 10);
+  Put(2, 2, 11, 20);
+  history_.AddLoss({25, kEpochLater, {7}, /*everything=*/true});
+  Get(1, 1, 31, 40);
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "another key";
+}
+
+TEST_F(CheckerTest, G6_WhatVanishedWithItsCoordinatorReplacesNothing) {
+  Put(1, 1, 1, 10).tolerates = 1;
+  Put(2, 2, 11, 20).tolerates = 0;
+  Get(1, 1, 31, 40);
+  history_.AddLoss({25, kEpochLater, {0}, /*everything=*/false});
+  EXPECT_THAT(CheckResurrection(history_), IsEmpty());
+  history_[1].tolerates = 1;
+  EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "it is reliable";
 }
 
 // f of the answers' memgests; ids are 1 + f.

@@ -37,8 +37,8 @@ class VersionChecker {
   // of epochs before `epoch`, that of the next coordinator. They vanish at once; what is left is
   // the newest version of a reliable memgest. Answers that are still on their way tell of the past.
   void LoseUnreliable(const std::function<bool(int key)>& concerned, Epoch epoch);
-  // F3: more was lost than memgests survive. Whatever was told before is owed no more; what is told
-  // of epochs from epoch_of(key) on is.
+  // F3: more was lost than memgests survive, and shards go on. Whatever was told before is owed no
+  // more; what is told of epochs from epoch_of(key) on is.
   void LoseEverything(const std::function<Epoch(int key)>& epoch_of);
   void Finish();
   // Keys that may have lost something so: which answers were right, their order does not tell.

@@ -108,6 +108,8 @@ class SlotAllocator {
   // S6: of the blocks [first, end), in use or not, no slot is given out, until the next Bar says
   // otherwise. None: first = end.
   void Bar(std::uint32_t first, std::uint32_t end);
+  std::uint32_t bar_first() const { return bar_first_; }
+  std::uint32_t bar_end() const { return bar_end_; }
 
   // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
   // granules and free slots follow from them. block_count: blocks that were ever used (S4), as far

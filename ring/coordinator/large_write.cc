@@ -203,10 +203,24 @@ void LargeWrite::OnRead(bool ok) {
   state_ = State::kAppend;
 }
 
+// S6: a parity that came since the slot was taken counts for what stands in blocks that it covers,
+// and it covers these behind their BASE only.
+bool LargeWrite::AwaitsBase() const {
+  const memgest::SlotAllocator& allocator = memgest_.allocator();
+  const std::uint32_t block_cells = allocator.block_size() / kCacheLine;
+  const std::uint32_t barred = allocator.bar_end() - allocator.bar_first();
+  return barred > 0 && Touches(allocator.bar_first() * block_cells, barred * block_cells) &&
+         !Mutant("S6-large");
+}
+
 void LargeWrite::Append() {
   if (one_entry()) {
     Finish();
     return;
+  }
+  if (AwaitsBase()) {
+    // A memgest that is drained gets no BASE.
+    return memgest_.writable() ? AwaitRoom() : GiveUp(Outcome::kMemgestNotWritable);
   }
   if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return AwaitRoom();
   const std::optional<memgest::DeltaArena::Piece> scratch = TakeScratch();
@@ -248,6 +262,7 @@ void LargeWrite::Finish() {
     GiveUp(Outcome::kMemgestNotWritable);
     return;
   }
+  if (AwaitsBase()) return AwaitRoom();
   if (!shard_.ReserveWrite(memgest_, key_.size(), one_entry() ? piece_.length : 0, ranges_.size(),
                            false)) {
     return AwaitRoom();

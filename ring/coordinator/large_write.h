@@ -89,6 +89,7 @@ class LargeWrite {
   void Append();
   void Finish();
   // No room in a log just now: the next turn tries again, unless a member is gone.
+  bool AwaitsBase() const;
   void AwaitRoom();
   void GiveUp(protocol::Outcome outcome, Version version = Version());
   // For the deltas of the piece, if there are any; taken when nothing else can fail. None: come

@@ -71,6 +71,24 @@ TEST(LargeWrite, S10PartsAreInvisibleAndComeOneATurn) {
   harness.Scrub();
 }
 
+// S6: blocks whose BASE a new parity has not got yet are barred, also to who took its slot before.
+TEST(LargeWrite, S6EntriesWaitForTheBaseOfTheirBlocks) {
+  ShardHarness harness;
+  memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
+  for (const std::size_t size : {500'000, 60'000}) {
+    const int put = harness.Put(kSrs32, "k", Bytes(size, 1), {.large = true});
+    harness.Turn();
+    memgest.allocator().Bar(0, memgest.allocator().block_count());
+    harness.Turns(3);
+    const std::uint64_t index = memgest.next_index();
+    harness.Turns(50);
+    EXPECT_EQ(memgest.next_index(), index);
+    EXPECT_FALSE(harness.answered(put));
+    memgest.allocator().Bar(0, 0);
+    EXPECT_EQ(harness.Run(put).outcome, Outcome::kOk);
+  }
+}
+
 // S10: a move has its bytes at hand, and still sends one PART a turn.
 TEST(LargeWrite, S10APartOfAMoveATurn) {
   ShardHarness harness;

@@ -10,13 +10,11 @@
 namespace ring::node {
 namespace {
 
-bool MayServe(const cluster::NodeInfo& node) {
-  return node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining;
-}
-
+// Also one that is down: what was proposed before, and is not applied yet, may bring it back.
 NodeId IfItMayServe(const cluster::View& view, NodeId node) {
-  return node.value() < view.nodes.size() && MayServe(view.nodes[node.value()]) ? node
-                                                                                : cluster::kNoNode;
+  const bool may = node.value() < view.nodes.size() &&
+                   view.nodes[node.value()].status != cluster::NodeStatus::kRemoved;
+  return may ? node : cluster::kNoNode;
 }
 
 }  // namespace

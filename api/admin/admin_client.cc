@@ -165,9 +165,9 @@ class GrpcAdminClient final : public AdminClient {
     return Call(&v1::Admin::Stub::RemoveNode, request, &response);
   }
 
-  absl::StatusOr<int> AcceptLoss() override {
+  absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) override {
     v1::AcceptLossResponse response;
-    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::AcceptLoss, v1::AcceptLossRequest(), &response));
+    RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::AcceptLoss, ToProto(shards), &response));
     return static_cast<int>(response.shards());
   }
 

@@ -55,7 +55,8 @@ class AdminClient {
   // info: name and addresses. Gives its number.
   virtual absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) = 0;
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
-  virtual absl::StatusOr<int> AcceptLoss() = 0;
+  // Shards as GetHealth named them; gives how many of them were still stopped in those epochs.
+  virtual absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) = 0;
   virtual absl::Status InjectFault(absl::string_view node, const node::Fault& fault) = 0;
   virtual absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view node) = 0;
   // No deadline, no retry. progress returning false stops the scrub: kCancelled.

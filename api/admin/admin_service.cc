@@ -207,10 +207,12 @@ class AdminService final : public v1::Admin::Service {
     return ToGrpc(port_.RemoveNode(request->node(), request->force()));
   }
 
-  grpc::Status AcceptLoss(ServerContext* context, const v1::AcceptLossRequest*,
+  grpc::Status AcceptLoss(ServerContext* context, const v1::AcceptLossRequest* request,
                           v1::AcceptLossResponse* response) override {
     if (absl::Status status = CheckCaller(*context); !status.ok()) return ToGrpc(status);
-    const absl::StatusOr<int> count = port_.AcceptLoss();
+    const absl::StatusOr<std::vector<cluster::StoppedShard>> shards = FromProto(*request);
+    if (!shards.ok()) return ToGrpc(shards.status());
+    const absl::StatusOr<int> count = port_.AcceptLoss(*shards);
     if (!count.ok()) return ToGrpc(count.status());
     response->set_shards(static_cast<std::uint32_t>(*count));
     return grpc::Status::OK;

@@ -42,6 +42,10 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response);
 v1::GetHealthResponse ToProto(const cluster::Health& health);
 cluster::Health FromProto(const v1::GetHealthResponse& response);
 
+v1::AcceptLossRequest ToProto(absl::Span<const cluster::StoppedShard> shards);
+// kInvalidArgument: it names none, or a number that is no shard's.
+absl::StatusOr<std::vector<cluster::StoppedShard>> FromProto(const v1::AcceptLossRequest& request);
+
 v1::NodeEvents ToProto(const node::NodeEvents& events);
 node::NodeEvents FromProto(const v1::NodeEvents& events);
 

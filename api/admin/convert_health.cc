@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "api/admin/convert.h"
 
 namespace ring::admin {
@@ -68,6 +72,7 @@ v1::GetHealthResponse ToProto(const cluster::Health& health) {
     one->set_coordinator(shard.coordinator.value());
     one->set_stopped(shard.stopped);
     one->set_reason(shard.reason);
+    one->set_epoch(shard.epoch.value());
   }
   for (const std::string& warning : health.warnings) out.add_warnings(warning);
   return out;
@@ -95,7 +100,8 @@ cluster::Health FromProto(const v1::GetHealthResponse& response) {
   for (const v1::ShardHealth& shard : response.shards()) {
     out.shards.push_back({GroupId(static_cast<std::uint16_t>(shard.group())),
                           ShardId(static_cast<std::uint16_t>(shard.shard())),
-                          NodeId(shard.coordinator()), shard.stopped(), shard.reason()});
+                          NodeId(shard.coordinator()), shard.stopped(), shard.reason(),
+                          Epoch(shard.epoch())});
   }
   out.warnings.assign(response.warnings().begin(), response.warnings().end());
   return out;
@@ -117,6 +123,33 @@ node::NodeEvents FromProto(const v1::NodeEvents& events) {
   out.unix_offset_ns = events.unix_offset_ns();
   for (const v1::Event& event : events.events()) out.events.push_back(FromProto(event));
   return out;
+}
+
+v1::AcceptLossRequest ToProto(absl::Span<const cluster::StoppedShard> shards) {
+  v1::AcceptLossRequest out;
+  for (const cluster::StoppedShard& shard : shards) {
+    v1::StoppedShard* one = out.add_shards();
+    one->set_group(shard.group.value());
+    one->set_shard(shard.shard.value());
+    one->set_epoch(shard.epoch.value());
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<cluster::StoppedShard>> FromProto(const v1::AcceptLossRequest& request) {
+  if (request.shards().empty())
+    return absl::InvalidArgumentError("shards is empty: name those that GetHealth calls stopped");
+  std::vector<cluster::StoppedShard> shards;
+  for (const v1::StoppedShard& shard : request.shards()) {
+    constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
+    if (shard.group() > kMax || shard.shard() > kMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shards: group=", shard.group(), " shard=", shard.shard(), " is none"));
+    }
+    shards.push_back({GroupId(static_cast<std::uint16_t>(shard.group())),
+                      ShardId(static_cast<std::uint16_t>(shard.shard())), Epoch(shard.epoch())});
+  }
+  return shards;
 }
 
 }  // namespace ring::admin

@@ -58,6 +58,7 @@ class Summary {
     }
     out->group = GroupId(static_cast<std::uint16_t>(g));
     out->shard = ShardId(static_cast<std::uint16_t>(i));
+    out->epoch = view_.groups[g].epoch;
     out->coordinator = view_.Coordinator(out->group, out->shard);
     if (out->coordinator == kNoNode) {
       out->stopped = true;

@@ -93,7 +93,16 @@ struct ShardHealth {  // of one that does not serve
   NodeId coordinator = kNoNode;
   bool stopped = false;
   std::string reason;
+  Epoch epoch;
   friend bool operator==(const ShardHealth&, const ShardHealth&) = default;
+};
+
+// A shard that stopped in an epoch: in a later one it may have lost something else (E8).
+struct StoppedShard {
+  GroupId group;
+  ShardId shard;
+  Epoch epoch;
+  friend bool operator==(const StoppedShard&, const StoppedShard&) = default;
 };
 
 struct Health {

@@ -120,9 +120,10 @@ class AdminPort {
   virtual absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) = 0;
   // It must hold no role; force: one that does is failed first.
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
-  // E8: shards that stopped, since more was lost than a memgest survives, go on without what nobody
-  // has. Gives how many; those that serve by now are none of them.
-  virtual absl::StatusOr<int> AcceptLoss() = 0;
+  // E8: these shards, which stopped since more was lost than a memgest survives, go on without what
+  // nobody has. Gives of how many that is true: not of those that serve by now, nor of those that
+  // stopped again in another epoch, whose loss nobody has seen yet.
+  virtual absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) = 0;
   // Something goes wrong in the node, on purpose. kFailedPrecondition: it is not configured to take
   // faults. kInvalidArgument names the field.
   virtual absl::Status InjectFault(absl::string_view node, const Fault& fault) = 0;

@@ -141,12 +141,14 @@ class FakeAdminPort : public node::AdminPort {
     return ChangeNode("remove", node, force, cluster::NodeStatus::kRemoved);
   }
 
-  absl::StatusOr<int> AcceptLoss() override {
+  absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) override {
     MutexLock lock(mutex_);
     if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
     node_changes.push_back("accept-loss");
-    return static_cast<int>(std::erase_if(
-        health.shards, [](const cluster::ShardHealth& shard) { return shard.stopped; }));
+    return static_cast<int>(std::erase_if(health.shards, [&](const cluster::ShardHealth& shard) {
+      const cluster::StoppedShard seen{shard.group, shard.shard, shard.epoch};
+      return shard.stopped && std::find(shards.begin(), shards.end(), seen) != shards.end();
+    }));
   }
 
   absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {

@@ -242,8 +242,8 @@ TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
 
 TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
   EXPECT_THAT(Run({"accept-loss"}).err, HasSubstr("no shard is stopped"));
-  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), true, "too few survivors"},
-                         {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata"}};
+  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), true, "too few survivors", Epoch(3)},
+                         {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata", Epoch(3)}};
   const ProgramResult shown = Run({"accept-loss"});
   EXPECT_EQ(shown.status, 1);
   EXPECT_THAT(shown.err, AllOf(HasSubstr("stopped shards: g1/s2."), HasSubstr("--yes")));
@@ -253,7 +253,7 @@ TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
 }
 
 TEST_F(RingctlAdminTest, ADrainThatIsNotDoneInTimeSaysWhatIsLeft) {
-  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata"}};
+  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata", Epoch(3)}};
   const ProgramResult waiting = Run({"node", "drain", "n1", "--wait", "0.1"});
   EXPECT_EQ(waiting.status, 1);
   EXPECT_THAT(waiting.err, HasSubstr("shards that do not serve yet: 1"));

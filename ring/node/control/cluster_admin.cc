@@ -102,7 +102,7 @@ class ClusterAdmin final : public AdminPort {
   absl::Status DrainNode(absl::string_view node, bool force) override;
   absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override;
   absl::Status RemoveNode(absl::string_view node, bool force) override;
-  absl::StatusOr<int> AcceptLoss() override;
+  absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) override;
   absl::Status InjectFault(absl::string_view node, const Fault& fault) override;
   absl::StatusOr<DeviceFaults> GetDeviceFaults(absl::string_view node) override;
   absl::StatusOr<ScrubReport> Scrub(
@@ -316,7 +316,7 @@ absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
   return Propose(cluster::RemoveNode{id}).status();
 }
 
-absl::StatusOr<int> ClusterAdmin::AcceptLoss() {
+absl::StatusOr<int> ClusterAdmin::AcceptLoss(absl::Span<const cluster::StoppedShard> shards) {
   RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
   cluster::Overrun command;
   for (const protocol::MemgestDescriptor& memgest : facts.view->memgests) {
@@ -325,7 +325,11 @@ absl::StatusOr<int> ClusterAdmin::AcceptLoss() {
   int count = 0;
   for (const cluster::NodeHealth& report : facts.reports) {
     for (const cluster::ShardReport& shard : report.shards) {
-      if (!shard.stopped || shard.epoch != facts.view->groups[shard.group.value()].epoch) continue;
+      const cluster::StoppedShard seen{shard.group, shard.shard, shard.epoch};
+      const bool accepted = std::find(shards.begin(), shards.end(), seen) != shards.end();
+      if (!shard.stopped || !accepted ||
+          shard.epoch != facts.view->groups[shard.group.value()].epoch)
+        continue;
       command.group = shard.group;
       command.shard = shard.shard;
       command.epoch = shard.epoch;

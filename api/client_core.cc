@@ -218,7 +218,10 @@ bool ClientCore::Place(Operation* op, Connection* connection) {
   const std::uint64_t first = op->mutates() ? windows_[op->window].first_incomplete() : 0;
   if (!connection->Enqueue(op, first)) return false;
   connection->OnAsked();
-  if (op->first_attempt_ns == 0) op->first_attempt_ns = now_ns_;
+  if (op->first_attempt_ns == 0) {
+    op->first_attempt_ns = now_ns_;
+    if (op->mutates()) op->known_version = known_versions_[op->window];
+  }
   op->state = OpState::kWaiting;
   waiting_.push_back(op->index);
   return true;

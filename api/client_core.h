@@ -149,6 +149,7 @@ class ClientCore {
   void CheckDeadline(Operation* op);
   void Expire(Operation* op);
   void CheckConnection(Connection* connection);
+  void MarkRetried(Operation* op);
   void ResetConnection(Connection* connection, bool graceful);
   std::uint64_t NextTimerNs() const;
   void Sleep(std::uint64_t until_ns);
@@ -210,6 +211,7 @@ class ClientCore {
   std::vector<Connection*> coordinators_;                 // by group * s + shard
   std::vector<std::uint32_t> owner_epochs_;               // of the views they are from, the same
   std::vector<SequenceWindow> windows_;                   // the same
+  std::vector<Version> known_versions_;                   // highest that was answered, the same
   std::vector<std::unique_ptr<Connection>> connections_;  // by node id; null: not in the view
   std::unique_ptr<Connection> seed_connection_;
   std::size_t seed_index_ = 0;

@@ -57,6 +57,10 @@ void ClientCore::OnAnswer(Operation* op, const protocol::ReplyHeader& reply,
   }
   const auto outcome = static_cast<OpOutcome>(reply.word.outcome);
   if (op->sink == Sink::kOwner) return Finish(op, outcome);
+  if (op->sink != Sink::kView) {
+    Version& known = known_versions_[op->window];
+    known = std::max(known, Version(reply.version));
+  }
   switch (reply.word.outcome) {
     case protocol::Outcome::kOk:
       if (HasValue(op->header()->word.operation)) return TakeValue(op, reply, connection);

@@ -88,6 +88,15 @@ void ClientCore::CheckConnection(Connection* connection) {
   }
 }
 
+// X7: who coordinates the shard by then may be another one, which has no record of what this
+// attempt did.
+void ClientCore::MarkRetried(Operation* op) {
+  protocol::RequestHeader* const header = op->header();
+  header->word.flags |= protocol::kRetried;
+  if ((header->word.flags & protocol::kIfVersion) == 0)
+    header->if_version = op->known_version.bits();
+}
+
 void ClientCore::ResetConnection(Connection* connection, bool graceful) {
   connection->Reset(now_ns_, graceful);
   if (Mutant("X3")) ++context_.client_low;  // what is sent again is somebody else's request
@@ -121,6 +130,7 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
       Recycle(op);
     } else if (op->state == OpState::kWaiting) {
       op->unanswered = true;
+      if (op->mutates()) MarkRetried(op);
       if (op->sink == Sink::kView || op->sink == Sink::kOwner) {
         Finish(op, OpOutcome::kUnavailable);
       } else {

@@ -263,6 +263,7 @@ bool ClientCore::AdoptView(cluster::View view) {
   } else {
     routing_ = std::make_unique<cluster::Routing>(view.s, view.d);
     windows_.resize(static_cast<std::size_t>(view.s * (view.s + view.d)));
+    known_versions_.resize(windows_.size());
     coordinators_.resize(windows_.size());
     owner_epochs_.resize(windows_.size());
     owners_.Resize(windows_.size());

@@ -55,6 +55,7 @@ struct Operation {
   Sink sink = Sink::kCaller;
   bool on_wire = false;     // an answer may be written to the reply slot
   bool unanswered = false;  // an attempt was lost: the node may have executed it
+  Version known_version;    // the highest of the shard before the first attempt (X7)
   std::uint32_t stamp = 0;  // of the answer that is waited for
   std::uint64_t ring_end = 0;
   Connection* connection = nullptr;  // while on_wire

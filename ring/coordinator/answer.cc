@@ -1,5 +1,6 @@
 // Answers and refusals, and the checks that come before any change: exactly once (X1), conditions
 // (V9).
+#include <algorithm>
 #include <cstring>
 
 #include "ring/base/crc32c.h"
@@ -28,8 +29,10 @@ std::uint32_t RequestCrc(const Request& request) {
   const bool by_default = (request.flags & protocol::kDefaultMemgest) != 0;
   fields.memgest = by_default ? std::uint16_t{0} : request.memgest.value();
   fields.operation = static_cast<std::uint8_t>(request.operation);
-  // A retry may offer its value in another way; that makes it no other request.
-  fields.flags = request.flags & static_cast<std::uint8_t>(~protocol::kLargeValue);
+  // A retry says that it is one, and may offer its value in another way: that makes it no other
+  // request.
+  constexpr auto kOfAttempt = static_cast<std::uint8_t>(protocol::kLargeValue | protocol::kRetried);
+  fields.flags = request.flags & static_cast<std::uint8_t>(~kOfAttempt);
   fields.key_length = static_cast<std::uint32_t>(request.key.size());
   return Crc32c(request.key.data(), request.key.size(), Crc32cHeader(&fields, sizeof(fields)));
 }
@@ -84,8 +87,13 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
                                            request.seq - request.incomplete_delta,
                                            request.request_crc, &record)) {
     case Check::kNew:
-      if (tenure_counter_ < Version::kCounterMax) return Once::kNew;
-      Refuse(request, Outcome::kUnavailable);
+      if (tenure_counter_ >= Version::kCounterMax) {
+        Refuse(request, Outcome::kUnavailable);
+      } else if (MayHaveRunBefore(request)) {
+        Refuse(request, Outcome::kUnknown);
+      } else {
+        return Once::kNew;
+      }
       return Once::kHandled;
     case Check::kInFlight:
       Attach(request);
@@ -110,6 +118,27 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
       return Once::kHandled;
   }
   return Once::kHandled;
+}
+
+// X7: what a coordinator before this one did in Rep(1) is gone with its record, but others may have
+// read it, moved it on, or written above it: an attempt that may have been among that is not decided
+// anew. A client that knew a version of this tenure before its first attempt made it in this tenure.
+bool ShardCoordinator::MayHaveRunBefore(const Request& request) const {
+  if ((request.flags & protocol::kRetried) == 0 || Mutant("X7-retry")) return false;
+  if (std::max(request.known_version, request.if_version) >= Version(options_.took_over_in, 0))
+    return false;
+  const auto keeps_records = [this](const memgest::Memgest& memgest) {
+    return memgest.failures_tolerated() > 0 && !records_lost_.contains(memgest.descriptor().id);
+  };
+  if (request.operation != protocol::Operation::kDelete) {
+    const memgest::Memgest* const memgest = FindMemgest(request.memgest);
+    return memgest != nullptr && !keeps_records(*memgest);
+  }
+  // Tombstones are in what keeps records wherever there is such a memgest (TombstoneHome).
+  return !records_lost_.empty() ||
+         std::none_of(memgests_.begin(), memgests_.end(), [&](const auto& memgest) {
+           return memgest != nullptr && keeps_records(*memgest);
+         });
 }
 
 Version ShardCoordinator::VersionThere(const std::uint32_t* head) const {

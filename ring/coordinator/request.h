@@ -51,6 +51,8 @@ struct Request {
   std::uint32_t value_length = 0;
   std::uint32_t value_crc = 0;
   Version if_version;
+  // kRetried: the highest version of the shard that the client knew before its first attempt
+  Version known_version;
   memgest::ClientId client_id;
   memgest::CompletionTable::Client* client = nullptr;
   std::uint64_t seq = 0;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memgest/completion_table.h"
@@ -47,6 +48,8 @@ struct ShardOptions {
   std::uint32_t line_count_max = 1u << 26;
   std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
   std::uint64_t hash_seed = 0;
+  // The epoch in which the role came here from another coordinator; none: nobody had it before.
+  Epoch took_over_in;
 };
 
 // Counters of what was served; plain, summed by whoever asks.
@@ -111,7 +114,7 @@ class ShardCoordinator {
   void RemoveMemgest(MemgestId id);
   // Whether a large write to these cells is under way: it has entries to append yet (S2).
   bool HasLargeWrite(MemgestId id, std::uint32_t first_cell, std::uint32_t cell_count) const;
-  memgest::Memgest* FindMemgest(MemgestId id) {
+  memgest::Memgest* FindMemgest(MemgestId id) const {
     return id.value() < memgests_.size() ? memgests_[id.value()].get() : nullptr;
   }
   const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
@@ -125,6 +128,8 @@ class ShardCoordinator {
   // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
   // is named is log().CaughtUp, and holds what was proposed.
   void ApplyNormal(absl::Span<const NamedSet> sets);
+  // E8: the memgest's log was adopted although more was lost than it survives.
+  void NoteLost(MemgestId id) { records_lost_.insert(id); }
   // L7: a further Normal of the epoch. From here on both sets are needed; when log().CaughtUp says
   // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
   void Propose(absl::Span<const NamedSet> sets);
@@ -290,6 +295,7 @@ class ShardCoordinator {
   // flight.
   enum class Once : std::uint8_t { kNew = 0, kHandled = 1 };
   Once CheckOnce(const Request& request);
+  bool MayHaveRunBefore(const Request& request) const;
   // V9: whether if_version holds, does not, or depends on an uncommitted version.
   enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
   Condition CheckCondition(const Request& request, const std::uint32_t* head) const;
@@ -405,6 +411,8 @@ class ShardCoordinator {
   memgest::ShardLog log_;
   std::vector<std::unique_ptr<memgest::Memgest>> memgests_;  // by id, which is never reused (V2)
   std::uint64_t tenure_counter_ = 0;                         // of versions (V1)
+  // Whose log was adopted short in this tenure (E8), and the records there with it.
+  absl::flat_hash_set<MemgestId> records_lost_;
 
   std::vector<Waiting> operations_;  // 1-based handles
   std::uint32_t free_operation_ = 0;

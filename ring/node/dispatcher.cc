@@ -44,7 +44,8 @@ void Node::Route(BatchItem* item) {
   request.value = item->incoming.view.value;
   request.value_length = header.value_length;
   request.value_crc = header.value_crc;
-  request.if_version = Version(header.if_version);
+  const bool conditional = (header.word.flags & protocol::kIfVersion) != 0;
+  (conditional ? request.if_version : request.known_version) = Version(header.if_version);
   request.seq = header.seq;
   request.incomplete_delta = header.incomplete_delta;
   request.memgest = (header.word.flags & protocol::kDefaultMemgest) != 0

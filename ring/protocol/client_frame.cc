@@ -43,11 +43,11 @@ int AllowedFlags(Operation operation) {
     case Operation::kGetView:
       return kLargeValue;
     case Operation::kPut:
-      return kIfVersion | kLargeValue | kDefaultMemgest;
+      return kIfVersion | kLargeValue | kDefaultMemgest | kRetried;
     case Operation::kDelete:
-      return kIfVersion;
+      return kIfVersion | kRetried;
     case Operation::kMove:
-      return kIfVersion | kDefaultMemgest;
+      return kIfVersion | kDefaultMemgest | kRetried;
   }
   return -1;
 }

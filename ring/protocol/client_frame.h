@@ -49,6 +49,10 @@ enum RequestFlags : std::uint8_t {
   // fit the reply slot
   kLargeValue = 2,
   kDefaultMemgest = 4,  // put, move: the cluster's default memgest
+  // put, delete, move: an earlier attempt was lost, and may have been executed. Without kIfVersion,
+  // if_version is then the highest version of the shard that the client had been told of before its
+  // first attempt (X7).
+  kRetried = 8,
 };
 
 // The first 8 bytes of a request: stored last, in one WRITE.

@@ -129,6 +129,30 @@ TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
   EXPECT_EQ(cluster_.store().executed_count, 1);  // I3
 }
 
+// X7: the owner may be another one by then. What this client knew before the first attempt says
+// whether it can be.
+TEST_F(ClientCoreTest, X7ARequestThatIsSentAgainSaysSoAndWhatWasKnownBefore) {
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
+  const std::uint64_t known = [this] {
+    MutexLock lock(cluster_.store().mutex);
+    return cluster_.store().last_version;
+  }();
+  ASSERT_OK_AND_ASSIGN(Operation * op, PutToASilentNode());
+  EXPECT_NE(op->header()->word.flags & protocol::kRetried, 0);
+  EXPECT_EQ(op->header()->if_version, known);
+  core_->Step();
+  Request conditional = Put("a");
+  conditional.if_version = Version(7);
+  ASSERT_OK_AND_ASSIGN(Operation * other, core_->Submit(conditional));
+  EXPECT_EQ(other->header()->word.flags & protocol::kRetried, 0);
+  cluster_.node().faults().silent = false;
+  Await(core_.get(), op);
+  Await(core_.get(), other);
+  EXPECT_EQ(other->header()->if_version, 7u);
+  core_->Free(op);
+  core_->Free(other);
+}
+
 // That the later attempts were damaged on their way says nothing of the first, which may still run.
 // What the owner decided from the key's state is remembered with the request: it holds for the
 // first, too.

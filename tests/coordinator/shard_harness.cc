@@ -174,7 +174,7 @@ int ShardHarness::Get(absl::string_view key) {
   return Send(std::move(sent));
 }
 
-int ShardHarness::Resend(int number) {
+int ShardHarness::Resend(int number, std::optional<Version> known) {
   const Sent& old = sent(number);
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     const bool copy = old.client != nullptr && sent_[i].client == old.client &&
@@ -183,6 +183,10 @@ int ShardHarness::Resend(int number) {
   }
   Sent again = old;
   again.request.min_version = Version();
+  if (known.has_value()) {
+    again.request.flags |= protocol::kRetried;
+    again.request.known_version = *known;
+  }
   return Send(std::move(again));
 }
 

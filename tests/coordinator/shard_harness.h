@@ -98,7 +98,8 @@ struct SendOptions {
 
 class ShardHarness final : public ReplySink, public ValueFetcher {
  public:
-  bool can_bring = true;  // values of a shard that was taken over
+  bool can_bring = true;             // values of a shard that was taken over
+  bool no_memory_for_tails = false;  // a takeover is refused, and that is all
   explicit ShardHarness(const HarnessOptions& options = {});
   ~ShardHarness() override;
 
@@ -109,8 +110,8 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
   int Move(absl::string_view key, MemgestId memgest, const SendOptions& options = {});
   int Get(absl::string_view key);
   // Again, as a client does that got no answer: same client, seq and payload, another place for the
-  // answer.
-  int Resend(int number);
+  // answer. known: it says that it does so, and what it knew before its first attempt.
+  int Resend(int number, std::optional<Version> known = std::nullopt);
   // Any request, filled in by the caller but for the reply, hash and checksums.
   int Send(Sent sent);
 

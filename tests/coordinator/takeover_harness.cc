@@ -74,14 +74,20 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
   }
   FoldedShard folded{std::move(taker.lines()), std::move(taker.completions()), std::move(memgests)};
   ShardOptions options = shard_->options();
-  options.epoch = epoch_;
+  options.epoch = options.took_over_in = epoch_;
   shard_.reset();
   arena_ = *memgest::DeltaArena::Create(&taker_device_);
   absl::StatusOr<std::unique_ptr<ShardCoordinator>> taken = ShardCoordinator::TakeOver(
       options, &taker_device_, arena_.get(), this, this, std::move(folded));
   RING_CHECK(taken.ok()) << taken.status().ToString();
   shard_ = *std::move(taken);
+  for (std::size_t i = 0; no_memory_for_tails && i < memgest::DeltaArena::kAsideMax; ++i)
+    RING_CHECK(arena_->TakeAside(64).ok());
   const absl::Status adopted = tail.AdoptInto(shard_.get(), arena_.get());
+  if (no_memory_for_tails) {
+    RING_CHECK(absl::IsResourceExhausted(adopted)) << adopted.ToString();
+    return;
+  }
   RING_CHECK(adopted.ok()) << adopted.ToString();
   RejoinAll(sealed);
 }

@@ -117,6 +117,102 @@ TEST(TakeOver, X1ValuesVersionsAndRecordsOutliveTheCoordinator) {
   harness.Scrub();
 }
 
+// X7: the record of a put into Rep(1) went with the log of Rep(1), and a move had carried its value
+// to where it survived.
+TEST(TakeOver, X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();  // stays under way, so that all records of the client stay
+  const int plain = harness.Put(kRep1, "plain", "v", {.client = &client});
+  const int conditional =
+      harness.Put(kRep1, "conditional", "v", {.client = &client, .conditional = true});
+  for (const int put : {plain, conditional}) harness.Run(put);
+  for (const char* const key : {"plain", "conditional"}) harness.Run(harness.Move(key, kRep3));
+  harness.Settle();
+  TakeOverAndServe(harness);
+  for (const int put : {plain, conditional}) {
+    EXPECT_EQ(harness.Run(harness.Resend(put, Version())).outcome, Outcome::kUnknown);
+    EXPECT_EQ(harness.Chain(harness.sent(put).key).size(), 1u) << "executed twice";
+  }
+}
+
+TEST(TakeOver, X7OnlyWhatMayHaveRunInRep1BeforeIsUnknown) {
+  ShardHarness harness;
+  const Version known = harness.Run(harness.Put(kRep3, "key", "old")).version;
+  harness.Settle();
+  harness.SetFlow(false, false);
+  TestClient client(7);
+  client.Take();
+  const int weak = harness.Put(kRep1, "weak", "v", {.client = &client});
+  const int strong = harness.Put(kRep3, "strong", "v", {.client = &client});
+  const int move = harness.Move("key", kRep2, {.client = &client});
+  TakeOverAndServe(harness);
+  const Version now = harness.Run(harness.Put(kRep3, "other", "v")).version;
+  EXPECT_EQ(harness.Run(harness.Resend(strong, known)).outcome, Outcome::kOk);
+  EXPECT_EQ(RunFetching(harness, harness.Resend(move, known)).outcome, Outcome::kOk);
+  EXPECT_EQ(harness.Run(harness.Resend(weak, known)).outcome, Outcome::kUnknown);
+  const int first_attempt = harness.Put(kRep1, "mine", "v", {.client = &client});
+  EXPECT_EQ(harness.Run(first_attempt).outcome, Outcome::kOk);
+  // What this coordinator had answered before the first attempt says that it was made of it.
+  EXPECT_EQ(harness.Run(harness.Resend(weak, now)).outcome, Outcome::kOk);
+}
+
+// ... and what a delete did is known wherever the key was: its tombstone, and its record, survive.
+TEST(TakeOver, X7ADeleteOfWhatWasInRep1IsKnownToTheNextCoordinator) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  harness.Run(harness.Put(kRep1, "weak", "v"));
+  harness.Run(harness.Put(kRep1, "rewritten", "v"));
+  harness.Run(harness.Put(kRep3, "strong", "v"));
+  std::map<std::string, int> deletes;
+  for (const char* const key : {"weak", "rewritten"}) {
+    deletes[key] = harness.Delete(key, {.client = &client});
+    ASSERT_EQ(harness.Run(deletes[key]).outcome, Outcome::kOk);
+  }
+  harness.Run(harness.Put(kRep3, "rewritten", "again"));
+  harness.Settle();
+  harness.SetFlow(false, false);
+  deletes["strong"] = harness.Delete("strong", {.client = &client});
+  TakeOverAndServe(harness);
+  for (const auto& [key, number] : deletes) {
+    const Version before = harness.answer(number).version;
+    const Answered& again = harness.Run(harness.Resend(number, Version()));
+    EXPECT_EQ(again.outcome, Outcome::kOk) << key;
+    if (key != "strong") {
+      EXPECT_EQ(again.version, before) << key << " was deleted twice";
+    }
+  }
+  EXPECT_EQ(RunFetching(harness, harness.Get("rewritten")).value, "again");
+}
+
+// E8: a log that was adopted short although records were in it.
+TEST(TakeOver, X7WhatMayHaveRunInALogThatIsLostIsNotDecidedAnew) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  harness.SetFlow(false, false);
+  const int put = harness.Put(kRep3, "key", "v", {.client = &client});
+  const int gone = harness.Delete("key", {.client = &client});
+  TakeOverAndServe(harness);
+  harness.shard().NoteLost(kRep3);
+  for (const int number : {put, gone})
+    EXPECT_EQ(harness.Run(harness.Resend(number, Version())).outcome, Outcome::kUnknown);
+}
+
+// F11: who lacks the tail may be the only one that has the values of another memgest.
+TEST(TakeOver, F11WithoutMemoryForATailNobodyIsTakenForLost) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "k", "old"));
+  harness.Settle();
+  harness.SetFlow(false, false);
+  harness.member(4).lands = true;
+  harness.Put(kRep3, "k", Bytes(3000, 5));
+  harness.Turns(3);
+  harness.no_memory_for_tails = true;
+  harness.TakeOver();
+}
+
 // E1: what nobody was told of may be there, and then it is finished. The longest log counts, and
 // who lacks its end gets it.
 TEST(TakeOver, E1AnAdoptedTailIsFinishedForAll) {

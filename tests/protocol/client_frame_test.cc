@@ -214,10 +214,14 @@ TEST_F(DecodeRequestTest, UnknownOperationsAndFlagsAreRefused) {
     if (code == 6) header.word.key_length = 0;
     EXPECT_EQ(Decode(header) == Outcome::kOk, code >= 2 && code <= 7) << code;
   }
-  const int allowed[] = {0,           0,
-                         kLargeValue, kIfVersion | kLargeValue | kDefaultMemgest,
-                         kIfVersion,  kIfVersion | kDefaultMemgest,
-                         kLargeValue, 0};
+  const int allowed[] = {0,
+                         0,
+                         kLargeValue,
+                         kIfVersion | kLargeValue | kDefaultMemgest | kRetried,
+                         kIfVersion | kRetried,
+                         kIfVersion | kDefaultMemgest | kRetried,
+                         kLargeValue,
+                         0};
   for (int code = 2; code <= 7; ++code) {
     for (int flags = 0; flags < 256; ++flags) {
       RequestHeader header = Get(code == 6 ? 0 : 3);

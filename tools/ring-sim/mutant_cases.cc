@@ -258,6 +258,8 @@ constexpr MutantCase kCases[] = {
      "memgest/memgest_test:ParityRebuild.S6ABaseThatComesTwiceIsCountedOnce"},
     {"S6-alloc", "values go where a new parity has nothing", kNotRun,
      "memgest/memgest_test:ParityRebuild.S6NothingIsGivenOutWhereANewParityHasNothing"},
+    {"S6-large", "a large write goes on in blocks that a new parity does not cover", kNotRun,
+     "coordinator/coordinator_test:LargeWrite.S6EntriesWaitForTheBaseOfTheirBlocks"},
     {"S7", "rows of two parities are taken at different moments", kNotRun,
      "node/node_epoch_test:DecodeTest.S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers"},
     {"S7-rank", "survivors are counted, whatever their rank", kNotRun,
@@ -332,6 +334,10 @@ constexpr MutantCase kCases[] = {
      "cluster/cluster_test:Catalogue.X6ARetriedCreateMakesOneMemgestAndGivesTheSameAnswer"},
     {"X7", "records of Rep(1) outlive its versions", kNotRun,
      "coordinator/coordinator_test:Loss.X7ADrainTakesNoRecordOfAVersionThatIsStillThere"},
+    {"X7-delete", "a tombstone stands in Rep(1) though a stronger memgest is there", kNotRun,
+     "coordinator/coordinator_test:TakeOver.X7ADeleteOfWhatWasInRep1IsKnownToTheNextCoordinator"},
+    {"X7-retry", "a retry into Rep(1) is decided anew after a takeover", kNotRun,
+     "coordinator/coordinator_test:TakeOver.X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew"},
 };
 
 constexpr RuleWithout kRulesWithout[] = {

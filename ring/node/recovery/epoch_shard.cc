@@ -64,7 +64,12 @@ absl::Status CoordinatedShard::TakeOver() {
           {std::move(store->lines()), std::move(store->completions()), std::move(memgests)}));
   coordinator_->log().set_calc_queue(context_->calc_queue);
   values_->Attach(coordinator_.get());
-  return takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
+  absl::Status adopted = takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
+  if (!adopted.ok()) {  // all of it is fetched again
+    values_.reset();
+    coordinator_.reset();
+  }
+  return adopted;
 }
 
 coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
@@ -76,6 +81,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   options.d = view_->d;
   options.value_size_max = view_->value_size_max;
   options.hash_seed = context_->hash_seed;
+  if (change_->plan().last.has_value()) options.took_over_in = options.epoch;
   return options;
 }
 
@@ -149,6 +155,7 @@ void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) 
 
 void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
   served_ = true;
+  for (const MemgestId memgest : change_->lost()) coordinator_->NoteLost(memgest);
   coordinator_->ApplyNormal(NamedBy(sets));
   further_.clear();
   incomplete_ = true;  // until it was looked at

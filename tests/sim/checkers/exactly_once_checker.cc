@@ -19,21 +19,6 @@ struct Moves {
   std::uint64_t open = 0;  // that may have made a version nobody told of
 };
 
-// Its version went, and its record with it (X7): a retry made another one.
-bool Vanished(const Operation& put, const LossModel& losses) {
-  return losses.everything || (losses.may_have_lost(put.key) && put.tolerates == 0);
-}
-
-// ... of a move, too: to what survives nothing it is made again, and nobody was told of this one.
-bool RemadeMove(const History& history, const LossModel& losses, int key, Version version) {
-  return losses.may_have_lost(key) && version.epoch() < losses.before(key) &&
-         std::any_of(history.operations().begin(), history.operations().end(),
-                     [&](const Operation& op) {
-                       return op.key == key && op.kind == OpKind::kMove && op.tolerates == 0 &&
-                              op.result == OpResult::kOk && op.version.epoch() > version.epoch();
-                     });
-}
-
 }  // namespace
 
 std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel& losses) {
@@ -85,16 +70,14 @@ std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel&
     std::uint64_t others = 0;
     for (const std::uint64_t version : put.seen) {
       const bool own = op.version.bits() == version;
-      const bool vanished =
-          Vanished(op, losses) && Version(version).epoch() < losses.before(op.key);
-      const bool by_move =
-          moved.made.contains(version) || RemadeMove(history, losses, op.key, Version(version));
+      const bool vanished = losses.everything && Version(version).epoch() < losses.before(op.key);
+      const bool by_move = moved.made.contains(version);
       if (!own && !vanished && !by_move) ++others;
     }
     const std::uint64_t unexplained = op.version.bits() == 0 ? 1 : 0;
     if (others > moved.open + unexplained) complain(op, "X1: read with versions that nobody made");
     for (const std::uint64_t version : put.seen) {
-      if (version < op.version.bits() && !Vanished(op, losses))
+      if (version < op.version.bits() && !losses.everything)
         complain(op, "X1: read with a version before its own");
     }
   }

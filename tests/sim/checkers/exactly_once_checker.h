@@ -2,7 +2,8 @@
 //
 // What:      CheckExactlyOnce: what was read with which version. A put's value has the version of
 //            its answer and, beside it, those of moves (X1); one that failed is never read (X5);
-//            no value is read that nobody put there.
+//            no value is read that nobody put there. What memgests of f = 0 lost is no excuse:
+//            who asks again is told that nobody knows (X7).
 // Ownership: borrows the history.
 // Threads:   pure.
 // Errors:    Violations.
@@ -17,11 +18,10 @@
 
 namespace ring::sim {
 
-// What the cluster may have forgotten (G6, F3).
+// What the cluster may have forgotten with its records (F3).
 struct LossModel {
-  bool everything = false;                     // of all keys, once
-  std::function<bool(int key)> may_have_lost;  // versions of memgests of f = 0
-  std::function<Epoch(int key)> before;        // of epochs before this one
+  bool everything = false;               // of all keys, once
+  std::function<Epoch(int key)> before;  // of epochs before this one
 };
 
 std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel& losses);

@@ -113,8 +113,7 @@ bool VersionChecker::MayHaveLost(int key) const {
 }
 
 LossModel VersionChecker::Losses() const {
-  return {everything_, [this](int key) { return MayHaveLost(key); },
-          [this](int key) {
+  return {everything_, [this](int key) {
             const auto found = keys_.find(key);
             return found == keys_.end() ? Epoch() : found->second.lost_before;
           }};

@@ -90,7 +90,7 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
   };
   struct Side {
     soft::SoftDevice* device = nullptr;  // null: not there yet, or gone
-    HostId host = 0;
+    HostId host = kNoHost;
     std::uint32_t qp_number = 0;
     bool closed = false;       // lets go: executes and answers nothing more
     bool peer_closed = false;  // knows that the other side let go

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rdma/sim/sim_connection.h"
+#include "rdma/sim/sim_endpoint.h"
 
 namespace ring::rdma::sim {
 
@@ -95,7 +96,9 @@ void SimNetwork::DropDevice(const soft::SoftDevice* device) {
 }
 
 bool SimNetwork::AddListener(const std::string& name, SimEndpoint* endpoint) {
-  return !name.empty() && listeners_.emplace(name, endpoint).second;
+  if (name.empty() || !listeners_.emplace(name, endpoint).second) return false;
+  listened_[name] = endpoint->host();
+  return true;
 }
 
 // A later process may listen at the name of an earlier one.
@@ -106,6 +109,11 @@ void SimNetwork::RemoveListener(const std::string& name, const SimEndpoint* endp
 SimEndpoint* SimNetwork::FindListener(const std::string& name) const {
   const auto it = listeners_.find(name);
   return it == listeners_.end() ? nullptr : it->second;
+}
+
+HostId SimNetwork::HostAt(const std::string& name) const {
+  const auto it = listened_.find(name);
+  return it == listened_.end() ? kNoHost : it->second;
 }
 
 void SimNetwork::Trace(std::uint64_t a, std::uint64_t b, std::uint64_t c) {

@@ -51,6 +51,7 @@ class SimHost {
 };
 
 using HostId = std::uint32_t;
+inline constexpr HostId kNoHost = ~HostId{0};  // reaches all, and is reached by all
 
 class SimNetwork {
  public:
@@ -109,6 +110,8 @@ class SimNetwork {
   bool AddListener(const std::string& name, SimEndpoint* endpoint);
   void RemoveListener(const std::string& name, const SimEndpoint* endpoint);
   SimEndpoint* FindListener(const std::string& name) const;
+  // Where somebody listens at the name, or did last; kNoHost: nobody ever did.
+  HostId HostAt(const std::string& name) const;
 
   // --- what happened, as one number: equal runs have equal hashes ---
   void Trace(std::uint64_t a, std::uint64_t b, std::uint64_t c);
@@ -130,6 +133,7 @@ class SimNetwork {
   std::vector<HostState> hosts_;
   std::map<std::pair<HostId, HostId>, bool> blocked_;
   std::map<std::string, SimEndpoint*> listeners_;
+  std::map<std::string, HostId> listened_;
   std::vector<std::weak_ptr<SimConnection>> connections_;
   std::uint32_t connection_count_ = 0;
   std::function<bool(absl::string_view private_data)> flip_filter_;

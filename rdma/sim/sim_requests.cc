@@ -23,6 +23,8 @@ void SimConnection::Deliver(int from) {
 
 // Whether the message arrives now. If not: it is tried again, or was given up.
 bool SimConnection::GetsThrough(int from, Message& message) {
+  // Who is asked is known by its address alone until it takes the request.
+  if (message.kind == Kind::kConnect) sides_[1].host = network_->HostAt(address_);
   const Side& sender = sides_[Index(from)];
   const Side& target = sides_[Index(1 - from)];
   const SimOptions& options = network_->options();

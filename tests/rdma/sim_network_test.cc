@@ -191,6 +191,35 @@ TEST_F(SimNetworkTest, F6_PartitionThatHealsInTimeIsOnlyADelay) {
   EXPECT_EQ(Await().status, WcStatus::kSuccess);
 }
 
+TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
+  SimOptions options;
+  Open(1, options);
+  Process c(network_.get(), "c");
+  ASSERT_TRUE(c.device->Listen("sim:c").ok());
+  std::unique_ptr<QueuePair> to_c = *b_->device->Connect("sim:c", b_->qp_options(), "");
+  network_->SetBlocked(b_->host, a_->host, true);  // the first host, and no concern of theirs
+  const auto step_until = [&](std::uint64_t end_ns) {
+    while (network_->now_ns() < end_ns && !network_->events().empty()) {
+      network_->events().RunNext();
+      b_->Poll();
+      c.Poll();
+    }
+  };
+  step_until(network_->now_ns() + options.silence_ns / 2);
+  ASSERT_EQ(c.events.size(), 1u);
+  c.qp = *c.device->Accept(c.events[0].request, c.qp_options(), "");
+  step_until(network_->now_ns() + options.silence_ns / 2);
+  EXPECT_EQ(to_c->state(), QpState::kReadyToSend);
+
+  c.events.clear();
+  network_->HealAll();
+  network_->SetBlocked(b_->host, c.host, true);
+  std::unique_ptr<QueuePair> again = *b_->device->Connect("sim:c", b_->qp_options(), "");
+  step_until(network_->now_ns() + 2 * options.silence_ns);
+  EXPECT_TRUE(c.events.empty());
+  EXPECT_EQ(again->state(), QpState::kError);
+}
+
 TEST_F(SimNetworkTest, F6_PartitionOfAnswersAloneLeavesAnExecutedRequestInTheDark) {  // X5
   Open(1, SimOptions());
   network_->SetBlocked(b_->host, a_->host, true);

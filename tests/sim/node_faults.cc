@@ -1,7 +1,6 @@
 #include "tests/sim/node_faults.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -54,7 +53,6 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
       random_(random),
       apart_(cluster->seed() ^ 0xadd),
       down_(cluster->nodes().size()),
-      silent_until_ns_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
       blows_left_(
           options.f1_node_max == 0 ? 0 : static_cast<int>(1 + random->Below(options.f1_node_max))),
@@ -135,7 +133,7 @@ bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
   std::size_t left = 0;
   for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
     if (!node->up() || nodes.contains(node->info().id)) continue;
-    if (now_ns() < silent_until_ns_[node->info().id.value()]) continue;
+    if (absences_.IsAway(node->info().id, now_ns())) continue;
     const consensus::Replica* const replica = node->node().membership().replica();
     if (replica != nullptr && now.IsVoter(replica->raft().id())) ++left;
   }
@@ -147,7 +145,7 @@ bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
   if (!QuorumWithout(nodes)) return false;
   const auto there = [&](const cluster::Holder& holder) {
     return cluster_->Alive(holder) && !nodes.contains(holder.node) &&
-           now_ns() >= silent_until_ns_[holder.node.value()];
+           !absences_.IsAway(holder.node, now_ns());
   };
   node::Node* const informed = BestInformed(*cluster_);
   cluster::ClusterState state = informed->membership().state();
@@ -246,7 +244,7 @@ void NodeFaults::Silence() {
   if (!node.up() || !MayLose({id})) return;
   const std::uint64_t length_ns = LogUniform(options_.f5_zombie_min_ns, options_.f5_zombie_max_ns);
   // Afterwards it hears what became of it.
-  silent_until_ns_[id.value()] = now_ns() + length_ns + 300 * kMs;
+  absences_.Add(id, now_ns() + length_ns + 300 * kMs);
   cluster_->Note(absl::StrCat("node ", id.value(), " is silent for us=", length_ns / kUs));
   if (heal_ns_ != 0 || random_->Below(2) == 0) return node.Pause(now_ns() + length_ns);
   const std::uint64_t ways = random_->Below(3);
@@ -266,7 +264,7 @@ void NodeFaults::Drain() {
   if (informed == nullptr || !cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
   cluster_->network().faults().Count(FaultClass::kF12Change);
   // A coordinator that gave its role away is no source of its own logs: it counts as lost.
-  silent_until_ns_[node.value()] = std::numeric_limits<std::uint64_t>::max();
+  absences_.Add(node, Absences::kForEver);
   cluster_->Note(absl::StrCat("node ", node.value(), " is drained"));
   informed->membership().Propose(cluster::DrainNode{node},
                                  [](const absl::StatusOr<cluster::ClusterResult>&) {});
@@ -286,7 +284,6 @@ void NodeFaults::AddNode() {
   add_ns_ = 0;
   added_ = *std::move(added);
   down_.emplace_back();
-  silent_until_ns_.push_back(0);
   foreign_until_ns_.push_back(0);
   cluster_->network().faults().Count(FaultClass::kF12Change, "nodes added");
   ProposeAdded();
@@ -355,7 +352,7 @@ void NodeFaults::SpeakForeign(NodeId node) {
   cluster_->Note(
       absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
   foreign_until_ns_[node.value()] = now_ns() + length_ns;
-  silent_until_ns_[node.value()] = now_ns() + length_ns + 300 * kMs;
+  absences_.Add(node, now_ns() + length_ns + 300 * kMs);
   cluster_->nodes()[node.value()]->Speak(
       static_cast<std::uint16_t>(protocol::kProtocolVersion + kOffsets[random.Below(3)]));
 }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ring/base/random.h"
+#include "tests/sim/absences.h"
 #include "tests/sim/fault_options.h"
 #include "tests/sim/sim_cluster.h"
 
@@ -80,9 +81,8 @@ class NodeFaults {
   SimCluster* cluster_;
   Random* random_;
   SeededRandom apart_;
-  std::vector<Down> down_;  // by node; restart_ns 0: it is up
-  // By node: it stands still or is cut off up to then, and is taken for lost, maybe.
-  std::vector<std::uint64_t> silent_until_ns_;
+  std::vector<Down> down_;                       // by node; restart_ns 0: it is up
+  Absences absences_;                            // who is there, and is taken for lost, maybe
   std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;

@@ -11,6 +11,18 @@ namespace ring::coordinator {
 
 using protocol::Outcome;
 
+namespace {
+// A record tells whose log holds it; that is another memgest's once its own was emptied (G10). What
+// a put or a move made is where it was asked for.
+MemgestId MemgestOfRecord(const Request& request, const memgest::CompletionRecord& record) {
+  const bool names_it = (request.operation == protocol::Operation::kPut ||
+                         request.operation == protocol::Operation::kMove) &&
+                        (request.flags & protocol::kDefaultMemgest) == 0;
+  const bool asked_for = names_it || MemgestId(record.memgest) == kNoMemgest;
+  return asked_for ? request.memgest : MemgestId(record.memgest);
+}
+}  // namespace
+
 std::uint32_t RequestCrc(const Request& request) {
   struct {
     std::uint64_t if_version;
@@ -102,8 +114,7 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
       Reply reply;
       reply.outcome = static_cast<Outcome>(record.code);
       reply.version = Version(record.version);
-      reply.memgest =
-          record.memgest == kNoMemgest.value() ? request.memgest : MemgestId(record.memgest);
+      reply.memgest = MemgestOfRecord(request, record);
       sink_->Answer(request.reply, reply, *this);
       return Once::kHandled;
     }

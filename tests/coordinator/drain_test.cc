@@ -65,6 +65,24 @@ TEST(Drain, G10RecordsAreLoggedAgainAndOutliveTheMemgest) {
   harness.Scrub();
 }
 
+// What was asked for does not change when its record goes into another log.
+TEST(Drain, G10ARetryIsToldWhereItsVersionWasMade) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  const int put = harness.Put(kSrs21, "key", "v", {.client = &client});
+  const Version version = harness.Run(put).version;
+  const int move = harness.Move("key", kRep2, {.client = &client});
+  const Version moved = harness.Run(move).version;
+  harness.Settle();
+  DrainAll(harness, kSrs21);
+  Remove(harness, kSrs21);
+  EXPECT_EQ(harness.Run(harness.Resend(put)).version, version);
+  EXPECT_EQ(harness.Run(harness.Resend(put)).memgest, kSrs21) << "its record is in REP3's log";
+  EXPECT_EQ(harness.Run(harness.Resend(move)).version, moved);
+  EXPECT_EQ(harness.Run(harness.Resend(move)).memgest, kRep2);
+}
+
 // A record that is on its way into the default memgest's log is not there yet.
 TEST(Drain, G10NothingIsEmptyBeforeItsRecordsAreCommitted) {
   ShardHarness harness;

@@ -44,12 +44,13 @@ bool IsServed(const protocol::MemgestDescriptor& descriptor) {
 
 ScrubComparer::ScrubComparer(Node* node) : node_(node) {
   node->control().Handle(
-      ControlType::kScrubVersions, [this](NodeId, absl::string_view body, ControlReply reply) {
+      ControlType::kScrubVersions, [this](NodeId from, absl::string_view body, ControlReply reply) {
         absl::StatusOr<ScrubVersions> versions = DecodeScrubVersions(body);
         if (!versions.ok()) return reply(versions.status());
         if (waiting_.size() >= kWaitingMax)
           return reply(absl::ResourceExhaustedError("too many comparisons wait: try again"));
         Waiting waiting;
+        waiting.from = from;
         waiting.versions = *std::move(versions);
         waiting.deadline_ns = node_->control().now_ns() + kFoldWaitNs;
         waiting.reply = std::move(reply);
@@ -67,7 +68,16 @@ bool ScrubComparer::Step(Waiting& waiting, std::uint64_t now_ns) {
     return true;
   }
   memgest::MemberShard& store = *member->store;
-  if (store.applied(versions.place.memgest) < versions.index) {
+  // What is here may come from another coordinator by now, who put and collected since: it is no
+  // copy of what the one has who asks. Who got the role a moment ago is waited for.
+  const bool follows = member->writer.node == waiting.from;
+  if (!follows &&
+      node_->view()->Coordinator(versions.place.group, versions.place.shard) != waiting.from) {
+    waiting.reply(absl::UnavailableError(
+        absl::StrCat("node ", waiting.from.value(), " does not coordinate the shard")));
+    return true;
+  }
+  if (!follows || store.applied(versions.place.memgest) < versions.index) {
     if (now_ns < waiting.deadline_ns) return false;
     waiting.reply(absl::DeadlineExceededError(
         absl::StrCat("did not fold index=", versions.index,

@@ -8,11 +8,12 @@
 //            count, to a parity only the metadata.
 // Ownership: borrow the node.
 // Threads:   one, the node's.
-// Errors:    a member that does not answer ends the walk (ScrubTally::failure). A difference is a
-//            mismatch unless the version was collected meanwhile: the collection was queued before
-//            any member could fold it.
+// Errors:    a member that does not answer ends the walk (ScrubTally::failure), and so does one
+//            that has its log from another node: who was replaced and has not heard of it yet has
+//            no say (L9). A difference is a mismatch unless the version was collected meanwhile:
+//            the collection was queued before any member could fold it.
 // Cost:      Step sums at most kStepBytes, or one value.
-// Source:    protocol rules E3, S12.
+// Source:    protocol rules E3, L9, S12.
 #ifndef RING_NODE_SCRUB_SCRUB_VALUES_H_
 #define RING_NODE_SCRUB_SCRUB_VALUES_H_
 
@@ -36,6 +37,7 @@ class ScrubComparer {
 
  private:
   struct Waiting {
+    NodeId from;
     ScrubVersions versions;
     std::uint64_t deadline_ns = 0;
     ControlReply reply;

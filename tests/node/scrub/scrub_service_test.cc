@@ -2,6 +2,7 @@
 // by name.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/recovery/block_freezer.h"
+#include "ring/node/scrub/scrub_message.h"
 #include "ring/recovery/block_message.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -217,6 +219,39 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
   }
   ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
   EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+}
+
+// Who was replaced and has not heard of it yet still has what others put and collected since.
+TEST_F(ScrubTest, L9_WhoDoesNotCoordinateTheShardHasNoSayAboutItsMembers) {
+  Fill("REP3", 5, 1000);
+  std::optional<absl::Status> told;
+  const auto ask = [&](bool coordinator) {
+    told.reset();
+    cluster_.Run([&] {
+      const Found found = Find("REP3-2");
+      const memgest::MetadataLine& line = found.shard->coordinator()->lines().line(found.line);
+      const cluster::View& view = *cluster_.node(0).view();
+      const Role role = view.FindMemgest("REP3")->MemberRoles(found.place.shard, view.s, view.d)[0];
+      ScrubVersions versions;
+      versions.place = {found.place.group, found.place.shard, MemgestId(line.memgest)};
+      versions.index = 1;
+      versions.items = {{found.line, line.version + 1, line.value_crc, line.value_length}};
+      const NodeId owner = view.Coordinator(found.place.group, found.place.shard);
+      Node& asking = cluster_.node(coordinator ? owner.value() : 5);  // 5: the spare
+      asking.control().Call(
+          view.groups[found.place.group.value()].roles[role.value()], ControlType::kScrubVersions,
+          EncodeScrub(versions), 5'000'000'000,
+          [&](const absl::StatusOr<std::string>& answer) { told = answer.status(); });
+    });
+    bool answered = false;
+    while (!answered) {
+      std::this_thread::yield();
+      cluster_.Run([&] { answered = told.has_value(); });
+    }
+    return *told;
+  };
+  EXPECT_OK(ask(/*coordinator=*/true));
+  EXPECT_THAT(ask(/*coordinator=*/false), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(ScrubTest, StopsWhenTheCallerSaysSoAndCanBeStartedAgain) {

@@ -342,25 +342,32 @@ std::set<std::string> SimCluster::DamageLeft() {
   return left;
 }
 
+namespace {
+bool MayWriteInto(const Operation& op, MemgestId memgest) {
+  const bool writes = op.kind == OpKind::kPut || op.kind == OpKind::kMove;
+  // The default one may be this one when the operation comes.
+  return writes && (op.memgest == memgest || op.memgest.value() == 0);
+}
+}  // namespace
+
 void SimCluster::NoteForcedDelete(MemgestId memgest) {
-  std::vector<bool> there(static_cast<std::size_t>(workload_.key_count()));
+  forced_.push_back(memgest);
+  std::set<int> there;
   for (const Operation& op : history_.operations()) {
-    const bool writes = op.kind == OpKind::kPut || op.kind == OpKind::kMove;
-    // The default one may have been this one when the operation came.
-    if (writes && (op.memgest == memgest || op.memgest.value() == 0))
-      there[static_cast<std::size_t>(op.key)] = true;
+    if (MayWriteInto(op, memgest)) there.insert(op.key);
   }
-  for (std::size_t key = 0; key < there.size(); ++key) {
-    if (!there[key]) continue;
-    Operation op;
-    op.process = kOperator;
-    op.kind = OpKind::kDelete;
-    op.key = static_cast<int>(key);
-    op.memgest = memgest;
-    op.result = OpResult::kUnknown;
-    op.invoke_ns = network_.now_ns();
-    Invoke(std::move(op));
-  }
+  for (const int key : there) NoteForcedDeleteOf(key, memgest);
+}
+
+void SimCluster::NoteForcedDeleteOf(int key, MemgestId memgest) {
+  Operation op;
+  op.process = kOperator;
+  op.kind = OpKind::kDelete;
+  op.key = key;
+  op.memgest = memgest;
+  op.result = OpResult::kUnknown;
+  op.invoke_ns = network_.now_ns();
+  Invoke(std::move(op));
 }
 
 absl::Status SimCluster::RestartNode(NodeId id) {
@@ -424,6 +431,10 @@ std::size_t SimCluster::Invoke(Operation op) {
   if (op.mutates() && asked != nullptr) op.tolerates = asked->FailuresTolerated();
   const std::size_t at = history_.Add(std::move(op));
   versions_.OnInvoke(at);
+  // Coordinators that have not heard of it yet take writes, and let go of these, too.
+  for (const MemgestId memgest : forced_) {
+    if (MayWriteInto(history_[at], memgest)) NoteForcedDeleteOf(history_[at].key, memgest);
+  }
   return at;
 }
 

@@ -129,6 +129,7 @@ class SimCluster final : public Recorder {
     std::uint32_t line = 0;
     std::uint64_t version = 0;
   };
+  void NoteForcedDeleteOf(int key, MemgestId memgest);
   bool IsLeft(const Damage& damage);
   const memgest::MetadataLine* NewestOf(memgest::LineTable& lines, int key, std::uint32_t* number);
   void LookAtReplicas();
@@ -154,6 +155,7 @@ class SimCluster final : public Recorder {
   std::vector<std::string> seeds_;
   std::vector<std::string> story_;
   std::function<void(const Operation&)> on_answer_;
+  std::vector<MemgestId> forced_;  // memgests that an operator deletes with what is in them
   bool overran_ = false;
   bool damaged_ = false;
   std::vector<Damage> damages_;

@@ -48,7 +48,10 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
     StartEpoch();
     return;
   }
-  if (change_->plan().last.has_value()) change_->OnReachable(ReachableOf(*change_->plan().last));
+  if (change_->plan().last.has_value()) {
+    change_->OnAbsentShards(AbsentShards());
+    change_->OnReachable(ReachableOf(*change_->plan().last));
+  }
   if (normal().epoch == group_view().epoch && !(normal() == applied_)) {
     applied_ = normal();
     change_->OnNormal(applied_.memgests);

@@ -93,7 +93,8 @@ void EpochChange::Fail(Call* call, RoleState* role) {
 
 // Steps 2 to 4. All that the cluster believes to be there are waited for, quorums too: who is not
 // sealed has to drop its state (step 7), and the cluster finds out soon who is not there. Who is
-// demoted does so anyhow (E5): a coordinator that lives on waits for it only if it must.
+// demoted does so anyhow (E5): a coordinator that lives on waits for it only if it must. Nor does a
+// silence cost what only a loss may: who is gone for all is so in the view.
 bool EpochChange::AdvanceSealing() {
   bool all = true;
   bool awaited = true;
@@ -123,8 +124,9 @@ bool EpochChange::AdvanceSealing() {
     adopted_[i].lost &= plan_.last.has_value() && !NeverUsed(plan_.memgests[i]);
   DecideWhoGoesOn();
   MarkLostValues();
-  if (LostTooMuch() && !plan_.overrun_allowed && !Mutant("E8")) {
-    if (!all) return false;  // some may still answer
+  const bool lost = LostTooMuch() && !Mutant("E8");
+  if (!all && (lost || NeedsWhoIsSilent())) return false;  // they may still answer
+  if (lost && !plan_.overrun_allowed) {
     Enter(Phase::kStopped);
     return false;
   }
@@ -163,13 +165,21 @@ RoleMask EpochChange::HoldersOfLast() const {
   return active;
 }
 
-void EpochChange::DecideWhoGoesOn() {
+// Who goes on from L if it is sealed: of ACTIVE(L), and of the same role now.
+RoleMask EpochChange::MayGoOn() const {
   RoleMask members = 0;
   // Roles without any memgest that was used lack nothing.
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests)
     members |= NeverUsed(memgest) ? 0 : MembersOf(memgest);
   const RoleMask demoted = Mutant("E5-demoted") ? 0 : plan_.demoted;
-  const RoleMask known = (HoldersOfLast() | ~members) & ~demoted;
+  RoleMask same = 0;
+  for (std::size_t i = 0; i < roles_.size(); ++i)
+    same |= plan_.last->holders[i] == plan_.holders[i] ? RoleBit(RoleAt(i)) : 0;
+  return (HoldersOfLast() | ~members) & ~demoted & same;
+}
+
+void EpochChange::DecideWhoGoesOn() {
+  const RoleMask may = plan_.last.has_value() ? MayGoOn() : 0;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     const bool other = RoleAt(i) != own_role();
@@ -179,8 +189,7 @@ void EpochChange::DecideWhoGoesOn() {
       continue;
     }
     const bool sealed = role.seal == Call::kDone || Mutant("step7-silent");
-    role.goes_on =
-        sealed && plan_.last->holders[i] == plan_.holders[i] && (known & RoleBit(RoleAt(i))) != 0;
+    role.goes_on = sealed && (may & RoleBit(RoleAt(i))) != 0;
   }
   at(own_role()).goes_on = true;
   at(own_role()).reappended = true;
@@ -194,8 +203,8 @@ std::uint64_t EpochChange::LackedBy(const RoleState& role, const AdoptedLog& ado
   return 0;
 }
 
-// What those that go on lack of logs that another had in full. Who lacks too much joins, and takes
-// no room from the others.
+// What those that go on lack of logs that another had in full. Who lacks too much joins, and
+// takes no room from the others.
 void EpochChange::FindShortest() {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     const RoleState& role = roles_[i];

@@ -45,7 +45,8 @@ struct EpochPlan {
   // Holders of `last` that the cluster believes to be there, by role of L.
   RoleMask reachable = 0;
   std::vector<protocol::MemgestDescriptor> memgests;  // all but DELETED ones
-  // Other shards of the group whose coordinator has not all of its blocks: each needs a parity.
+  // Other shards of the group whose coordinator has not all of its blocks: each needs a parity. So
+  // it was when the plan was made; OnAbsentShards says what changed.
   int absent_shards = 0;
   // This node coordinated the shard in the epoch of `last`, and has its state.
   bool living = false;
@@ -119,6 +120,8 @@ class EpochChange {
   // The cluster's belief of who is there changed; roles of L. Who came back is asked to seal, also
   // by a shard that stopped; who is gone is waited for no more.
   void OnReachable(RoleMask reachable);
+  // Other shards of the group got all of their blocks, or lack them by now.
+  void OnAbsentShards(int absent_shards);
   // E8: an operator accepts what is lost. A shard that stopped behind Begin goes on from there, as
   // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
   // begin again. REQUIRES: kStopped.
@@ -203,9 +206,11 @@ class EpochChange {
   RoleMask SourcesOf(const protocol::MemgestDescriptor& memgest) const;
   bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const;
   bool MayDoWithout(Role role) const;
+  bool NeedsWhoIsSilent();
   void MarkLostValues();
   void BeginAgain(Role role);
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);
+  RoleMask MayGoOn() const;
   void DecideWhoGoesOn();
   static std::uint64_t LackedBy(const RoleState& role, const AdoptedLog& adopted);
   void FindShortest();

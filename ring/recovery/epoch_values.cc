@@ -2,6 +2,7 @@
 // and a shard whose values nobody has stops, until somebody is back (E8).
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
@@ -64,6 +65,22 @@ bool EpochChange::MayDoWithout(Role role) const {
                      });
 }
 
+// Whether who did not answer yet has what those who did may not do without. Each is looked at by
+// itself: of two parities of which one is needed, the first that answers is enough.
+bool EpochChange::NeedsWhoIsSilent() {
+  const RoleMask may = plan_.last.has_value() ? MayGoOn() : 0;
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    RoleState& role = roles_[i];
+    const bool settled = role.seal == Call::kDone || role.seal == Call::kGone;
+    if (settled || RoleAt(i) == own_role() || (may & RoleBit(RoleAt(i))) == 0) continue;
+    const bool goes_on = std::exchange(role.goes_on, true);
+    const bool needed = !MayDoWithout(RoleAt(i));
+    role.goes_on = goes_on;
+    if (needed) return true;
+  }
+  return false;
+}
+
 // It was silent for as long as one that lost its memory: it counts as such if that can be borne.
 void EpochChange::GiveUp(Role role) {
   if (MayDoWithout(role) || Mutant("step5-error")) {
@@ -85,6 +102,12 @@ void EpochChange::OnOutOfRange(Role role) {
   } else {
     DropOut(role);
   }
+}
+
+void EpochChange::OnAbsentShards(int absent_shards) {
+  if (plan_.absent_shards == absent_shards) return;
+  plan_.absent_shards = absent_shards;
+  Advance();
 }
 
 bool EpochChange::AcceptLoss() {

@@ -213,5 +213,75 @@ TEST_F(EpochChangeTest, Step5WhoIsNotConnectedInTimeIsDoneWithoutIfThatCanBeBorn
   }
 }
 
+// A silence is no loss (L4), whatever the policy is: role 4 may have what was acknowledged.
+TEST_F(EpochChangeTest, E8AnOverrunWaitsForWhoIsOnlySlowToSeal) {
+  EpochPlan plan = TakeOver();
+  plan.overrun_allowed = true;
+  Start(plan);
+  for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(4, 4));
+  change->OnSealFailed(Role(4), /*gone=*/false);
+  Pass(5'000'000'000);
+  ASSERT_EQ(change->phase(), Phase::kSealing);
+  EXPECT_THAT(actions.renewed, IsEmpty());
+  change->OnSealed(Role(4), Ends(6, 4));
+  EXPECT_EQ(change->phase(), Phase::kFetching);
+  EXPECT_THAT(change->lost(), IsEmpty());
+  EXPECT_EQ(change->adopted()[0].last, 6u);
+
+  actions = RecordedActions();
+  Start(plan);
+  for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(4, 4));
+  Pass(5'000'000'000);
+  change->OnReachable(0b01110);
+  EXPECT_EQ(change->phase(), Phase::kFetching) << "who is gone is overrun";
+  EXPECT_THAT(change->lost(), ElementsAre(kRep3));
+}
+
+// Another shard of the group was taken over, and all of its blocks are Lost: with the next Normal
+// the parity would begin again for both.
+TEST_F(EpochChangeTest, S7AParityThatAnotherShardNeedsIsNotDroppedForItsSilence) {
+  EpochPlan plan = LivingOn();
+  plan.memgests = {Srs(kSrs32, 2, 1)};
+  plan.last->memgests = {Set(kSrs32, 0b01001, 0b01001)};
+  plan.absent_shards = 1;
+  for (const char* then : {"seals", "gone", "whole"}) {
+    SCOPED_TRACE(then);
+    actions = RecordedActions();
+    Start(plan);
+    for (const Role role : {Role(1), Role(2), Role(4)}) change->OnSealed(role, Ends(9, 9));
+    change->OnSealFailed(Role(3), /*gone=*/false);
+    Pass(5'000'000'000);
+    ASSERT_EQ(change->phase(), Phase::kSealing);
+    if (then[0] == 's') change->OnSealed(Role(3), Ends(9, 9));
+    if (then[0] == 'g') change->OnReachable(0b10110);
+    if (then[0] == 'w') change->OnAbsentShards(0);
+    ConnectAll();
+    ASSERT_EQ(actions.proposals.size(), 1u);
+    EXPECT_EQ(actions.proposals.back().front().active, then[0] == 's' ? 0b01001u : 0b00001u);
+  }
+}
+
+// ... but of two that are silent only as many are waited for as are needed.
+TEST_F(EpochChangeTest, S7TheFirstParityThatSealsIsEnoughIfOneIsNeeded) {
+  EpochPlan plan = LivingOn();
+  plan.absent_shards = 1;
+  Start(plan);
+  for (const Role role : {Role(1), Role(2)}) change->OnSealed(role, Ends(9, 9));
+  Pass(1'000'000'000);
+  ASSERT_EQ(change->phase(), Phase::kSealing);
+  change->OnSealed(Role(4), Ends(9, 9));
+  EXPECT_EQ(change->phase(), Phase::kConnecting);
+
+  plan = TakeOver();  // it lacks its own blocks, too
+  plan.memgests = {Srs(kSrs32, 3, 2)};
+  plan.absent_shards = 1;
+  Start(plan);
+  for (const Role role : {Role(1), Role(2), Role(4)}) change->OnSealed(role, Ends(9, 9));
+  Pass(1'000'000'000);
+  ASSERT_EQ(change->phase(), Phase::kSealing);
+  change->OnSealed(Role(3), Ends(9, 9));
+  EXPECT_EQ(change->phase(), Phase::kFetching);
+}
+
 }  // namespace
 }  // namespace ring::recovery

@@ -203,15 +203,17 @@ std::uint64_t EpochChange::LackedBy(const RoleState& role, const AdoptedLog& ado
   return 0;
 }
 
-// What those that go on lack of logs that another had in full. Who lacks too much joins, and
-// takes no room from the others.
+// What those that go on lack of logs that another had in full. Who lacks too much joins for all of
+// them: it takes no room from the others, and is nobody's source.
 void EpochChange::FindShortest() {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    const RoleState& role = roles_[i];
+    RoleState& role = roles_[i];
+    role.lacks_too_much = false;
     if (!role.goes_on || RoleAt(i) == own_role()) continue;
     std::uint64_t lacked = 0;
     for (const AdoptedLog& adopted : adopted_) lacked += LackedBy(role, adopted);
-    if (lacked > kShippedMax) continue;
+    role.lacks_too_much = lacked > kShippedMax;
+    if (role.lacks_too_much) continue;
     for (AdoptedLog& adopted : adopted_)
       adopted.shortest = std::min(adopted.shortest, adopted.last - LackedBy(role, adopted));
   }
@@ -274,6 +276,7 @@ bool EpochChange::BeginReappend(Role role) {
       return true;
     }
     if (absl::IsOutOfRange(status)) {
+      state.append = Call::kGone;
       OnOutOfRange(role);
       return false;
     }

@@ -170,7 +170,9 @@ class EpochChange {
     Call link = Call::kGone;
     Call append = Call::kIdle;
     Call join = Call::kGone;
-    bool goes_on = false;  // of ACTIVE(L), sealed, and of the same role now; or joined since
+    bool goes_on = false;         // of ACTIVE(L), sealed, and of the same role now; or joined since
+    bool lacks_too_much = false;  // goes_on, and is to join: more than can be sent again
+    bool given_up = false;        // was sealed, went on, and was silent for too long
     bool reappended = false;
     bool joined = false;
     ParityExtents parities;  // joined: those of its snapshot
@@ -207,6 +209,7 @@ class EpochChange {
   bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const;
   bool MayDoWithout(Role role) const;
   bool NeedsWhoIsSilent();
+  std::optional<Role> GivenUpWithValues(const protocol::MemgestDescriptor& memgest) const;
   void MarkLostValues();
   void BeginAgain(Role role);
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);

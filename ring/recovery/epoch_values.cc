@@ -25,11 +25,12 @@ bool EpochChange::ValuesCount(const protocol::MemgestDescriptor& memgest) const 
          !IsLost(memgest.id);
 }
 
-// Who goes on and has all values or blocks.
+// Who goes on and has all values or blocks, and does not drop them because it joins.
 RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest) const {
   RoleMask sources = plan_.living ? RoleBit(own_role()) : 0;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    if (roles_[i].goes_on && RoleAt(i) != own_role()) sources |= RoleBit(RoleAt(i));
+    const bool keeps = roles_[i].goes_on && !roles_[i].lacks_too_much;
+    if (keeps && RoleAt(i) != own_role()) sources |= RoleBit(RoleAt(i));
   }
   return sources & MembersOf(memgest) &
          cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
@@ -84,14 +85,35 @@ bool EpochChange::NeedsWhoIsSilent() {
 // It was silent for as long as one that lost its memory: it counts as such if that can be borne.
 void EpochChange::GiveUp(Role role) {
   if (MayDoWithout(role) || Mutant("step5-error")) {
+    at(role).given_up = true;
     DropOut(role);
   } else {
     actions_->Renew(role);
   }
 }
 
-// Step 5: what it lacks is nowhere any more. If nobody else has what it has, that is lost (E8).
+// Who sealed, has all values, and was silent afterwards: it has them still, and can be sent what it
+// lacks, as far as is known.
+std::optional<Role> EpochChange::GivenUpWithValues(
+    const protocol::MemgestDescriptor& memgest) const {
+  const RoleMask complete =
+      MembersOf(memgest) &
+      cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    const bool keeps = roles_[i].given_up && !roles_[i].lacks_too_much;
+    if (keeps && (complete & RoleBit(RoleAt(i))) != 0) return RoleAt(i);
+  }
+  return std::nullopt;
+}
+
+// Step 5: what it lacks is nowhere any more. If nobody else has what it has, that is lost (E8). Who
+// was done without because this one was there is not to be done without now (L4).
 void EpochChange::OnOutOfRange(Role role) {
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+    if (KeepsValues(memgest, role)) continue;
+    const std::optional<Role> keeper = GivenUpWithValues(memgest);
+    if (keeper.has_value()) return actions_->Renew(*keeper);
+  }
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (KeepsValues(memgest, role)) continue;
     for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;

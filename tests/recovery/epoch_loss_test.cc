@@ -283,5 +283,83 @@ TEST_F(EpochChangeTest, S7TheFirstParityThatSealsIsEnoughIfOneIsNeeded) {
   EXPECT_EQ(change->phase(), Phase::kFetching);
 }
 
+// Role 3 lacks more than can be sent again and will join: the values are role 4's alone, however
+// long its connection fails.
+TEST_F(EpochChangeTest, E8WhoIsToJoinIsNobodysExcuseToDropAnother) {
+  for (const bool overrun : {false, true}) {
+    actions = RecordedActions();
+    EpochPlan plan = TakeOver();
+    plan.overrun_allowed = overrun;
+    plan.memgests = {Rep(kRep3, 3)};
+    Start(std::move(plan));
+    change->OnSealed(Role(1), {});
+    change->OnSealed(Role(2), {});
+    change->OnSealed(Role(3), {{kRep3, 0, 40}});
+    change->OnSealed(Role(4), {{kRep3, 0, 300}});
+    change->OnFetched(absl::OkStatus());
+    actions.out_of_range = {3};
+    for (const Role role : {Role(1), Role(2), Role(3)}) change->OnConnected(role);
+    Pass(1'000'000'000);
+    EXPECT_THAT(actions.renewed, ElementsAre(4));
+    EXPECT_THAT(actions.disconnected, Not(Contains(4)));
+    change->OnConnected(Role(4));
+    Pass(1'000'000);
+    EXPECT_THAT(change->lost(), IsEmpty());
+    EXPECT_THAT(actions.disconnected, ElementsAre(3));
+    ASSERT_EQ(actions.proposals.size(), 1u);
+    EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b10001, 0b10000)));
+  }
+}
+
+TEST_F(EpochChangeTest, E8ALogThatOnlyWhoIsToJoinHasTheValuesOfStopsBeforeAnythingIsBegun) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 3)};
+  plan.last->memgests = {Set(kRep3, 0b11001, 0b01001)};
+  Start(plan);
+  change->OnSealed(Role(1), {});
+  change->OnSealed(Role(2), {});
+  change->OnSealed(Role(3), {{kRep3, 0, 40}});
+  change->OnSealed(Role(4), {{kRep3, 0, 300}});
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(change->lost(), ElementsAre(kRep3));
+}
+
+// What role 3 lacks turns out to be in no ring, when role 4 was given up because 3 was there.
+TEST_F(EpochChangeTest, E8WhoWasGivenUpForAnotherIsAskedForWhenThatOneMustJoin) {
+  for (const bool overrun : {false, true}) {
+    actions = RecordedActions();
+    EpochPlan plan = TakeOver();
+    plan.overrun_allowed = overrun;
+    plan.memgests = {Rep(kRep3, 3)};
+    Start(std::move(plan));
+    SealAll(9);
+    change->OnFetched(absl::OkStatus());
+    actions.out_of_range = {3};
+    for (const Role role : {Role(1), Role(2), Role(3)}) change->OnConnected(role);
+    Pass(1'000'000'000);
+    EXPECT_THAT(actions.disconnected, ElementsAre(4));
+    EXPECT_THAT(actions.renewed, ElementsAre(4));
+    EXPECT_EQ(change->phase(), Phase::kReappending);
+    Pass(100'000'000);
+    EXPECT_EQ(change->phase(), Phase::kReappending);
+    EXPECT_THAT(change->lost(), IsEmpty());
+    EXPECT_THAT(actions.proposals, IsEmpty());
+  }
+}
+
+// No epoch would mend it: both have to join.
+TEST_F(EpochChangeTest, E8WhereAllMustJoinTheShardStopsAndAsksForNoEpoch) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 3)};
+  Start(std::move(plan));
+  SealAll(9);
+  change->OnFetched(absl::OkStatus());
+  actions.out_of_range = {3, 4};
+  ConnectAll();
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(change->lost(), ElementsAre(kRep3));
+  EXPECT_THAT(actions.renewed, IsEmpty());
+}
+
 }  // namespace
 }  // namespace ring::recovery

@@ -121,7 +121,7 @@ class MemberPort {
   static bool HasNothing(const Membership& membership) {
     return membership.failed || membership.join == Membership::Join::kAwaitsSnapshot;
   }
-  bool HasValuesAlone(const Membership& membership, const cluster::NormalRecord& normal) const;
+  bool HasValuesToFetch(const Membership& membership, const cluster::NormalRecord& normal) const;
   bool AnyParityHolds(const Membership& shard, Role role) const;
   absl::Status CheckParitiesMayBeDropped(const Membership& joining, Role role) const;
   void DropParitiesThatHold(const Membership& joining);

@@ -203,17 +203,20 @@ bool MemberPort::AnyParityHolds(const Membership& shard, Role role) const {
   });
 }
 
-// Whether no other member that counts for some replicated memgest has all of its values: a
-// coordinator that took the shard over fetches them from here.
-bool MemberPort::HasValuesAlone(const Membership& membership,
-                                const cluster::NormalRecord& normal) const {
-  const std::uint32_t own = 1u << membership.role.value();
+// Whether this member has all values of a replicated memgest, and the coordinator, which took the
+// shard over, has not: it fetches them from here. Another that has them, too, is no excuse: it may
+// be asked to drop them just now, and knows as little of this one.
+bool MemberPort::HasValuesToFetch(const Membership& membership,
+                                  const cluster::NormalRecord& normal) const {
+  const Role own = membership.role;
+  const Role coordinator(membership.shard.value());
   return std::any_of(
       normal.memgests.begin(), normal.memgests.end(), [&](const cluster::MemgestNormal& set) {
         const protocol::MemgestDescriptor* const memgest = view_.FindMemgest(set.id);
         return memgest != nullptr && memgest->state != protocol::MemgestState::kDeleted &&
                memgest->scheme == protocol::Scheme::kReplicated &&
-               memgest->FailuresTolerated() > 0 && set.complete == own;
+               memgest->FailuresTolerated() > 0 && (set.complete >> own.value() & 1) != 0 &&
+               (set.complete >> coordinator.value() & 1) == 0;
       });
 }
 
@@ -231,7 +234,7 @@ absl::Status MemberPort::CheckParitiesMayBeDropped(const Membership& joining, Ro
     const bool sealed = other.store->promised() > normal.epoch;
     const bool counts = !HasNothing(other) && normal.epoch != Epoch() && IsNamed(other, normal);
     const bool needed =
-        counts && (!view_.IsNormal(other.group, other.shard) || HasValuesAlone(other, normal));
+        counts && (!view_.IsNormal(other.group, other.shard) || HasValuesToFetch(other, normal));
     if (!sealed && !needed) continue;
     return absl::UnavailableError(
         absl::StrCat("shard=", other.shard.value(), " of the same parities ",

@@ -111,6 +111,29 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
   ExpectEverything();
 }
 
+// ... nor do two members that both have them, each for the sake of the other.
+TEST_F(LastCopyTest, E7JoinsOfAllMembersTakeNoValuesThatTheCoordinatorDoesNotHaveYet) {
+  Start([](NodeConfig* config) { config->recovery_rate = 128 << 10; });
+  Load("REP3", 80);
+  Load("SRS32", 8, ShardId(1));
+  cluster_.Kill(kCoordinator);
+  ASSERT_OK(cluster_.Fail(kCoordinator));
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  cluster::NewEpoch command;
+  command.group = group_;
+  cluster_.Run([&] {
+    for (const NodeId member : {kMember, NodeId(4)})
+      cluster_.node(member)->members().Find(group_, ShardId(1))->failed = true;
+    command.expected = cluster_.view().groups[0].epoch;
+  });
+  ASSERT_OK(cluster_.Apply(command));
+  ASSERT_OK(cluster_.WaitServing());
+  cluster_.Run([&] { ASSERT_FALSE(Joined()); });
+  ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
+  ExpectEverything();
+}
+
 // The member's connection breaks, and the epoch lasts: what a memgest does without it stays less
 // than what it can be sent when the coordinator is lost, too. So it keeps what it alone has.
 TEST_F(LastCopyTest, I2AMemberThatLacksEntriesOfOneLogKeepsTheValuesOfOthers) {

@@ -15,8 +15,12 @@ namespace {
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr std::size_t kLogCompletionDepth = 8192;
 constexpr std::uint32_t kConnectionMax = 16384;
-constexpr std::uint32_t kTurnsPerLook = 256;
-// The nodes of a reactor take turns at it: a request waits behind one look, not behind all.
+// From one look to the next: fewer turns while looks find something, for who waits for an answer;
+// and never longer than this, however much there is to do in a turn.
+constexpr std::uint32_t kTurnsPerLookMin = 32;
+constexpr std::uint32_t kTurnsPerLookMax = 256;
+constexpr std::uint64_t kLookNs = 500'000;
+// Nodes of a reactor differ in it by so much: a request seldom waits behind the looks of all.
 constexpr std::uint32_t kTurnsBetweenNodes = 37;
 }  // namespace
 
@@ -31,7 +35,7 @@ Node::Node(const NodeOptions& options)
     : options_(options), events_(options.clock), pace_(options.config.recovery_rate) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
-  turns_ = options_.id.value() * kTurnsBetweenNodes;
+  turns_per_look_max_ = kTurnsPerLookMax + options_.id.value() % 8 * kTurnsBetweenNodes;
   info_.id = options_.id;
   info_.name = entry.name;
   info_.incarnation = Incarnation(options_.random->Next64() | 1);
@@ -248,7 +252,7 @@ std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
 bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   if (calc_ != nullptr && calc_->Progress(now_ns)) FlushShards();
-  const bool due = ++turns_ % kTurnsPerLook == 0 || look_;
+  const bool due = turns_to_look_-- == 0 || look_ || now_ns - looked_ns_ >= kLookNs;
   const bool controlled = (due || moved) && Look(now_ns);
   return clients_->PollCompletions(busy) || moved || controlled;
 }
@@ -273,6 +277,10 @@ bool Node::Look(std::uint64_t now_ns) {
   }
   controlled |= services_->Progress(now_ns);
   look_ = connecting_ || services_->busy();
+  looked_ns_ = now_ns;
+  turns_per_look_ =
+      controlled ? kTurnsPerLookMin : std::min(2 * turns_per_look_, turns_per_look_max_);
+  turns_to_look_ = turns_per_look_;
   return controlled;
 }
 

@@ -205,7 +205,10 @@ class Node {
   std::vector<CoordinatedShard*> by_group_;  // null: another node's
   std::size_t role_count_ = 0;
   bool connecting_ = false;
-  std::uint32_t turns_ = 0;
+  std::uint32_t turns_per_look_ = 1;
+  std::uint32_t turns_per_look_max_ = 1;
+  std::uint32_t turns_to_look_ = 0;
+  std::uint64_t looked_ns_ = 0;
   bool look_ = true;  // in the next Progress
   std::uint64_t last_token_ = 0;
   NodeCounters counters_;

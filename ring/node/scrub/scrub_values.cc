@@ -67,6 +67,11 @@ bool ScrubComparer::Step(Waiting& waiting, std::uint64_t now_ns) {
                                     : absl::DataLossError("cannot fold its log"));
     return true;
   }
+  if (member->join == MemberPort::Membership::Join::kAwaitsSnapshot) {
+    // How far its log goes comes before its lines do.
+    waiting.reply(absl::UnavailableError("waits for its snapshot: try again"));
+    return true;
+  }
   memgest::MemberShard& store = *member->store;
   // What is here may come from another coordinator by now, who put and collected since: it is no
   // copy of what the one has who asks. Who got the role a moment ago is waited for.

@@ -132,8 +132,8 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
 }
 
 // X7: what a coordinator before this one did in Rep(1) is gone with its record, but others may have
-// read it, moved it on, or written above it: an attempt that may have been among that is not decided
-// anew. A client that knew a version of this tenure before its first attempt made it in this tenure.
+// read it, moved it on, or written above it: an attempt that may have been among that is not
+// decided anew. Who knew a version of this tenure before its first attempt made it in this tenure.
 bool ShardCoordinator::MayHaveRunBefore(const Request& request) const {
   if ((request.flags & protocol::kRetried) == 0 || Mutant("X7-retry")) return false;
   if (std::max(request.known_version, request.if_version) >= Version(options_.took_over_in, 0))

@@ -56,8 +56,8 @@ bool ShardCoordinator::Remove(const Request& request) {
   return true;
 }
 
-// X7: never one that loses its records with this node, if the shard has another: a retry at the next
-// coordinator would delete what was written since.
+// X7: never one that loses its records with this node, if the shard has another: a retry at the
+// next coordinator would delete what was written since.
 memgest::Memgest* ShardCoordinator::TombstoneHome(std::uint32_t head) {
   const bool has_strong = std::any_of(memgests_.begin(), memgests_.end(), [](const auto& memgest) {
     return memgest != nullptr && memgest->failures_tolerated() > 0;

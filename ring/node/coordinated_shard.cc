@@ -129,6 +129,7 @@ int CoordinatedShard::AbsentShards() const {
     for (const protocol::MemgestDescriptor& memgest : view_->memgests) {
       const cluster::MemgestNormal* const set = normal.Find(memgest.id);
       if (memgest.scheme == protocol::Scheme::kReplicated || set == nullptr) continue;
+      if (memgest.state == protocol::MemgestState::kDeleted) continue;
       whole &= (set->complete >> i & 1) != 0;
     }
     absent += whole ? 0 : 1;

@@ -103,8 +103,8 @@ TEST(Loss, G6MembersHoldTheNewestStrongVersionOfEveryKeyAndNothingNewer) {
   }
 }
 
-// X7: nobody but the coordinator knows of a change in Rep(1). Of a delete all do: its tombstone is in
-// another memgest.
+// X7: nobody but the coordinator knows of a change in Rep(1). Of a delete all do: its tombstone is
+// in another memgest.
 TEST(Loss, X7OnlyTheCoordinatorHasRecordsOfChangesInRep1) {
   ShardHarness harness;
   TestClient client(7);

@@ -69,8 +69,8 @@ absl::Status ShippedTail::AdoptLog(const Log& log, memgest::Memgest& memgest,
   }
   memgest::DeltaArena::Piece piece;
   if (size > 0) {
-    // F11: without memory the takeover is tried again. Who lacks the log could join instead, but may
-    // be the only one that has the values of another.
+    // F11: without memory the takeover is tried again. Who lacks the log could join instead, but
+    // may be the only one that has the values of another.
     RING_ASSIGN_OR_RETURN(piece, arena->TakeAside(size));
   }
   std::unique_ptr<const srs::Codec> codec;

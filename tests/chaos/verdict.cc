@@ -68,6 +68,22 @@ void Replay(const sim::History& history, const std::vector<OwnerLoss>& losses,
   checker->Finish();
 }
 
+// The history with what Rep(1) may have lost, each as early as it can have been.
+sim::History WithLosses(const sim::History& history, const std::vector<OwnerLoss>& losses,
+                        const cluster::Routing& routing) {
+  std::set<int> keys;
+  for (const sim::Operation& op : history.operations()) keys.insert(op.key);
+  sim::History all = history;
+  for (const OwnerLoss& loss : losses) {
+    sim::Loss one{loss.from_ns, loss.epoch, {}, false};
+    for (const int key : keys) {
+      if (routing.OfKey(sim::KeyName(key)) == loss.place) one.keys.push_back(key);
+    }
+    all.AddLoss(std::move(one));
+  }
+  return all;
+}
+
 }  // namespace
 
 Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
@@ -81,7 +97,7 @@ Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& 
   add(versions.violations());
   add(sim::CheckLiveness(history, [](int) { return false; }));
   const auto may_have_lost = [&versions](int key) { return versions.MayHaveLost(key); };
-  add(sim::CheckResurrection(history, may_have_lost));
+  add(sim::CheckResurrection(WithLosses(history, losses, routing)));
   sim::KeptVersions kept;
   add(sim::CheckMemgests(history, may_have_lost, &kept));
   std::set<int> lossy;

@@ -138,7 +138,7 @@ TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
   EXPECT_THAT(mending.out, AllOf(HasSubstr("health WARN"), HasSubstr("recovering 99 %"),
                                  HasSubstr("warning: node 3 (n3) is down")));
   port_.health.level = cluster::HealthLevel::kFail;
-  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node"}};
+  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node", Epoch(3)}};
   EXPECT_EQ(Run({"health"}).status, 2);
   const nlohmann::json json = RunJson({"health"}, 2);
   EXPECT_EQ(json["level"], "FAIL");

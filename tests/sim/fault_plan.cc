@@ -265,7 +265,12 @@ int FaultPlan::AnyKey(Random& random) {
       random.Below(static_cast<std::uint64_t>(cluster_->workload().key_count())));
 }
 
-void FaultPlan::DamageValue() { cluster_->DamageValue(AnyKey(*random_)); }
+// What is damaged before it is sent is damaged at all members, and an epoch change behind it may
+// cost more than a value (RECOVERY.md, known weaknesses): not where nodes are lost, like bits in
+// flight.
+void FaultPlan::DamageValue() {
+  cluster_->DamageValue(AnyKey(*random_), /*unsent=*/options_.node_faults == 0);
+}
 void FaultPlan::DamageCopy() { cluster_->DamageCopy(AnyKey(apart_), apart_); }
 void FaultPlan::DamageRow() { cluster_->DamageRow(apart_); }
 

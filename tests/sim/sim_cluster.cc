@@ -208,7 +208,7 @@ void SimCluster::Overrun() {
   }
 }
 
-bool SimCluster::DamageValue(int key) {
+bool SimCluster::DamageValue(int key, bool unsent) {
   const cluster::View& view = this->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(key));
   const NodeId owner = view.Coordinator(place.group, place.shard);
@@ -218,7 +218,7 @@ bool SimCluster::DamageValue(int key) {
   if (held == nullptr || !held->serving()) return false;
   std::uint32_t number = 0;
   const memgest::MetadataLine* const newest = NewestOf(held->coordinator()->lines(), key, &number);
-  if (newest == nullptr) return false;
+  if (newest == nullptr || (!unsent && (newest->flags & memgest::kCommitted) == 0)) return false;
   damaged_ = true;
   network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "values");
   std::byte* const value =

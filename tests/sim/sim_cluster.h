@@ -99,8 +99,8 @@ class SimCluster final : public Recorder {
   bool MayLose() const override { return overran_ || damaged_; }
   bool overran() const { return overran_; }
   // A bit of the key's newest value turns, where its coordinator has it (F10). False: there is no
-  // value.
-  bool DamageValue(int key);
+  // value; or, without `unsent`, it is not committed, and may not have been sent to all yet.
+  bool DamageValue(int key, bool unsent);
   // A bit of a copy of it turns, at one of its memgest's replicas; or of a row of parity, anywhere.
   bool DamageCopy(int key, Random& random);
   bool DamageRow(Random& random);

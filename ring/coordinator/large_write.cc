@@ -207,7 +207,7 @@ void LargeWrite::OnRead(bool ok) {
 // and it covers these behind their BASE only.
 bool LargeWrite::AwaitsBase() const {
   const memgest::SlotAllocator& allocator = memgest_.allocator();
-  const std::uint32_t block_cells = allocator.block_size() / kCacheLine;
+  const auto block_cells = static_cast<std::uint32_t>(allocator.block_size() / kCacheLine);
   const std::uint32_t barred = allocator.bar_end() - allocator.bar_first();
   return barred > 0 && Touches(allocator.bar_first() * block_cells, barred * block_cells) &&
          !Mutant("S6-large");

@@ -71,6 +71,14 @@ inline EpochPlan TakeOver() {
   return plan;
 }
 
+// The same, of a cluster that has one replicated memgest.
+inline EpochPlan TakeOverRep3(bool overrun_allowed = false) {
+  EpochPlan plan = TakeOver();
+  plan.overrun_allowed = overrun_allowed;
+  plan.memgests = {Rep(kRep3, 3)};
+  return plan;
+}
+
 inline std::vector<LogEnd> Ends(std::uint64_t rep3, std::uint64_t srs32) {
   return {{kRep3, 0, rep3}, {kSrs32, 0, srs32}};
 }

@@ -288,10 +288,7 @@ TEST_F(EpochChangeTest, S7TheFirstParityThatSealsIsEnoughIfOneIsNeeded) {
 TEST_F(EpochChangeTest, E8WhoIsToJoinIsNobodysExcuseToDropAnother) {
   for (const bool overrun : {false, true}) {
     actions = RecordedActions();
-    EpochPlan plan = TakeOver();
-    plan.overrun_allowed = overrun;
-    plan.memgests = {Rep(kRep3, 3)};
-    Start(std::move(plan));
+    Start(TakeOverRep3(overrun));
     change->OnSealed(Role(1), {});
     change->OnSealed(Role(2), {});
     change->OnSealed(Role(3), {{kRep3, 0, 40}});
@@ -312,8 +309,7 @@ TEST_F(EpochChangeTest, E8WhoIsToJoinIsNobodysExcuseToDropAnother) {
 }
 
 TEST_F(EpochChangeTest, E8ALogThatOnlyWhoIsToJoinHasTheValuesOfStopsBeforeAnythingIsBegun) {
-  EpochPlan plan = TakeOver();
-  plan.memgests = {Rep(kRep3, 3)};
+  EpochPlan plan = TakeOverRep3();
   plan.last->memgests = {Set(kRep3, 0b11001, 0b01001)};
   Start(plan);
   change->OnSealed(Role(1), {});
@@ -328,10 +324,7 @@ TEST_F(EpochChangeTest, E8ALogThatOnlyWhoIsToJoinHasTheValuesOfStopsBeforeAnythi
 TEST_F(EpochChangeTest, E8WhoWasGivenUpForAnotherIsAskedForWhenThatOneMustJoin) {
   for (const bool overrun : {false, true}) {
     actions = RecordedActions();
-    EpochPlan plan = TakeOver();
-    plan.overrun_allowed = overrun;
-    plan.memgests = {Rep(kRep3, 3)};
-    Start(std::move(plan));
+    Start(TakeOverRep3(overrun));
     SealAll(9);
     change->OnFetched(absl::OkStatus());
     actions.out_of_range = {3};
@@ -349,9 +342,7 @@ TEST_F(EpochChangeTest, E8WhoWasGivenUpForAnotherIsAskedForWhenThatOneMustJoin) 
 
 // No epoch would mend it: both have to join.
 TEST_F(EpochChangeTest, E8WhereAllMustJoinTheShardStopsAndAsksForNoEpoch) {
-  EpochPlan plan = TakeOver();
-  plan.memgests = {Rep(kRep3, 3)};
-  Start(std::move(plan));
+  Start(TakeOverRep3());
   SealAll(9);
   change->OnFetched(absl::OkStatus());
   actions.out_of_range = {3, 4};

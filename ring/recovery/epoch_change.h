@@ -205,10 +205,12 @@ class EpochChange {
   void OnOutOfRange(Role role);
   bool IsEmpty(const protocol::MemgestDescriptor& memgest) const;
   bool ValuesCount(const protocol::MemgestDescriptor& memgest) const;
-  RoleMask SourcesOf(const protocol::MemgestDescriptor& memgest) const;
-  bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const;
-  bool MayDoWithout(Role role) const;
-  bool NeedsWhoIsSilent();
+  // silent: roles that count as if they had sealed.
+  RoleMask SourcesOf(const protocol::MemgestDescriptor& memgest, RoleMask silent = 0) const;
+  bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without,
+                   RoleMask silent = 0) const;
+  bool MayDoWithout(Role role, RoleMask silent = 0) const;
+  bool NeedsWhoIsSilent() const;
   std::optional<Role> GivenUpWithValues(const protocol::MemgestDescriptor& memgest) const;
   void MarkLostValues();
   void BeginAgain(Role role);

@@ -2,7 +2,6 @@
 // and a shard whose values nobody has stops, until somebody is back (E8).
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
@@ -26,8 +25,8 @@ bool EpochChange::ValuesCount(const protocol::MemgestDescriptor& memgest) const 
 }
 
 // Who goes on and has all values or blocks, and does not drop them because it joins.
-RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest) const {
-  RoleMask sources = plan_.living ? RoleBit(own_role()) : 0;
+RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest, RoleMask silent) const {
+  RoleMask sources = silent | (plan_.living ? RoleBit(own_role()) : 0);
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     const bool keeps = roles_[i].goes_on && !roles_[i].lacks_too_much;
     if (keeps && RoleAt(i) != own_role()) sources |= RoleBit(RoleAt(i));
@@ -49,9 +48,10 @@ void EpochChange::MarkLostValues() {
 
 // Each shard of the group that lacks its blocks, this one too if it is taken over, is decoded with
 // a parity of its own.
-bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role without) const {
+bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role without,
+                              RoleMask silent) const {
   if (!ValuesCount(memgest)) return true;
-  const RoleMask sources = SourcesOf(memgest);
+  const RoleMask sources = SourcesOf(memgest, silent);
   if ((sources & RoleBit(without)) == 0) return true;
   const RoleMask left = sources & ~RoleBit(without);
   if (memgest.scheme == protocol::Scheme::kReplicated) return left != 0;
@@ -59,25 +59,22 @@ bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role w
   return std::popcount(left) - own >= plan_.absent_shards + 1 - own;
 }
 
-bool EpochChange::MayDoWithout(Role role) const {
+bool EpochChange::MayDoWithout(Role role, RoleMask silent) const {
   return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
-                     [this, role](const protocol::MemgestDescriptor& memgest) {
-                       return KeepsValues(memgest, role);
+                     [this, role, silent](const protocol::MemgestDescriptor& memgest) {
+                       return KeepsValues(memgest, role, silent);
                      });
 }
 
 // Whether who did not answer yet has what those who did may not do without. Each is looked at by
 // itself: of two parities of which one is needed, the first that answers is enough.
-bool EpochChange::NeedsWhoIsSilent() {
+bool EpochChange::NeedsWhoIsSilent() const {
   const RoleMask may = plan_.last.has_value() ? MayGoOn() : 0;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    RoleState& role = roles_[i];
-    const bool settled = role.seal == Call::kDone || role.seal == Call::kGone;
-    if (settled || RoleAt(i) == own_role() || (may & RoleBit(RoleAt(i))) == 0) continue;
-    const bool goes_on = std::exchange(role.goes_on, true);
-    const bool needed = !MayDoWithout(RoleAt(i));
-    role.goes_on = goes_on;
-    if (needed) return true;
+    const Role role = RoleAt(i);
+    const bool settled = roles_[i].seal == Call::kDone || roles_[i].seal == Call::kGone;
+    if (settled || role == own_role() || (may & RoleBit(role)) == 0) continue;
+    if (!MayDoWithout(role, RoleBit(role))) return true;
   }
   return false;
 }

@@ -46,7 +46,7 @@ void LogRetention::Keep(std::uint64_t order, std::size_t head_size,
   kept.payload_count = static_cast<std::uint32_t>(payloads.size());
   RING_CHECK(payloads.size() <= kPayloadsMax) << "payloads=" << payloads.size();
   for (std::size_t i = 0; i < payloads.size(); ++i) {
-    RING_CHECK(payloads[i].sges.size() <= 1 && payloads[i].wait_cq == nullptr)
+    RING_CHECK(payloads[i].sges.size() <= 1)
         << "an entry that could not be sent again: sges=" << payloads[i].sges.size();
     kept.payloads[i].sge = payloads[i].sges.empty() ? rdma::Sge() : payloads[i].sges[0];
     kept.payloads[i].crc = payloads[i].crc;

@@ -17,8 +17,8 @@ constexpr std::uint64_t kControlBit = std::uint64_t{1} << 47;
 constexpr std::uint64_t kShareEvery = 64;       // entries (E5)
 constexpr std::uint64_t kShareBusy = 8;         // entries, while more are coming
 constexpr std::uint64_t kSignalControlAt = 16;  // requests since a signalled one
-// PAD, WAIT and WRITE.
-constexpr std::size_t kRequestsPerEntry = 3;
+// PAD and WRITE.
+constexpr std::size_t kRequestsPerEntry = 2;
 constexpr std::size_t kTrailerStagingSize =
     kEntryAlignment + kEntryTrailerSize;  // with zeros before
 
@@ -153,13 +153,6 @@ std::byte* LogWriter::TakeStaging(std::size_t size, std::uint32_t* cost) {
 
 void LogWriter::StageEntry(std::uint64_t order, std::byte* head, std::size_t head_size,
                            std::byte* trailer, std::size_t zeros, const EntryPayload& payload) {
-  if (payload.wait_cq != nullptr) {
-    rdma::WorkRequest& wait = StageRequest(order);
-    wait.opcode = rdma::Opcode::kWait;
-    wait.sges = {};
-    wait.wait_cq = payload.wait_cq;
-    wait.wait_count = 1;
-  }
   const std::uint32_t lkey = options_.staging_lkey;
   rdma::Sge* sges = gathers_[staged_requests_].sges;
   std::size_t count = 0;

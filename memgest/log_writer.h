@@ -64,10 +64,9 @@ struct LogWriterOptions {
 // Where the payload of one entry comes from.
 struct EntryPayload {
   absl::Span<const rdma::Sge> sges;  // at most 4, payload_length bytes together
-  std::uint32_t crc = 0;             // payload_crc for the trailer, if it is known now
-  // Set: the payload is the output of a CALC that is under way; the WRITE waits for it (WAIT on
-  // this queue), and the CALC stores payload_crc itself through the pointer that Append gives back.
-  rdma::CompletionQueue* wait_cq = nullptr;
+  // payload_crc for the trailer. Where a CALC still computes the payload, it comes through the
+  // pointer that Append gives back, before the Flush (S11).
+  std::uint32_t crc = 0;
   // BASE: this member is not among those that it is for, and gets a bare one.
   bool withheld = false;
 };

@@ -36,14 +36,6 @@ inline AlignedBytes AllocateAligned(std::size_t size) {
   return AlignedBytes(bytes);
 }
 
-// Counts what a CALC queue would hold.
-class FakeCompletionQueue final : public rdma::CompletionQueue {
- public:
-  std::size_t Poll(absl::Span<rdma::WorkCompletion>) override { return 0; }
-  void Arm() override {}
-  std::uint32_t ready = 0;
-};
-
 class FakeQueuePair final : public rdma::QueuePair {
  public:
   FakeQueuePair() {
@@ -82,12 +74,10 @@ class FakeQueuePair final : public rdma::QueuePair {
   bool PeerSleeping() const override { return false; }
   absl::string_view transport() const override { return "local"; }
 
-  // Executes what is posted, until a WAIT holds.
+  // Executes what is posted.
   void Run() {
-    while (next_ < queue_.size() && Execute(queue_[next_])) ++next_;
-    if (next_ < queue_.size()) return;
+    for (Queued& queued : queue_) Execute(queued);
     queue_.clear();
-    next_ = 0;
   }
 
   rdma::RemoteBuffer target;  // the only memory that may be written
@@ -123,19 +113,9 @@ class FakeQueuePair final : public rdma::QueuePair {
     completions.push_back(completion);
   }
 
-  bool Execute(Queued& queued) {
+  void Execute(Queued& queued) {
     const rdma::WorkRequest& request = queued.request;
-    if (failed) {
-      Complete(queued, rdma::WcStatus::kFlushed);
-      return true;
-    }
-    if (request.opcode == rdma::Opcode::kWait) {
-      auto* queue = static_cast<FakeCompletionQueue*>(request.wait_cq);
-      if (queue->ready < request.wait_count) return false;
-      queue->ready -= request.wait_count;
-      ++executed;
-      return true;
-    }
+    if (failed) return Complete(queued, rdma::WcStatus::kFlushed);
     RING_CHECK(request.opcode == rdma::Opcode::kWrite);
     const bool fail = executed >= fail_after || !Write(queued, false);
     if (fail) {
@@ -145,7 +125,6 @@ class FakeQueuePair final : public rdma::QueuePair {
       ++executed;
     }
     Complete(queued, fail ? rdma::WcStatus::kRemoteAccess : rdma::WcStatus::kSuccess);
-    return true;
   }
 
   bool Write(const Queued& queued, bool torn) {

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "api/admin.grpc.pb.h"
+#include "api/admin/admin_token.h"
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
 #include "ring/base/status.h"
@@ -176,6 +177,7 @@ class GrpcAdminClient final : public AdminClient {
     const v1::InjectRequest request = ToProto(node, fault);
     v1::InjectResponse response;
     grpc::ClientContext context;
+    Introduce(&context);
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
     return FromGrpc(
         v1::FaultInjection::NewStub(channels_.front())->Inject(&context, request, &response));
@@ -186,6 +188,7 @@ class GrpcAdminClient final : public AdminClient {
     request.set_node(std::string(node));
     v1::GetDeviceFaultsResponse response;
     grpc::ClientContext context;
+    Introduce(&context);
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
     RING_RETURN_IF_ERROR(FromGrpc(v1::FaultInjection::NewStub(channels_.front())
                                       ->GetDeviceFaults(&context, request, &response)));
@@ -198,6 +201,10 @@ class GrpcAdminClient final : public AdminClient {
  private:
   template <class Request, class Response>
   using Method = grpc::Status (v1::Admin::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+  void Introduce(grpc::ClientContext* context) const {
+    if (!options_.token.empty()) context->AddMetadata(kTokenHeader, BearerOf(options_.token));
+  }
 
   v1::RequestId NextRequestId() {
     v1::RequestId id;
@@ -222,6 +229,7 @@ class GrpcAdminClient final : public AdminClient {
     absl::Duration backoff = kBackoffMin;
     for (std::size_t attempt = 0;; ++attempt) {
       grpc::ClientContext context;
+      Introduce(&context);
       context.set_deadline(
           absl::ToChronoTime(std::min(end, absl::Now() + options_.attempt_deadline)));
       v1::Admin::Stub& stub = *stubs_[(first_.load() + attempt) % stubs_.size()];
@@ -254,6 +262,7 @@ absl::StatusOr<node::ScrubReport> GrpcAdminClient::Scrub(
   v1::ListMemgestsResponse probe;
   RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::ListMemgests, v1::ListMemgestsRequest(), &probe));
   grpc::ClientContext context;
+  Introduce(&context);
   const auto reader = stubs_[first_.load()]->Scrub(&context, v1::ScrubRequest());
   std::optional<node::ScrubReport> report;
   bool stopped = false;

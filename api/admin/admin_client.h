@@ -27,6 +27,7 @@ namespace ring::admin {
 
 struct AdminClientOptions {
   std::vector<std::string> addresses;                   // "HOST:PORT"
+  std::string token = {};                               // as ReadTokenFile gives it; empty: none
   absl::Duration deadline = absl::Seconds(30);          // of a call with its retries; at most 60 s
   absl::Duration attempt_deadline = absl::Seconds(15);  // of one try: a drain may take 10 s (G10)
 };

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/admin.grpc.pb.h"
+#include "api/admin/admin_token.h"
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
 #include "ring/base/check.h"
@@ -45,49 +46,72 @@ absl::Status CheckName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-// A change whose caller has given up is not begun: it would be certain to look lost.
-absl::Status CheckCaller(const ServerContext& context) {
-  if (context.IsCancelled())
-    return absl::CancelledError("the call was cancelled; nothing was done");
-  if (context.deadline() <= std::chrono::system_clock::now()) {
-    return absl::DeadlineExceededError("the deadline had passed on arrival; nothing was done");
+// Whom the services answer.
+class Gate {
+ public:
+  explicit Gate(std::string token) : token_(std::move(token)) {}
+
+  absl::Status Admit(const ServerContext& context) const {
+    if (absl::Status status = CheckToken(context); !status.ok()) return status;
+    // What is begun for a caller who has given up would be certain to look lost.
+    if (context.IsCancelled())
+      return absl::CancelledError("the call was cancelled; nothing was done");
+    if (context.deadline() <= std::chrono::system_clock::now()) {
+      return absl::DeadlineExceededError("the deadline had passed on arrival; nothing was done");
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
 
-absl::Status CheckNodeChange(const ServerContext& context, absl::string_view node) {
-  if (absl::Status status = CheckCaller(context); !status.ok()) return status;
-  if (node.empty() || node.size() > cluster::kAddressSizeMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "node has size=", node.size(), ", allowed are 1 to ", cluster::kAddressSizeMax));
+  absl::Status AdmitNodeChange(const ServerContext& context, absl::string_view node) const {
+    if (absl::Status status = Admit(context); !status.ok()) return status;
+    if (node.empty() || node.size() > cluster::kAddressSizeMax) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "node has size=", node.size(), ", allowed are 1 to ", cluster::kAddressSizeMax));
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
 
-// What every change needs before the port is asked.
-template <class Request>
-absl::StatusOr<node::AdminRequestId> BeginChange(const ServerContext& context,
-                                                 const Request& request) {
-  if (absl::Status status = CheckCaller(context); !status.ok()) return status;
-  return ReadRequestId(request.request_id(), request.has_request_id());
-}
+  // What every change of the catalogue needs before the port is asked.
+  template <class Request>
+  absl::StatusOr<node::AdminRequestId> AdmitChange(const ServerContext& context,
+                                                   const Request& request) const {
+    if (absl::Status status = Admit(context); !status.ok()) return status;
+    return ReadRequestId(request.request_id(), request.has_request_id());
+  }
 
-template <class Request>
-absl::StatusOr<node::AdminRequestId> BeginNamedChange(const ServerContext& context,
-                                                      const Request& request) {
-  auto id = BeginChange(context, request);
-  if (!id.ok()) return id;
-  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
-  return id;
-}
+  template <class Request>
+  absl::StatusOr<node::AdminRequestId> AdmitNamedChange(const ServerContext& context,
+                                                        const Request& request) const {
+    auto id = AdmitChange(context, request);
+    if (!id.ok()) return id;
+    if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
+    return id;
+  }
+
+ private:
+  absl::Status CheckToken(const ServerContext& context) const {
+    if (token_.empty()) return absl::OkStatus();
+    const auto headers = context.client_metadata().equal_range(kTokenHeader);
+    for (auto header = headers.first; header != headers.second; ++header) {
+      if (IsToken({header->second.data(), header->second.size()}, token_)) return absl::OkStatus();
+    }
+    return absl::UnauthenticatedError(
+        headers.first == headers.second
+            ? "this admin service asks for a token: ringctl takes it from --admin-token-file or "
+              "RING_ADMIN_TOKEN_FILE"
+            : "the token is not this admin service's");
+  }
+
+  const std::string token_;
+};
 
 class AdminService final : public v1::Admin::Service {
  public:
-  explicit AdminService(node::AdminPort* port) : port_(*port) {}
+  AdminService(node::AdminPort* port, const Gate* gate) : port_(*port), gate_(*gate) {}
 
   grpc::Status CreateMemgest(ServerContext* context, const v1::CreateMemgestRequest* request,
                              v1::CreateMemgestResponse* response) override {
-    const auto id = BeginChange(*context, *request);
+    const auto id = gate_.AdmitChange(*context, *request);
     if (!id.ok()) return ToGrpc(id.status());
     const auto descriptor = FromProto(request->spec());
     if (!descriptor.ok()) return ToGrpc(descriptor.status());
@@ -103,7 +127,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status DeleteMemgest(ServerContext* context, const v1::DeleteMemgestRequest* request,
                              v1::DeleteMemgestResponse*) override {
-    const auto id = BeginNamedChange(*context, *request);
+    const auto id = gate_.AdmitNamedChange(*context, *request);
     if (!id.ok()) return ToGrpc(id.status());
     return ToGrpc(port_.DeleteMemgest(*id, request->name(), request->force()));
   }
@@ -111,13 +135,15 @@ class AdminService final : public v1::Admin::Service {
   grpc::Status SetDefaultMemgest(ServerContext* context,
                                  const v1::SetDefaultMemgestRequest* request,
                                  v1::SetDefaultMemgestResponse*) override {
-    const auto id = BeginNamedChange(*context, *request);
+    const auto id = gate_.AdmitNamedChange(*context, *request);
     if (!id.ok()) return ToGrpc(id.status());
     return ToGrpc(port_.SetDefaultMemgest(*id, request->name()));
   }
 
-  grpc::Status GetMemgestDescriptor(ServerContext*, const v1::GetMemgestDescriptorRequest* request,
+  grpc::Status GetMemgestDescriptor(ServerContext* context,
+                                    const v1::GetMemgestDescriptorRequest* request,
                                     v1::GetMemgestDescriptorResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     if (absl::Status status = CheckName(request->name()); !status.ok()) return ToGrpc(status);
     const auto view = port_.GetView();
     const auto* memgest = view->FindMemgest(absl::string_view(request->name()));
@@ -129,8 +155,9 @@ class AdminService final : public v1::Admin::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status ListMemgests(ServerContext*, const v1::ListMemgestsRequest* request,
+  grpc::Status ListMemgests(ServerContext* context, const v1::ListMemgestsRequest* request,
                             v1::ListMemgestsResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     const auto view = port_.GetView();
     for (const auto& memgest : view->memgests) {
       if (memgest.state == protocol::MemgestState::kDeleted && !request->include_deleted())
@@ -140,30 +167,34 @@ class AdminService final : public v1::Admin::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status GetClusterView(ServerContext*, const v1::GetClusterViewRequest*,
+  grpc::Status GetClusterView(ServerContext* context, const v1::GetClusterViewRequest*,
                               v1::GetClusterViewResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     *response = ToProto(*port_.GetView());
     return grpc::Status::OK;
   }
 
-  grpc::Status GetStats(ServerContext*, const v1::GetStatsRequest*,
+  grpc::Status GetStats(ServerContext* context, const v1::GetStatsRequest*,
                         v1::GetStatsResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     const auto stats = port_.GetStats();
     if (!stats.ok()) return ToGrpc(stats.status());
     *response = ToProto(*stats);
     return grpc::Status::OK;
   }
 
-  grpc::Status GetHealth(ServerContext*, const v1::GetHealthRequest*,
+  grpc::Status GetHealth(ServerContext* context, const v1::GetHealthRequest*,
                          v1::GetHealthResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     const auto health = port_.GetHealth();
     if (!health.ok()) return ToGrpc(health.status());
     *response = ToProto(*health);
     return grpc::Status::OK;
   }
 
-  grpc::Status GetEvents(ServerContext*, const v1::GetEventsRequest* request,
+  grpc::Status GetEvents(ServerContext* context, const v1::GetEventsRequest* request,
                          v1::GetEventsResponse* response) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     std::vector<node::EventCursor> cursors;
     for (const v1::EventCursor& cursor : request->cursors()) {
       cursors.push_back(
@@ -177,7 +208,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status Drain(ServerContext* context, const v1::DrainRequest* request,
                      v1::DrainResponse*) override {
-    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+    if (absl::Status status = gate_.AdmitNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
     return ToGrpc(port_.DrainNode(request->node(), request->force()));
@@ -185,7 +216,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status AddNode(ServerContext* context, const v1::AddNodeRequest* request,
                        v1::AddNodeResponse* response) override {
-    if (absl::Status status = CheckNodeChange(*context, request->name()); !status.ok()) {
+    if (absl::Status status = gate_.AdmitNodeChange(*context, request->name()); !status.ok()) {
       return ToGrpc(status);
     }
     cluster::NodeInfo info;
@@ -201,7 +232,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status RemoveNode(ServerContext* context, const v1::RemoveNodeRequest* request,
                           v1::RemoveNodeResponse*) override {
-    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+    if (absl::Status status = gate_.AdmitNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
     return ToGrpc(port_.RemoveNode(request->node(), request->force()));
@@ -209,7 +240,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status AcceptLoss(ServerContext* context, const v1::AcceptLossRequest* request,
                           v1::AcceptLossResponse* response) override {
-    if (absl::Status status = CheckCaller(*context); !status.ok()) return ToGrpc(status);
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     const absl::StatusOr<std::vector<cluster::StoppedShard>> shards = FromProto(*request);
     if (!shards.ok()) return ToGrpc(shards.status());
     const absl::StatusOr<int> count = port_.AcceptLoss(*shards);
@@ -220,6 +251,7 @@ class AdminService final : public v1::Admin::Service {
 
   grpc::Status Scrub(ServerContext* context, const v1::ScrubRequest*,
                      grpc::ServerWriter<v1::ScrubResponse>* writer) override {
+    if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     if (scrubbing_.exchange(true)) {
       return ToGrpc(absl::ResourceExhaustedError("a scrub is running here: wait for its end"));
     }
@@ -239,16 +271,17 @@ class AdminService final : public v1::Admin::Service {
 
  private:
   node::AdminPort& port_;
+  const Gate& gate_;
   std::atomic<bool> scrubbing_{false};
 };
 
 class FaultInjectionService final : public v1::FaultInjection::Service {
  public:
-  explicit FaultInjectionService(node::AdminPort* port) : port_(*port) {}
+  FaultInjectionService(node::AdminPort* port, const Gate* gate) : port_(*port), gate_(*gate) {}
 
   grpc::Status Inject(ServerContext* context, const v1::InjectRequest* request,
                       v1::InjectResponse*) override {
-    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+    if (absl::Status status = gate_.AdmitNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
     const absl::StatusOr<node::Fault> fault = FromProto(*request);
@@ -258,7 +291,7 @@ class FaultInjectionService final : public v1::FaultInjection::Service {
 
   grpc::Status GetDeviceFaults(ServerContext* context, const v1::GetDeviceFaultsRequest* request,
                                v1::GetDeviceFaultsResponse* response) override {
-    if (absl::Status status = CheckNodeChange(*context, request->node()); !status.ok()) {
+    if (absl::Status status = gate_.AdmitNodeChange(*context, request->node()); !status.ok()) {
       return ToGrpc(status);
     }
     const absl::StatusOr<node::DeviceFaults> faults = port_.GetDeviceFaults(request->node());
@@ -268,11 +301,13 @@ class FaultInjectionService final : public v1::FaultInjection::Service {
 
  private:
   node::AdminPort& port_;
+  const Gate& gate_;
 };
 
 class GrpcAdminServer final : public AdminServer {
  public:
-  explicit GrpcAdminServer(node::AdminPort* port) : service_(port), faults_(port) {}
+  GrpcAdminServer(node::AdminPort* port, std::string token)
+      : gate_(std::move(token)), service_(port, &gate_), faults_(port, &gate_) {}
   ~GrpcAdminServer() override { Shutdown(); }
 
   absl::Status Start(const std::string& address) {
@@ -304,6 +339,7 @@ class GrpcAdminServer final : public AdminServer {
   }
 
  private:
+  const Gate gate_;
   AdminService service_;
   FaultInjectionService faults_;
   std::unique_ptr<grpc::Server> server_;
@@ -313,7 +349,8 @@ class GrpcAdminServer final : public AdminServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdminServer>> StartAdminServer(absl::string_view address,
-                                                              node::AdminPort* port) {
+                                                              node::AdminPort* port,
+                                                              std::string token) {
   RING_CHECK(port != nullptr);
   if (address.find(':') == absl::string_view::npos) {
     return absl::InvalidArgumentError(
@@ -322,7 +359,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> StartAdminServer(absl::string_view 
   // Process-wide switches of gRPC; setting them again is harmless.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto server = std::make_unique<GrpcAdminServer>(port);
+  auto server = std::make_unique<GrpcAdminServer>(port, std::move(token));
   if (absl::Status status = server->Start(std::string(address)); !status.ok()) return status;
   return std::unique_ptr<AdminServer>(std::move(server));
 }

@@ -2,11 +2,13 @@
 //
 // What:      StartAdminServer: ring.admin.v1.Admin with server reflection (grpcurl works without a
 //            .proto file) and the standard health service.
-// Shape:     requests of at most kAdminMessageSizeMax bytes; one scrub at a time.
+// Shape:     requests of at most kAdminMessageSizeMax bytes; one scrub at a time. With a token every
+//            call of Admin and FaultInjection must carry it; health and reflection are open.
 // Ownership: borrows the port until Shutdown or destruction has returned.
 // Threads:   the port is called by gRPC's threads, at most kAdminThreadCountMax at a time. The
 //            server itself: one thread at a time.
-// Errors:    fields are checked here, kInvalidArgument naming the field, before the port is asked;
+// Errors:    kUnauthenticated without the token, before anything else is looked at; fields are
+//            checked here, kInvalidArgument naming the field, before the port is asked;
 //            the port's statuses pass unchanged. A message that does not parse, or is too large,
 //            never arrives.
 // Source:    protocol rules G10, G11, X6, section 11 (bad inputs).
@@ -15,6 +17,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,10 +37,12 @@ class AdminServer {
   virtual void Shutdown() = 0;
 };
 
-// address: "HOST:PORT"; port 0 takes a free one.
+// address: "HOST:PORT"; port 0 takes a free one. token: as ReadTokenFile gives it; empty: none is
+// asked for.
 // Errors: kInvalidArgument (address), kUnavailable (it cannot be listened at).
 absl::StatusOr<std::unique_ptr<AdminServer>> StartAdminServer(absl::string_view address,
-                                                              node::AdminPort* port);
+                                                              node::AdminPort* port,
+                                                              std::string token = "");
 
 }  // namespace ring::admin
 

@@ -47,6 +47,20 @@ class Embedded(Programs):
         self.assertIn(str(port).encode(), second.stderr)
         self.assertEqual(self.stop(ringd)[0], 0)
 
+    def test_its_admin_service_asks_for_the_token_that_it_was_given(self):
+        path = self.folder / "token"
+        path.write_text("0123456789abcdef\n")
+        path.chmod(0o600)
+        ringd = self.start(program("ringd"), "--embedded", "--admin-token-file", path)
+        seeds, admin = self.ready(ringd)
+        self.ringctl(seeds, admin, "memgest", "default", "SRS32", status=1)
+        self.ringctl(seeds, admin, "--admin-token-file", path, "memgest", "default", "SRS32")
+        self.assertEqual(self.stop(ringd)[0], 0)
+        path.chmod(0o644)
+        careless = self.run_program(program("ringd"), "--embedded", "--admin-token-file", path)
+        self.assertEqual(careless.returncode, 2)
+        self.assertIn(b"chmod 600", careless.stderr)
+
     def test_stops_within_a_second_and_leaves_no_sockets_behind(self):
         ringd = self.start(program("ringd"), "--embedded")
         seeds, admin = self.ready(ringd)

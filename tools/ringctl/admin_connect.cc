@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "api/admin/admin_token.h"
+#include "ring/base/status.h"
+
 namespace ring::tools {
 
 absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& options) {
@@ -10,6 +13,9 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
   if (client.addresses.empty()) {
     return absl::InvalidArgumentError(
         "no admin service to talk to: give --admin HOST:PORT, or set RING_ADMIN");
+  }
+  if (!options.admin_token_file.empty()) {
+    RING_ASSIGN_OR_RETURN(client.token, admin::ReadTokenFile(options.admin_token_file));
   }
   client.deadline = options.timeout();
   // One try takes the whole time when there is no other node to ask.

@@ -2,7 +2,7 @@
 //
 // What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. MemgestJson, StateName.
 // Threads:   one.
-// Errors:    kInvalidArgument (no address).
+// Errors:    kInvalidArgument (no address); those of admin::ReadTokenFile.
 #ifndef RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
 #define RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
 

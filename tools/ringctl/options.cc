@@ -20,6 +20,10 @@ void AddOptions(CLI::App& app, Options* options) {
   app.add_option("--admin", options->admin, "Admin addresses: HOST:PORT, with commas")
       ->envname("RING_ADMIN")
       ->type_name("LIST");
+  app.add_option("--admin-token-file", options->admin_token_file,
+                 "The token that the admin service asks for")
+      ->envname("RING_ADMIN_TOKEN_FILE")
+      ->type_name("FILE");
   app.add_flag("--json", options->json, "Print one JSON object");
   app.set_version_flag("--version", std::string(RING_VERSION));
   app.add_option("--timeout", options->timeout_s,

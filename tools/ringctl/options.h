@@ -25,6 +25,7 @@ inline constexpr int kExitUsage = 2;
 struct Options {
   std::string seeds;  // of the data path
   std::string admin;  // of the admin service
+  std::string admin_token_file;
   bool json = false;
   double timeout_s = 10;
   absl::Duration timeout() const { return absl::Seconds(timeout_s); }
@@ -35,7 +36,8 @@ struct Invocation {
   std::function<int()> run;  // set by the chosen command
 };
 
-// --seeds, --admin, --json, --timeout; the first two also from RING_SEEDS and RING_ADMIN.
+// --seeds, --admin, --admin-token-file, --json, --timeout; the first three also from RING_SEEDS,
+// RING_ADMIN and RING_ADMIN_TOKEN_FILE.
 void AddOptions(CLI::App& app, Options* options);
 
 // Parses, runs the chosen command, and gives the exit status.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "api/admin/admin_service.h"
+#include "api/admin/admin_token.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
@@ -36,6 +37,7 @@ absl::StatusOr<node::HostOptions> ReadOptions(const DaemonOptions& options) {
     return host;
   }
   host.config = node::EmbeddedConfig();
+  host.config.admin_token_file = options.admin_token_file;
   if (options.data_port != 0) {
     int port = options.data_port;
     for (node::NodeEntry& entry : host.config.nodes)
@@ -113,14 +115,15 @@ bool WaitReady(node::Host& host) {
   }
 }
 
-int Serve(const DaemonOptions& options, const node::HostOptions& host_options) {
+int Serve(const DaemonOptions& options, const node::HostOptions& host_options,
+          const std::string& admin_token) {
   absl::StatusOr<std::unique_ptr<node::Host>> host = node::Host::Start(host_options);
   if (!host.ok()) return Fail(host.status());
   std::string address = AdminAddress(options, host_options.config);
   std::unique_ptr<admin::AdminServer> server;
   if (!address.empty()) {
     absl::StatusOr<std::unique_ptr<admin::AdminServer>> started =
-        admin::StartAdminServer(address, &(*host)->admin());
+        admin::StartAdminServer(address, &(*host)->admin(), admin_token);
     if (!started.ok()) return Fail(started.status());
     server = *std::move(started);
     address = absl::StrCat(address.substr(0, address.rfind(':')), ":", server->port());
@@ -152,6 +155,12 @@ int RunDaemon(const DaemonOptions& options) {
     std::fprintf(stderr, "ringd: %s\n", std::string(host_options.status().message()).c_str());
     return 2;
   }
+  std::string admin_token;
+  if (const std::string& file = host_options->config.admin_token_file; !file.empty()) {
+    absl::StatusOr<std::string> token = admin::ReadTokenFile(file);
+    if (!token.ok()) return Fail(token.status());
+    admin_token = *std::move(token);
+  }
   SetMinLogSeverity(host_options->config.log_level);
   if (options.added) {
     node::NodeConfig& config = host_options->config;
@@ -161,7 +170,7 @@ int RunDaemon(const DaemonOptions& options) {
     if (!joined.ok()) return Fail(joined);
     host_options->hosted = {config.self};
   }
-  return Serve(options, *host_options);
+  return Serve(options, *host_options, admin_token);
 }
 
 }  // namespace ring::tools

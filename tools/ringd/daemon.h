@@ -19,6 +19,7 @@ struct DaemonOptions {
   bool added = false;  // the configuration does not name it, the cluster does
   int data_port = 0;
   int admin_port = 0;
+  std::string admin_token_file;  // embedded; else the configuration says it
   int reactor_count = 1;
   bool hints = false;
 };

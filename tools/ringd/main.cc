@@ -66,6 +66,10 @@ int main(int argc, char** argv) {
       ->type_name("PORT")
       ->check(CLI::Range(0, 65535))
       ->needs(embedded);
+  app.add_option("--admin-token-file", options.admin_token_file,
+                 "Embedded: what the admin service asks its callers for (default: nothing)")
+      ->type_name("FILE")
+      ->needs(embedded);
   app.add_option("--reactors", options.reactor_count,
                  "Threads that serve; the nodes are dealt out over them")
       ->type_name("N")

@@ -31,7 +31,7 @@ class Parser {
   void ReadCluster(TableReader& root);
   void ReadControl(TableReader& in);
   void CheckControl(const toml::table& root);
-  void ReadDataDir(TableReader& in);
+  static std::string ReadPath(TableReader& in, absl::string_view key);
   void ReadNodes(TableReader& root);
   void ReadNode(const toml::table& table, std::size_t index);
   void CheckAddress(TableReader& in, absl::string_view key, const std::string& address);
@@ -133,13 +133,12 @@ void Parser::CheckControl(const toml::table& root) {
   problems_.Add(node == nullptr ? root.source() : node->source(), problem.what);
 }
 
-void Parser::ReadDataDir(TableReader& in) {
-  config_.control.data_dir = in.String("data_dir", "");
-  const std::string& path = config_.control.data_dir;
+std::string Parser::ReadPath(TableReader& in, absl::string_view key) {
+  std::string path = in.String(key, "");
   if (!path.empty() && path.front() != '/') {
-    in.Problem("data_dir",
-               absl::StrCat("data_dir=\"", path.substr(0, 64), "\" must be an absolute path"));
+    in.Problem(key, absl::StrCat(key, "=\"", path.substr(0, 64), "\" must be an absolute path"));
   }
+  return path;
 }
 
 void Parser::CheckUnique(const toml::source_region& where, absl::string_view key,
@@ -315,7 +314,8 @@ void Parser::ReadSelf(TableReader& root) {
   ReadEncode(in);
   ReadTransport(in);
   ReadPolling(in);
-  ReadDataDir(in);
+  config_.admin_token_file = ReadPath(in, "admin_token_file");
+  config_.control.data_dir = ReadPath(in, "data_dir");
   const std::string level = in.String("log_level", "info");
   if (const absl::StatusOr<LogSeverity> parsed = ParseLogSeverity(level); parsed.ok()) {
     config_.log_level = *parsed;

@@ -92,6 +92,7 @@ struct NodeConfig {
   std::uint32_t client_max = 1024;
   EncodePath encode = EncodePath::kAuto;
   std::uint32_t encode_check = 1;  // of so many calculations of the device one is made again
+  std::string admin_token_file;    // what the admin service asks its callers for; empty: nothing
   bool fault_injection = false;    // an operator may kill, pause and cut off this node
   PollPolicy poll = PollPolicy::kAdaptive;
   std::uint32_t poll_us = 50;

@@ -105,6 +105,7 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.control.fence, defaults.control.fence);
   EXPECT_EQ(shown.control.fail_over, defaults.control.fail_over);
   EXPECT_EQ(shown.control.data_dir, defaults.control.data_dir);
+  EXPECT_EQ(shown.admin_token_file, defaults.admin_token_file);
   EXPECT_EQ(shown.memgests[0].commit, protocol::MemgestDescriptor().commit);
   EXPECT_EQ(shown.memgests[1].block_size, protocol::kBlockSizeDefault);
 }
@@ -166,7 +167,9 @@ TEST(NodeConfig, SaysHowTheClusterAgreesAndWhenANodeIsLost) {
                                         "d = 2\nvoters = 3\nheartbeat_ms = 2\ndetect_ms = 5\n"
                                         "lease_ms = 50\nlag_ms = 7\noverrun = \"continue\"\n"
                                         "fence = \"check\"\nfail_over = \"on\""},
-                                       {"log_level", "data_dir = \"/var/lib/ring\"\nlog_level"}}),
+                                       {"log_level",
+                                        "data_dir = \"/var/lib/ring\"\n"
+                                        "admin_token_file = \"/etc/ring/token\"\nlog_level"}}),
           "ring.toml"));
   EXPECT_EQ(config.control.VoterCount(5), 3);
   EXPECT_EQ(config.control.heartbeat_ms, 2u);
@@ -177,6 +180,7 @@ TEST(NodeConfig, SaysHowTheClusterAgreesAndWhenANodeIsLost) {
   // What is promised within 5 ms does not wait for a sleeper.
   EXPECT_LT(config.control.SleepNsMax(), 1'000'000u);
   EXPECT_EQ(config.control.data_dir, "/var/lib/ring");
+  EXPECT_EQ(config.admin_token_file, "/etc/ring/token");
   const cluster::View view = config.InitialView();
   EXPECT_EQ(view.voter_count, 3u);
   EXPECT_EQ(view.overrun, cluster::OverrunPolicy::kContinue);
@@ -203,6 +207,8 @@ TEST(NodeConfig, WaysToAgreeThatCannotWorkAreRefused) {
   ExpectRefused(Changed("d = 2", "d = 2\nfail_over = \"yes\""), "5:13", "fail_over=\"yes\"");
   ExpectRefused(Changed("d = 2", "d = 2\nfence = \"open\""), "5:9", "fence=\"open\"");
   ExpectRefused(Changed("log_level = \"warning\"", "data_dir = \"ring\""), "7:12",
+                "must be an absolute path");
+  ExpectRefused(Changed("log_level = \"warning\"", "admin_token_file = \"token\""), "7:20",
                 "must be an absolute path");
 }
 

@@ -2,7 +2,7 @@
 //
 // What:      StartAdminServer: ring.admin.v1.Admin with server reflection (grpcurl works without a
 //            .proto file) and the standard health service.
-// Shape:     requests of at most kAdminMessageSizeMax bytes; one scrub at a time. With a token every
+// Shape:     requests of at most kAdminMessageSizeMax bytes; one scrub at a time. With a token each
 //            call of Admin and FaultInjection must carry it; health and reflection are open.
 // Ownership: borrows the port until Shutdown or destruction has returned.
 // Threads:   the port is called by gRPC's threads, at most kAdminThreadCountMax at a time. The

@@ -5,9 +5,9 @@
 // Shape:     kTokenSizeMin to kTokenSizeMax printable bytes without blanks; white space around it
 //            in the file is not part of it.
 // Threads:   pure, but for the file.
-// Errors:    kNotFound, kPermissionDenied, kUnavailable (the file); kInvalidArgument: too short, too
-//            long, bytes that are no token, or a file that others than its owner may read. No
-//            message holds any of the token.
+// Errors:    kNotFound, kPermissionDenied, kUnavailable (the file); kInvalidArgument: too short,
+//            too long, bytes that are no token, or a file that others than its owner may read.
+//            No message holds any of the token.
 // Cost:      IsToken takes the same time wherever the first wrong byte is.
 // Source:    protocol rules section 11 (unauthorised admin); RFC 6750 section 2.1.
 #ifndef RING_API_ADMIN_ADMIN_TOKEN_H_

@@ -37,7 +37,7 @@ struct ClusterResult {
   bool changed = false;    // there is a new view
   bool duplicate = false;  // an admin request answered from memory
   MemgestId memgest;       // created or changed
-  NodeId node = kNoNode;   // registered
+  NodeId node = kNoNode;   // registered or added
 };
 
 // Starts of a node that are over, the last kPastMax of them.

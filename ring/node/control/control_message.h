@@ -50,7 +50,7 @@ enum class ControlType : std::uint16_t {
   kDecode = 18,        // recovery::DecodeRequest, a Lost block; answered by recovery::DecodeAnswer
   kRow = 19,           // recovery::RowRequest, to another parity; answered by its bytes
   kHealth = 20,        // empty; answered by cluster::NodeHealth
-  kEvents = 21,        // the last number seen; answered by NodeEvents
+  kEvents = 21,        // start and number of the last seen; answered by NodeEvents
   kRenew = 22,         // LeaseRenewal, to the leader; the answer, empty, is the grant
   kFault = 23,         // Fault, to be injected
   kInstall = 24,       // recovery::InstallRequest

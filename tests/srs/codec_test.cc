@@ -167,9 +167,9 @@ TEST(Codec, EveryLossOfUpToMNodesComesBackBitExact) {
 TEST(Codec, BeyondMNodesWhateverRankAllowsComesBackBitExactS7) {
   SeededRandom random(54);
   std::uint32_t recovered = 0, refused = 0;
-  for (std::uint32_t s = 3; s <= 6; ++s) {
+  for (std::uint32_t s = 2; s <= 7; ++s) {
     for (std::uint32_t k = 2; k <= s; ++k) {
-      for (std::uint32_t m = 1; m <= 2; ++m) {
+      for (std::uint32_t m = 1; m <= 4; ++m) {
         const auto codec = Make(k, m, s);
         const Nodes nodes(*codec, random);
         for (std::uint32_t pattern = 1; pattern < (1U << (s + m)); ++pattern) {

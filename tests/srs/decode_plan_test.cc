@@ -116,9 +116,9 @@ TEST(DecodePlan, UsesLowParitiesAndAtMostKSurvivors) {
 // Every recipe is an identity between rows of H_exp, and what the plan calls lost for good is
 // outside their span.
 TEST(DecodePlan, AgreesWithTheRankOfTheExpandedMatrixForEveryPatternS7) {
-  for (std::uint32_t s = 2; s <= 6; ++s) {
+  for (std::uint32_t s = 2; s <= 7; ++s) {
     for (std::uint32_t k = 2; k <= s; ++k) {
-      for (std::uint32_t m = 1; m <= (s < 6 ? 4U : 2U); ++m) {
+      for (std::uint32_t m = 1; m <= 4; ++m) {
         const Code code = Make(k, m, s);
         const Matrix expanded = ExpandedMatrix(code.generator, s);
         for (std::uint32_t pattern = 0; pattern < (1U << (s + m)); ++pattern) {

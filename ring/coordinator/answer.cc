@@ -99,7 +99,7 @@ ShardCoordinator::Once ShardCoordinator::CheckOnce(const Request& request) {
                                            request.seq - request.incomplete_delta,
                                            request.request_crc, &record)) {
     case Check::kNew:
-      if (tenure_counter_ >= Version::kCounterMax) {
+      if (tenure_counter_ >= Version::kCounterMax && !Mutant("V1-full")) {
         Refuse(request, Outcome::kUnavailable);
       } else if (MayHaveRunBefore(request)) {
         Refuse(request, Outcome::kUnknown);

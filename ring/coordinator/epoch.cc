@@ -20,6 +20,11 @@ void ShardCoordinator::BeginEpoch(Epoch epoch) {
   }
 }
 
+void ShardCoordinator::SkipVersions(std::uint64_t up_to) {
+  RING_CHECK(up_to >= tenure_counter_ && up_to <= Version::kCounterMax) << "up_to=" << up_to;
+  tenure_counter_ = up_to;
+}
+
 void ShardCoordinator::ApplyNormal(absl::Span<const NamedSet> sets) {
   for (const NamedSet& set : sets) {
     memgest::Memgest* const memgest = FindMemgest(set.memgest);

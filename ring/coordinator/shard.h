@@ -127,6 +127,11 @@ class ShardCoordinator {
   // A Normal of this epoch is known to be committed: it says who counts, and commits what was
   // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
   // is named is log().CaughtUp, and holds what was proposed.
+  // V1: half of the epoch's versions are assigned: it is time for the next one.
+  static constexpr std::uint64_t kVersionsAsk = Version::kCounterMax / 2 + 1;
+  bool versions_run_out() const { return tenure_counter_ >= kVersionsAsk; }
+  // As if so many versions of the epoch had been assigned. REQUIRES: no more of them were.
+  void SkipVersions(std::uint64_t up_to);
   void ApplyNormal(absl::Span<const NamedSet> sets);
   // E8: the memgest's log was adopted although more was lost than it survives.
   void NoteLost(MemgestId id) { records_lost_.insert(id); }

@@ -11,7 +11,7 @@ namespace ring::coordinator {
 bool ShardCoordinator::ReserveWrite(const memgest::Memgest& memgest, std::size_t key_length,
                                     std::uint32_t payload, std::size_t range_count,
                                     bool tombstone) const {
-  if (tenure_counter_ >= Version::kCounterMax) return false;
+  if (tenure_counter_ >= Version::kCounterMax && !Mutant("V1-full")) return false;
   const std::size_t extension =
       AlignUp(key_length + 8 + 8 + range_count * sizeof(memgest::Range), kCacheLine);
   const std::size_t size = memgest::kEntryHeaderSize + extension + memgest::ShardLog::kCollectRoom +

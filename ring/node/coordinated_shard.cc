@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
+#include "ring/base/mutant.h"
 #include "ring/cluster/active_roles.h"
 #include "ring/cluster/demotion.h"
 
@@ -223,6 +224,7 @@ void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (values_ != nullptr) values_->Progress(now_ns);
   ProgressJoins(now_ns);
   DemoteWhoLags(now_ns);
+  AskForVersions(now_ns);
   if (watch_.values) TellValues();
 }
 
@@ -315,12 +317,23 @@ bool CoordinatedShard::MayYetFail(std::uint64_t now_ns) const {
 void CoordinatedShard::Urge(std::uint64_t now_ns) {
   if (urge_reason_.empty() || now_ns < urge_ns_ || !context_->propose) return;
   if (urge_since_ns_ == 0) urge_since_ns_ = now_ns;
-  if (MayYetFail(now_ns)) return;
+  if (!MayYetFail(now_ns)) ProposeEpoch(now_ns, urge_reason_);
+}
+
+// V1: counters begin anew in a new epoch, and versions are higher all the same. Static membership
+// has one epoch: it ends with the last counter, when puts are refused.
+void CoordinatedShard::AskForVersions(std::uint64_t now_ns) {
+  if (!coordinator_->versions_run_out() || now_ns < urge_ns_ || !context_->propose) return;
+  if (!Mutant("V1-ask"))
+    ProposeEpoch(now_ns, absl::StrCat("versions of shard ", shard_.value(), " run out"));
+}
+
+void CoordinatedShard::ProposeEpoch(std::uint64_t now_ns, std::string reason) {
   urge_ns_ = now_ns + kUrgePeriodNs;
   cluster::NewEpoch command;
   command.group = group_;
   command.expected = change_->plan().epoch;
-  command.reason = urge_reason_;
+  command.reason = std::move(reason);
   context_->propose(command);
 }
 

@@ -179,6 +179,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool MayYetFail(std::uint64_t now_ns) const;
   void DemoteWhoLags(std::uint64_t now_ns);
   DemotionCheck::Ask MakeAsk();
+  void AskForVersions(std::uint64_t now_ns);
+  void ProposeEpoch(std::uint64_t now_ns, std::string reason);
   // epoch_events.cc
   void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
   void TellServed();

@@ -154,6 +154,44 @@ TEST(Epoch, V1VersionsOfANewEpochCountFromOneAndAreHigher) {
   harness.Scrub();
 }
 
+// V1: a version is never assigned twice, not even when there are no more.
+TEST(Epoch, V1WithoutVersionsWritesAreRefusedUntilTheNextEpoch) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "old", "v"));
+  harness.shard().SkipVersions(Version::kCounterMax - 1);
+  const int large = harness.Put(kSrs32, "large", Bytes(300'000, 1), {.large = true});
+  const int last = harness.Put(kRep3, "k", "v");
+  EXPECT_EQ(harness.Run(last).version, Version(Epoch(5), Version::kCounterMax));
+  const int put = harness.Put(kRep3, "k", "w");
+  const int removed = harness.Delete("old");
+  const int move = harness.Move("old", kSrs32);
+  for (const int number : {put, removed, move})
+    EXPECT_EQ(harness.Run(number).outcome, Outcome::kUnavailable);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "v");
+  EXPECT_EQ(harness.Run(harness.Resend(last)).version, harness.answer(last).version);  // X1
+  harness.Turns(50);
+  EXPECT_FALSE(harness.answered(large)) << "it has had its PARTs, and gets no version";
+  harness.BeginEpoch();
+  harness.Normal();
+  EXPECT_EQ(harness.Run(large).outcome, Outcome::kOk);
+  for (const int number : {put, removed})
+    EXPECT_EQ(harness.Run(harness.Resend(number)).outcome, Outcome::kOk);
+  EXPECT_GT(harness.answer(large).version, harness.answer(last).version);
+  harness.Settle();
+  harness.Scrub();
+}
+
+TEST(Epoch, V1VersionsRunOutWhenHalfOfThemAreAssigned) {
+  ShardHarness harness;
+  harness.shard().SkipVersions(ShardCoordinator::kVersionsAsk - 1);
+  EXPECT_FALSE(harness.shard().versions_run_out());
+  harness.Run(harness.Put(kRep3, "k", "v"));
+  EXPECT_TRUE(harness.shard().versions_run_out());
+  harness.BeginEpoch();
+  harness.Normal();
+  EXPECT_FALSE(harness.shard().versions_run_out());
+}
+
 // E7: a further failure before Normal begins again from the same logs.
 TEST(Epoch, E7AnAbandonedEpochLeavesWhatWasAppendedForTheNext) {
   ShardHarness harness;

@@ -90,6 +90,36 @@ TEST_F(EpochChangeNodeTest, TheSameRolesInANewEpochGoOnWithEverything) {
   }
 }
 
+// V1: when half of them are assigned. A proposal that gets lost is made again.
+TEST_F(EpochChangeNodeTest, V1ANewEpochIsAskedForWhenVersionsRunOut) {
+  Start(1);
+  cluster_.LoseFirstProposals();
+  const cluster::Place place = cluster_.PlaceOf("k");
+  const NodeId owner = cluster_.OwnerOf("k");
+  const auto shard = [&] { return cluster_.node(owner)->FindShard(place.group, place.shard); };
+  const std::vector<Epoch> before = Epochs();
+  cluster_.Run([&] {
+    shard()->coordinator()->SkipVersions(coordinator::ShardCoordinator::kVersionsAsk - 1);
+  });
+  ASSERT_OK_AND_ASSIGN(const WriteResult last, client_->Put("k", "old", {.memgest = "SRS32"}));
+  EXPECT_EQ(
+      last.version.bits(),
+      Version(before[place.group.value()], coordinator::ShardCoordinator::kVersionsAsk).bits());
+  ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
+    const Epoch now = cluster_.view().groups[place.group.value()].epoch;
+    return now > before[place.group.value()] ? "" : "no new epoch";
+  }));
+  ASSERT_OK(cluster_.WaitServing());
+  EXPECT_THAT(client_->Get("k")->value, "old");
+  ASSERT_OK_AND_ASSIGN(const WriteResult next, client_->Put("k", "new", {.memgest = "SRS32"}));
+  EXPECT_GT(next.version, last.version);
+  cluster_.Run([&] { EXPECT_FALSE(shard()->coordinator()->versions_run_out()); });
+  for (std::size_t g = 0; g < before.size(); ++g) {
+    const std::uint32_t epochs = g == place.group.value() ? 1 : 0;
+    EXPECT_EQ(Epochs()[g].value(), before[g].value() + epochs) << "group " << g;
+  }
+}
+
 // Without a spare: survivors serve what they coordinate, on the members that are left.
 TEST_F(EpochChangeNodeTest, SurvivorsServeTheirShardsWhenANodeIsLost) {
   Start(0);

@@ -33,6 +33,7 @@ std::uint32_t ShardCoordinator::NewOperation(const Request& request, memgest::En
 void ShardCoordinator::Commit() {
   if (is_retired_) return;
   if (log_.HasNews() || collections_queued_) CommitNews();
+  if (!undecided_.empty()) ReleaseUndecided();
   if (!ready_.empty() && !log_.held()) RunReady();
 }
 

@@ -14,7 +14,7 @@ bool ShardCoordinator::Move(const Request& request) {
   if (CheckOnce(request) == Once::kHandled) return true;
   memgest::Memgest* const target = FindMemgest(request.memgest);
   if (target == nullptr || target->descriptor().state == protocol::MemgestState::kDeleted) {
-    Refuse(request, Outcome::kNoSuchMemgest);
+    RefuseUnknown(request);
     return true;
   }
   std::uint32_t* const head = keys_.Find(request.hash, request.key);
@@ -37,7 +37,7 @@ bool ShardCoordinator::Move(const Request& request) {
     return true;
   }
   if (!target->writable()) {
-    Refuse(request, Outcome::kMemgestNotWritable);
+    RefuseWrite(request, *target);
     return true;
   }
   if (absent(*head)) return AwaitValue(request, *head);  // G8

@@ -16,11 +16,11 @@ bool ShardCoordinator::Put(const Request& request) {
   if (CheckOnce(request) == Once::kHandled) return true;
   memgest::Memgest* const memgest = FindMemgest(request.memgest);
   if (memgest == nullptr || memgest->descriptor().state == protocol::MemgestState::kDeleted) {
-    Refuse(request, Outcome::kNoSuchMemgest);
+    RefuseUnknown(request);
     return true;
   }
   if (!memgest->writable() && !Mutant("G11")) {
-    Refuse(request, Outcome::kMemgestNotWritable);
+    RefuseWrite(request, *memgest);
     return true;
   }
   if (request.value_length > options_.value_size_max && !Mutant("S10-limit")) {

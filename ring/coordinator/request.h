@@ -59,6 +59,8 @@ struct Request {
   std::uint32_t incomplete_delta = 0;
   std::uint32_t request_crc = 0;
   Version min_version;  // a get that waited answers with no lower version than this (V4)
+  // 0: its memgest was known. Else the read that was asked for, for one that was not (G11).
+  std::uint64_t catalogue_read = 0;
   ReplyTo reply;
 };
 

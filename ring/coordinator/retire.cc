@@ -16,6 +16,7 @@ void ShardCoordinator::Retire(Farewell farewell) {
   operations_.clear();
   deferred_.clear();
   ready_.clear();
+  undecided_.clear();
   free_operation_ = free_deferred_ = deferred_count_ = 0;
   for (auto& [line, value] : absent_) value.waiter = 0;
   lingering_.clear();

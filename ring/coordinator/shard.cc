@@ -142,8 +142,9 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
 
 bool ShardCoordinator::Busy() const {
   if (is_retired_) return !gone();
-  return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !large_writes_.empty() ||
-         !lingering_.empty() || !retired_.empty() || release_due_ || rebuilding_ || expiring_;
+  return !log_.quiet() || collection_count_ > 0 || !ready_.empty() || !undecided_.empty() ||
+         !large_writes_.empty() || !lingering_.empty() || !retired_.empty() || release_due_ ||
+         rebuilding_ || expiring_;
 }
 
 void ShardCoordinator::OnRead(std::uint64_t token, bool ok) {

@@ -39,6 +39,8 @@
 
 namespace ring::coordinator {
 
+class CatalogueReader;
+
 struct ShardOptions {
   GroupId group;
   ShardId shard;
@@ -50,6 +52,7 @@ struct ShardOptions {
   std::uint64_t hash_seed = 0;
   // The epoch in which the role came here from another coordinator; none: nobody had it before.
   Epoch took_over_in;
+  CatalogueReader* catalogue = nullptr;  // null: what is known here is all there is
 };
 
 // Counters of what was served; plain, summed by whoever asks.
@@ -124,14 +127,14 @@ class ShardCoordinator {
   // before; all else waits. Members come back by log().AddWriter. REQUIRES: as
   // ShardLog::BeginEpoch.
   void BeginEpoch(Epoch epoch);
-  // A Normal of this epoch is known to be committed: it says who counts, and commits what was
-  // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
-  // is named is log().CaughtUp, and holds what was proposed.
   // V1: half of the epoch's versions are assigned: it is time for the next one.
   static constexpr std::uint64_t kVersionsAsk = Version::kCounterMax / 2 + 1;
   bool versions_run_out() const { return tenure_counter_ >= kVersionsAsk; }
   // As if so many versions of the epoch had been assigned. REQUIRES: no more of them were.
   void SkipVersions(std::uint64_t up_to);
+  // A Normal of this epoch is known to be committed: it says who counts, and commits what was
+  // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
+  // is named is log().CaughtUp, and holds what was proposed.
   void ApplyNormal(absl::Span<const NamedSet> sets);
   // E8: the memgest's log was adopted although more was lost than it survives.
   void NoteLost(MemgestId id) { records_lost_.insert(id); }
@@ -342,6 +345,14 @@ class ShardCoordinator {
   void ReleaseWaiters(std::uint32_t* list);
   void RunReady();
 
+  // unknown.cc (G11)
+  void RefuseUnknown(const Request& request);
+  void RefuseWrite(const Request& request, const memgest::Memgest& memgest);
+  // Whether the catalogue is known here as it was when the request came, or later. False: the
+  // request waits for it, or was refused as nobody could say.
+  bool KnowsCatalogue(const Request& request);
+  void ReleaseUndecided();
+
   // commit.cc
   void CommitNews();
   void OnCommit(memgest::Pending& pending);
@@ -426,6 +437,7 @@ class ShardCoordinator {
   std::vector<std::uint32_t> ready_;  // deferred requests to run again
   std::vector<std::uint32_t> running_;
   std::vector<std::uint32_t> failed_;     // of them, in this turn
+  std::vector<std::uint32_t> undecided_;  // deferred until a read of the catalogue is over (G11)
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
   bool served_ = false;                   // before the present epoch
   bool is_retired_ = false;

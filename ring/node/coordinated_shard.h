@@ -24,6 +24,7 @@
 
 #include "ring/cluster/cluster_command.h"
 #include "ring/cluster/view.h"
+#include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control/control_port.h"
@@ -52,7 +53,8 @@ struct ShardContext {
   ControlPort* control = nullptr;
   recovery::Pace* pace = nullptr;  // of recovery in the background
   EventLog* events = nullptr;
-  CommandSink propose;       // nothing is heard of it but the view that follows
+  CommandSink propose;  // nothing is heard of it but the view that follows
+  coordinator::CatalogueReader* catalogue = nullptr;
   std::uint64_t lag_ns = 0;  // a member may lag so long (E5); 0: for ever
   NodeId node;
   Incarnation incarnation;
@@ -177,10 +179,10 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::vector<recovery::LogEnd> OwnLogs() const;
   void Urge(std::uint64_t now_ns);
   bool MayYetFail(std::uint64_t now_ns) const;
-  void DemoteWhoLags(std::uint64_t now_ns);
-  DemotionCheck::Ask MakeAsk();
   void AskForVersions(std::uint64_t now_ns);
   void ProposeEpoch(std::uint64_t now_ns, std::string reason);
+  void DemoteWhoLags(std::uint64_t now_ns);
+  DemotionCheck::Ask MakeAsk();
   // epoch_events.cc
   void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
   void TellServed();

@@ -112,6 +112,7 @@ absl::Status Node::OpenDevice() {
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
   RING_RETURN_IF_ERROR(OpenWords(control.cluster));
   OpenMembership();
+  OpenCatalogueReads();
   OpenFence();
   services_ = std::make_unique<ControlServices>(this);
 
@@ -175,6 +176,18 @@ void Node::OpenMembership() {
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
+}
+
+void Node::OpenCatalogueReads() {
+  if (options_.propose) return;
+  catalogue_reads_ = std::make_unique<CatalogueReads>(
+      [this](CatalogueReads::Done done) { membership_->Read(std::move(done)); },
+      [this] { look_ = true; },
+      [this] {
+        for (const std::unique_ptr<CoordinatedShard>& shard : shards_)
+          shard->active |= shard->coordinator() != nullptr;
+      });
+  shard_context_.catalogue = catalogue_reads_.get();
 }
 
 // 0: no node holds a lease.
@@ -269,6 +282,7 @@ bool Node::Look(std::uint64_t now_ns) {
   connecting_ = connecting_ && !Serving();
   ForgetLostShards();
   bool controlled = control_->Progress(now_ns);
+  if (catalogue_reads_ != nullptr) catalogue_reads_->Progress(now_ns);
   controlled |= membership_->Progress(now_ns);
   if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
   if (check_ != nullptr) {
@@ -397,7 +411,7 @@ bool Node::HasWork() const {
     if (shard->active && shard->coordinator()->HasWork()) return true;
   }
   return control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
-         clients_->HasRequest();
+         clients_->HasRequest() || (catalogue_reads_ != nullptr && catalogue_reads_->due());
 }
 
 }  // namespace ring::node

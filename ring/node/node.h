@@ -33,6 +33,7 @@
 #include "ring/node/calc_link.h"
 #include "ring/node/client_port.h"
 #include "ring/node/config/config.h"
+#include "ring/node/control/catalogue_reads.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/membership.h"
 #include "ring/node/coordinated_shard.h"
@@ -153,6 +154,7 @@ class Node {
   std::string AddressOf(const cluster::NodeInfo& peer) const;
   void FillShardContext();
   void OpenMembership();
+  void OpenCatalogueReads();
   bool Checks() const;
   absl::Status OpenWords(std::uint64_t cluster);
   void OpenFence();
@@ -186,6 +188,7 @@ class Node {
   std::unique_ptr<ClientPort> clients_;
   std::unique_ptr<MemberPort> members_;
   std::unique_ptr<ControlPort> control_;
+  std::unique_ptr<CatalogueReads> catalogue_reads_;  // null: views come from elsewhere
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ControlServices> services_;
   std::unique_ptr<coordinator::Fence> fence_;

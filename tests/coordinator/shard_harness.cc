@@ -59,6 +59,7 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   shard.d = kRedundant;
   shard.line_count_max = options.line_count_max;
   shard.hash_seed = kHashSeed;
+  shard.catalogue = options.catalogue;
   shard_ = std::make_unique<ShardCoordinator>(shard, &device_, arena_.get(), this);
   for (const int role : {1, 3, 4}) {
     members_.push_back(
@@ -73,7 +74,13 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
     for (const Role role : descriptor.MemberRoles(ShardId(0), kShards, kRedundant)) {
       member(role.value()).AddMemgest(&member_device_, descriptor, kShards);
     }
-    shard_->AddMemgest(descriptor);
+    if (!options.missing.contains(descriptor.id.value())) shard_->AddMemgest(descriptor);
+  }
+}
+
+void ShardHarness::AddMissing() {
+  for (const protocol::MemgestDescriptor& descriptor : PaperMemgests(options_.block_size)) {
+    if (options_.missing.contains(descriptor.id.value())) shard_->AddMemgest(descriptor);
   }
 }
 

@@ -23,6 +23,7 @@
 
 #include "gtest/gtest.h"
 #include "memgest/delta_arena.h"
+#include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
 #include "ring/coordinator/takeover.h"
 #include "tests/coordinator/twin_link.h"
@@ -46,6 +47,8 @@ struct HarnessOptions {
   std::uint32_t block_size = protocol::kBlockSizeDefault;
   std::map<std::uint16_t, std::uint32_t> block_sizes = {};  // by memgest: instead of that
   std::size_t memory_limit = ~std::size_t{0} / 2;           // of the coordinator's device
+  std::set<std::uint16_t> missing = {};  // ids of memgests that the coordinator does not know yet
+  CatalogueReader* catalogue = nullptr;
 };
 
 // What came of one request.
@@ -102,6 +105,9 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
   bool no_memory_for_tails = false;  // a takeover is refused, and that is all
   explicit ShardHarness(const HarnessOptions& options = {});
   ~ShardHarness() override;
+
+  // The coordinator hears of the memgests that it did not know.
+  void AddMissing();
 
   // Each gives the number of the request, by which answer() knows it.
   int Put(MemgestId memgest, absl::string_view key, absl::string_view value,

@@ -7,14 +7,139 @@ namespace {
 using protocol::MemgestState;
 using protocol::Outcome;
 
-TEST(Shard, G11AnUnknownMemgestIsRefused) {
-  ShardHarness harness;
+// What a coordinator hears of the catalogue: nothing, until the test says so.
+class TestCatalogue final : public CatalogueReader {
+ public:
+  std::uint64_t Ask() override {
+    ++asked;
+    return last;
+  }
+  Result Look(std::uint64_t read) const override {
+    return read < last ? result : Result::kUnderWay;
+  }
+  void End(Result as) {
+    ++last;
+    result = as;
+  }
+  int asked = 0;
+  std::uint64_t last = 1;
+  Result result = Result::kUnderWay;
+};
+
+TEST(Shard, G11AnIdThatWasNeverAgreedUponIsRefused) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.catalogue = &catalogue});
   harness.Run(harness.Put(kRep3, "k", "v"));
   for (const MemgestId unknown : {MemgestId(7), MemgestId(4000), MemgestId(0xffff)}) {
-    EXPECT_EQ(harness.Run(harness.Put(unknown, "k", "x")).outcome, Outcome::kNoSuchMemgest);
-    EXPECT_EQ(harness.Run(harness.Move("k", unknown)).outcome, Outcome::kNoSuchMemgest);
+    const int put = harness.Put(unknown, "k", "x");
+    const int large = harness.Put(unknown, "k", Bytes(100'000, 1), {.large = true});
+    const int move = harness.Move("k", unknown);
+    harness.Turns(10);
+    for (const int number : {put, large, move}) EXPECT_FALSE(harness.answered(number));
+    catalogue.End(CatalogueReader::Result::kApplied);
+    for (const int number : {put, large, move})
+      EXPECT_EQ(harness.Run(number).outcome, Outcome::kNoSuchMemgest);
   }
   EXPECT_EQ(harness.Run(harness.Get("k")).value, "v");
+  harness.Settle();
+  harness.Scrub();
+}
+
+// A coordinator that lags the catalogue is told of the memgest, and then does what it was asked.
+TEST(Shard, G11AnUnknownIdIsDecidedByWhatWasAgreedUpon) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.missing = {kRep1.value()}, .catalogue = &catalogue});
+  harness.Run(harness.Put(kRep3, "moved", Bytes(3000, 1)));
+  const int put = harness.Put(kRep1, "put", Bytes(3000, 2));
+  const int large = harness.Put(kRep1, "large", Bytes(100'000, 3), {.large = true});
+  const int move = harness.Move("moved", kRep1);
+  const int copy = harness.Resend(put);  // X2: has one effect with the first
+  harness.Turns(10);
+  EXPECT_FALSE(harness.answered(put) || harness.answered(large) || harness.answered(move));
+  harness.AddMissing();
+  catalogue.End(CatalogueReader::Result::kApplied);
+  for (const int number : {put, large, move, copy})
+    EXPECT_EQ(harness.Run(number).outcome, Outcome::kOk);
+  EXPECT_EQ(harness.answer(put).version, harness.answer(copy).version);
+  EXPECT_EQ(harness.Run(harness.Get("put")).value, Bytes(3000, 2));
+  EXPECT_EQ(harness.Run(harness.Get("moved")).memgest, kRep1);
+  EXPECT_EQ(catalogue.asked, 4);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// X5: refused is refused, though there is such a memgest when a copy of the request comes.
+TEST(Shard, G11ADelayedCopyOfAPutForNoMemgestStoresNothing) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.missing = {kRep1.value()}, .catalogue = &catalogue});
+  const int put = harness.Put(kRep1, "k", "v");
+  catalogue.End(CatalogueReader::Result::kApplied);
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kNoSuchMemgest);
+  const int copy = harness.Resend(put);
+  harness.AddMissing();
+  catalogue.End(CatalogueReader::Result::kApplied);
+  EXPECT_EQ(harness.Run(copy).outcome, Outcome::kNoSuchMemgest);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+}
+
+// Nobody can say: the client may come again.
+TEST(Shard, G11WithoutALeaderAnUnknownIdIsUnavailable) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.missing = {kRep1.value()}, .catalogue = &catalogue});
+  const int put = harness.Put(kRep1, "k", "v");
+  catalogue.End(CatalogueReader::Result::kFailed);
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kUnavailable);
+  harness.AddMissing();
+  EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+}
+
+TEST(Shard, G11WhoAsksForUnknownIdsTakesABoundedPlace) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.catalogue = &catalogue});
+  std::deque<TestClient> clients;
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 3000; ++i) {
+    if (i % 100 == 0) clients.emplace_back(1000 + i);
+    puts.push_back(harness.Put(MemgestId(4000), "k", "v", {.client = &clients.back()}));
+  }
+  EXPECT_EQ(harness.outcome(puts.back()), Outcome::kUnavailable);
+  EXPECT_TRUE(harness.answered(puts.back()));
+  EXPECT_FALSE(harness.answered(puts.front()));
+  EXPECT_EQ(harness.Run(harness.Put(kRep3, "known", "v")).outcome, Outcome::kOk);
+  catalogue.End(CatalogueReader::Result::kApplied);
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(puts.front()), Outcome::kNoSuchMemgest);
+  for (const int put : puts) EXPECT_TRUE(harness.answered(put));
+}
+
+TEST(Shard, G11AMemgestThatIsKnownAsksNobody) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.catalogue = &catalogue});
+  for (std::uint16_t i = 0; i < kMemgestCount; ++i) {
+    harness.Run(harness.Put(MemgestId(i), "k", "v"));
+    harness.Run(harness.Move("k", kRep3));
+  }
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDraining);
+  EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kMemgestNotWritable);
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kDeleted);
+  EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kNoSuchMemgest);
+  EXPECT_EQ(catalogue.asked, 0);
+}
+
+// It may be ACTIVE by now: who made it may have been told so.
+TEST(Shard, G11WhatIsKnownAsCreatingIsDecidedByWhatWasAgreedUpon) {
+  TestCatalogue catalogue;
+  ShardHarness harness({.catalogue = &catalogue});
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kCreating);
+  const int early = harness.Put(kSrs21, "k", "x");
+  harness.Turns(3);
+  EXPECT_FALSE(harness.answered(early));
+  catalogue.End(CatalogueReader::Result::kApplied);
+  EXPECT_EQ(harness.Run(early).outcome, Outcome::kMemgestNotWritable);
+  const int late = harness.Put(kSrs21, "k", "x");
+  harness.shard().SetMemgestState(kSrs21, MemgestState::kActive);
+  catalogue.End(CatalogueReader::Result::kApplied);
+  EXPECT_EQ(harness.Run(late).outcome, Outcome::kOk);
 }
 
 TEST(Shard, G11OnlyAnActiveMemgestIsWritten) {

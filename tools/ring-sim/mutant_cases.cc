@@ -91,6 +91,8 @@ constexpr MutantCase kCases[] = {
      "cluster/cluster_test:Catalogue.G10TheDefaultMemgestCannotBeDeleted"},
     {"G11", "a memgest is written before it is ACTIVE", kNotRun,
      "coordinator/coordinator_test:Shard.G11OnlyAnActiveMemgestIsWritten"},
+    {"G11-unknown", "a memgest that is not known here is refused though it was agreed upon",
+     kNotRun, "coordinator/coordinator_test:Shard.G11AnUnknownIdIsDecidedByWhatWasAgreedUpon"},
     {"G11-ack", "a create is acknowledged before all nodes know of it", kNotRun,
      "node/node_admin_test:ControlCatalogueTest.G11_AnotherChangeInBetweenLeavesNothingHalfDone"},
     {"L1-grant", "a leader grants without asking a quorum", kNotRun,

@@ -380,11 +380,15 @@ RoleMark Membership::RolesKnown() const {
   return {machine_.roles(), log.ConfigurationAt(replica_->applied_index()).voters};
 }
 
-void Membership::Refresh() {
-  if (replica_ == nullptr) return;
+void Membership::Read(consensus::Replica::ReadDone done) {
+  if (replica_ == nullptr) return done(NotLeader(cluster::kNoNode));
   work_ = true;
-  // Refused when no leader is known: its successor's entries tell then.
-  replica_->Read([](const absl::Status&) {});
+  replica_->Read(std::move(done));
+}
+
+// When no leader is known, its successor's entries tell.
+void Membership::Refresh() {
+  Read([](const absl::Status&) {});
 }
 
 void Membership::FailSilent(std::uint64_t now_ns) {

@@ -73,7 +73,9 @@ class Membership final : public consensus::ReplicaListener {
   void Renew(LeaseFence::Granted done);
   // How much of who holds which role is applied here; good until the next Progress.
   RoleMark RolesKnown() const;
-  // Learns what was agreed upon by now (a ReadIndex); it comes as a view.
+  // Learns what was agreed upon by now (a ReadIndex); it comes as a view, and then `done` runs, in
+  // Progress. kUnavailable: no leader is known, or it moved.
+  void Read(consensus::Replica::ReadDone done);
   void Refresh();
   // Serves changes: an entry of its own term is committed.
   bool leads() const { return replica_ != nullptr && replica_->is_ready_leader(); }

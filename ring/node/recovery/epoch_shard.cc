@@ -81,6 +81,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   options.d = view_->d;
   options.value_size_max = view_->value_size_max;
   options.hash_seed = context_->hash_seed;
+  options.catalogue = context_->catalogue;
   if (change_->plan().last.has_value()) options.took_over_in = options.epoch;
   return options;
 }

@@ -194,7 +194,14 @@ IssueResult MappedLink::WriteWithImm(const WorkRequest& wr, std::uint64_t sequen
   const IssueResult written = Write(wr, sequence);
   if (written.state != IssueState::kDone) return written;
   // The arrival says that the bytes are there: they must count before it is seen.
-  if (!Settled() || !Note(0, sequence)) return Failed(WcStatus::kFlushed);
+  const CommitResult settled = Commit();
+  if (settled.status != WcStatus::kSuccess) {
+    // One before it is why: Commit says so again. Else all before it count, and it tells itself.
+    if (settled.failed_sequence != sequence) return Failed(WcStatus::kFlushed);
+    pending_count_ = 0;
+    return Failed(settled.status);
+  }
+  if (!Note(0, sequence)) return Failed(WcStatus::kFlushed);
   Arrival arrival;
   arrival.has_imm = true;
   arrival.imm = wr.imm;

@@ -70,6 +70,28 @@ class FabricWaitCalc : public FabricContract {
     wr.wait_count = count;
     return wr;
   }
+  // ... and the WRITE behind it, 3, to 4096: of it nothing is there.
+  void ExpectWaitIsFlushed() {
+    const std::vector<WorkCompletion> flushed = Completions(*a_, *a_->send_cq, 2);
+    ASSERT_EQ(flushed.size(), 2u);
+    EXPECT_EQ(flushed[0].status, WcStatus::kFlushed);
+    EXPECT_EQ(flushed[1].status, WcStatus::kFlushed);
+    EXPECT_EQ(flushed[1].wr_id, 3u);
+    EXPECT_EQ(a_->qp->state(), QpState::kError);
+    EXPECT_TRUE(BytesAtB(4096, std::string(kLength, '\0')));
+  }
+  void ConnectAnew() {
+    calc_qp_.reset();
+    a_->qp.reset();
+    b_->Run([&] {
+      calc_peer_.reset();
+      b_->qp.reset();
+    });
+    Connect(&a_->qp, &b_->qp);
+    QueuePairOptions options = a_->qp_options();
+    options.send_cq = calc_cq_.get();
+    Connect(&calc_qp_, &calc_peer_, options);
+  }
   bool SawXorAtB(std::size_t offset) {
     return BytesAtB(offset,
                     absl::string_view(reinterpret_cast<char*>(a_->memory + 2 * kLength), kLength));
@@ -208,25 +230,60 @@ TEST_P(FabricWaitCalc, FailedCalcFlushesTheWaitingWrites) {  // S11
     if (!wait_first) {
       ASSERT_TRUE(a_->qp->PostSend(wait).ok());
     }
-    const std::vector<WorkCompletion> flushed = Completions(*a_, *a_->send_cq, 2);
-    ASSERT_EQ(flushed.size(), 2u);
-    EXPECT_EQ(flushed[0].status, WcStatus::kFlushed);
-    EXPECT_EQ(flushed[1].status, WcStatus::kFlushed);
-    EXPECT_EQ(flushed[1].wr_id, 3u);
+    ExpectWaitIsFlushed();
     EXPECT_EQ(OneCompletion(*a_, *calc_cq_).status, WcStatus::kCalcFailed);
-    EXPECT_EQ(a_->qp->state(), QpState::kError);
     EXPECT_EQ(calc_qp_->state(), QpState::kError);
-    EXPECT_TRUE(BytesAtB(4096, std::string(kLength, '\0')));
+    ConnectAnew();
+  }
+}
+
+// A failed WRITE, in the queue that is waited for, is no completion that lets anything go.
+TEST_P(FabricWaitCalc, FailedWriteFlushesTheWaitingWrites) {  // S11
+  for (const bool wait_first : {true, false}) {
+    SCOPED_TRACE(wait_first);
+    WorkRequest wait = Wait(1, calc_cq_.get());
+    WorkRequest write = Write(inputs_[0], 4096, 3);
+    wait.next = &write;
+    WorkRequest failing = Write(inputs_[0], 8192, 1);
+    failing.rkey ^= 1u << 13;
+    failing.signaled = true;
+    if (wait_first) {
+      ASSERT_TRUE(a_->qp->PostSend(wait).ok());
+    }
+    ASSERT_TRUE(calc_qp_->PostSend(failing).ok());
+    if (!wait_first) {
+      ASSERT_TRUE(WaitFor([&] { return calc_qp_->state() == QpState::kError; }));
+      ASSERT_TRUE(a_->qp->PostSend(wait).ok());
+    }
+    ExpectWaitIsFlushed();
+    EXPECT_EQ(OneCompletion(*a_, *calc_cq_).status, WcStatus::kRemoteAccess);
+    ConnectAnew();
+  }
+}
+
+// Nor is a receive that is flushed, of a connection that ends.
+TEST_P(FabricWaitCalc, FlushedReceiveFlushesTheWaitingWrites) {
+  for (const bool wait_first : {true, false}) {
+    SCOPED_TRACE(wait_first);
     calc_qp_.reset();
-    a_->qp.reset();
-    b_->Run([&] {
-      calc_peer_.reset();
-      b_->qp.reset();
-    });
-    Connect(&a_->qp, &b_->qp);
+    b_->Run([&] { calc_peer_.reset(); });
     QueuePairOptions options = a_->qp_options();
-    options.send_cq = calc_cq_.get();
+    options.recv_cq = calc_cq_.get();
     Connect(&calc_qp_, &calc_peer_, options);
+    ASSERT_TRUE(calc_qp_->PostRecv(1, {}).ok());
+    WorkRequest wait = Wait(1, calc_cq_.get());
+    WorkRequest write = Write(inputs_[0], 4096, 3);
+    wait.next = &write;
+    if (wait_first) {
+      ASSERT_TRUE(a_->qp->PostSend(wait).ok());
+    }
+    calc_qp_->Reset();
+    if (!wait_first) {
+      ASSERT_TRUE(a_->qp->PostSend(wait).ok());
+    }
+    ExpectWaitIsFlushed();
+    EXPECT_EQ(OneCompletion(*a_, *calc_cq_).status, WcStatus::kFlushed);
+    ConnectAnew();
   }
 }
 

@@ -74,19 +74,52 @@ bool AcceptOne(Side& side) {
   return AwaitEvent(side, ConnectionEvent::Kind::kEstablished, &event);
 }
 
+bool IsAtomic(Opcode opcode) {
+  return opcode == Opcode::kCmpAndSwp || opcode == Opcode::kFetchAndAdd;
+}
+
+// The first request of the chain that is completed.
+WorkCompletion Complete(Side& side, const WorkRequest& chain) {
+  WorkCompletion completion;
+  completion.status = WcStatus::kCalcFailed;  // none came
+  if (!side.qp->PostSend(chain).ok()) return completion;
+  Until(side, [&] { return side.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 1; });
+  return completion;
+}
+
 WorkCompletion Execute(Side& side, Opcode opcode, const RemoteBuffer& remote) {
-  const Sge sge = side.At(0, kCopySize);
+  const Sge sge = side.At(0, IsAtomic(opcode) ? 8 : kCopySize);
   WorkRequest wr;
   wr.opcode = opcode;
   wr.sges = absl::MakeConstSpan(&sge, 1);
   wr.remote_address = remote.address;
   wr.rkey = remote.rkey;
+  wr.compare_or_add = 0;
+  wr.swap = 1;
+  wr.imm = 77;
   wr.signaled = true;
-  WorkCompletion completion;
-  completion.status = WcStatus::kCalcFailed;  // none came
-  if (!side.qp->PostSend(wr).ok()) return completion;
-  Until(side, [&] { return side.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 1; });
-  return completion;
+  return Complete(side, wr);
+}
+
+// A WRITE, and an atomic behind it that says it is there: how the WRITE ended.
+WorkCompletion WriteThenAdd(Side& side, const RemoteBuffer& remote) {
+  const Sge bytes = side.At(0, kCopySize);
+  const Sge old = side.At(kCopySize, 8);
+  WorkRequest add;
+  add.opcode = Opcode::kFetchAndAdd;
+  add.sges = absl::MakeConstSpan(&old, 1);
+  add.remote_address = remote.address + kCopySize;
+  add.rkey = remote.rkey;
+  add.compare_or_add = 1;
+  add.signaled = true;
+  WorkRequest write;
+  write.opcode = Opcode::kWrite;
+  write.sges = absl::MakeConstSpan(&bytes, 1);
+  write.remote_address = remote.address;
+  write.rkey = remote.rkey;
+  write.signaled = true;
+  write.next = &add;
+  return Complete(side, write);
 }
 
 // A process that serves its memory until it is told 'q'.
@@ -95,13 +128,17 @@ int TargetBody(const std::string& address, Channel channel) {
   if (!side.device->Listen(address).ok()) return 1;
   channel.Tell('L');
   if (!AcceptOne(side)) return 2;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    if (!side.qp->PostRecv(i, {}).ok()) return 4;
+  }
   while (!channel.Ready()) side.CollectEvents();
   return channel.Await('q') ? 0 : 3;
 }
 
 // A process that stops or blocks in mid-copy of one request, then tells by its exit code how the
 // request ended.
-int InitiatorBody(const std::string& address, Channel channel, Opcode opcode, bool stop) {
+int InitiatorBody(const std::string& address, Channel channel, Opcode opcode, bool stop,
+                  bool adds) {
   if (!channel.Await('c')) return 100;
   Side side(HookedOptions(), false);
   const RemoteBuffer remote = ConnectTo(side, address);
@@ -115,7 +152,8 @@ int InitiatorBody(const std::string& address, Channel channel, Opcode opcode, bo
       for (;;) pause();
     }
   };
-  return static_cast<int>(Execute(side, opcode, remote).status);
+  return static_cast<int>(
+      (adds ? WriteThenAdd(side, remote) : Execute(side, opcode, remote)).status);
 }
 
 std::size_t BytesOf(const Side& side, std::byte value) {
@@ -125,22 +163,45 @@ std::size_t BytesOf(const Side& side, std::byte value) {
 }
 
 TEST(OwnerDeath, WriteFailsWhenTheTargetIsKilledInMidCopy) {  // L5
+  for (const Opcode opcode : {Opcode::kWrite, Opcode::kWriteWithImm}) {
+    SCOPED_TRACE(static_cast<int>(opcode));
+    const std::string address = FreshAddress(LinkKind::kShm);
+    ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
+    ASSERT_TRUE(target.channel().Await('L'));
+    Side side(HookedOptions(), false);
+    const RemoteBuffer remote = ConnectTo(side, address);
+    ASSERT_NE(remote.rkey, 0u);
+    EXPECT_EQ(Execute(side, opcode, remote).status, WcStatus::kSuccess);
+    mid_copy = [&] { target.Kill(); };
+    EXPECT_EQ(Execute(side, opcode, remote).status, WcStatus::kRemoteAccess);
+    EXPECT_EQ(side.qp->state(), QpState::kError);
+    ConnectionEvent event;
+    EXPECT_TRUE(AwaitEvent(side, ConnectionEvent::Kind::kDisconnected, &event));
+  }
+}
+
+// L5: what an atomic publishes failed, so the atomic is not executed.
+TEST(OwnerDeath, AnAtomicBehindAWriteFailsWhenTheTargetIsKilledInMidCopy) {
   const std::string address = FreshAddress(LinkKind::kShm);
   ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
   ASSERT_TRUE(target.channel().Await('L'));
   Side side(HookedOptions(), false);
   const RemoteBuffer remote = ConnectTo(side, address);
   ASSERT_NE(remote.rkey, 0u);
-  EXPECT_EQ(Execute(side, Opcode::kWrite, remote).status, WcStatus::kSuccess);
+  EXPECT_EQ(WriteThenAdd(side, remote).status, WcStatus::kSuccess);
+  WorkCompletion completion;
+  EXPECT_TRUE(Until(side, [&] { return side.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 1; }));
+  EXPECT_EQ(completion.status, WcStatus::kSuccess);
   mid_copy = [&] { target.Kill(); };
-  EXPECT_EQ(Execute(side, Opcode::kWrite, remote).status, WcStatus::kRemoteAccess);
-  EXPECT_EQ(side.qp->state(), QpState::kError);
-  ConnectionEvent event;
-  EXPECT_TRUE(AwaitEvent(side, ConnectionEvent::Kind::kDisconnected, &event));
+  EXPECT_EQ(WriteThenAdd(side, remote).status, WcStatus::kRemoteAccess);
+  EXPECT_TRUE(Until(side, [&] { return side.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 1; }));
+  EXPECT_EQ(completion.status, WcStatus::kFlushed);
 }
 
 TEST(OwnerDeath, EveryRequestToADeadTargetFails) {  // L5: its memfd stays mapped and writable
-  for (const Opcode opcode : {Opcode::kWrite, Opcode::kRead}) {
+  for (const Opcode opcode : {Opcode::kWrite, Opcode::kRead, Opcode::kWriteWithImm,
+                              Opcode::kCmpAndSwp, Opcode::kFetchAndAdd}) {
+    SCOPED_TRACE(static_cast<int>(opcode));
     const std::string address = FreshAddress(LinkKind::kShm);
     ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
     ASSERT_TRUE(target.channel().Await('L'));
@@ -187,15 +248,16 @@ TEST(OwnerDeath, StoppedTargetIsStillWritten) {
 class InitiatorDeath : public ::testing::Test {
  protected:
   // Forks the initiator, then becomes its target, until the initiator is in mid-copy.
-  void Start(Opcode opcode, bool stop) {
+  // adds: a WRITE with an atomic behind it.
+  void Start(Opcode opcode, bool stop, bool adds = false) {
     const std::string address = FreshAddress(LinkKind::kShm);
     initiator_ = std::make_unique<ChildProcess>(
-        [&](Channel channel) { return InitiatorBody(address, channel, opcode, stop); });
+        [&](Channel channel) { return InitiatorBody(address, channel, opcode, stop, adds); });
     side_ = std::make_unique<Side>(ShmOptions(), false);
     ASSERT_TRUE(side_->device->Listen(address).ok());
     initiator_->channel().Tell('c');
     ASSERT_TRUE(AcceptOne(*side_));
-    if (opcode == Opcode::kSend) {
+    if (opcode == Opcode::kSend || opcode == Opcode::kWriteWithImm) {
       const Sge sge = side_->At(0, kCopySize);
       ASSERT_TRUE(side_->qp->PostRecv(7, absl::MakeConstSpan(&sge, 1)).ok());
     }
@@ -204,6 +266,16 @@ class InitiatorDeath : public ::testing::Test {
     if (stop) {
       ASSERT_TRUE(initiator_->AwaitStopped());
     }
+  }
+
+  // The initiator is gone, and its message never came.
+  void ExpectReceiveIsFlushed() {
+    ConnectionEvent event;
+    EXPECT_TRUE(AwaitEvent(*side_, ConnectionEvent::Kind::kDisconnected, &event));
+    WorkCompletion completion;
+    ASSERT_EQ(side_->recv_cq->Poll(absl::MakeSpan(&completion, 1)), 1u);
+    EXPECT_EQ(completion.status, WcStatus::kFlushed);
+    EXPECT_EQ(completion.wr_id, 7u);
   }
 
   std::unique_ptr<ChildProcess> initiator_;
@@ -222,12 +294,7 @@ TEST_F(InitiatorDeath, KilledInMidWriteIsADisconnectAndLeavesHalf) {  // L5
 TEST_F(InitiatorDeath, KilledInMidSendDeliversNothing) {
   Start(Opcode::kSend, /*stop=*/false);
   initiator_->Kill();
-  ConnectionEvent event;
-  EXPECT_TRUE(AwaitEvent(*side_, ConnectionEvent::Kind::kDisconnected, &event));
-  WorkCompletion completion;
-  ASSERT_EQ(side_->recv_cq->Poll(absl::MakeSpan(&completion, 1)), 1u);
-  EXPECT_EQ(completion.status, WcStatus::kFlushed);
-  EXPECT_EQ(completion.wr_id, 7u);
+  ExpectReceiveIsFlushed();
 }
 
 TEST_F(InitiatorDeath, WriteResumedAfterRevokeFails) {  // L5: the writer was stopped in mid-copy
@@ -236,6 +303,48 @@ TEST_F(InitiatorDeath, WriteResumedAfterRevokeFails) {  // L5: the writer was st
   EXPECT_EQ(BytesOf(*side_, std::byte{0x5a}), kCopySize / 2);
   initiator_->Signal(SIGCONT);
   EXPECT_EQ(initiator_->AwaitExit(), static_cast<int>(WcStatus::kRemoteAccess));
+}
+
+// L5: the bytes are half there, and nobody is told that they are.
+TEST_F(InitiatorDeath, KilledInMidWriteWithImmDeliversNothing) {
+  Start(Opcode::kWriteWithImm, /*stop=*/false);
+  initiator_->Kill();
+  ExpectReceiveIsFlushed();
+}
+
+TEST_F(InitiatorDeath, WriteWithImmResumedAfterRevokeFailsAndDeliversNothing) {  // L5
+  Start(Opcode::kWriteWithImm, /*stop=*/true);
+  side_->region->Revoke();
+  initiator_->Signal(SIGCONT);
+  EXPECT_EQ(initiator_->AwaitExit(), static_cast<int>(WcStatus::kRemoteAccess));
+  ExpectReceiveIsFlushed();
+}
+
+TEST_F(InitiatorDeath, WriteWithImmResumedUntouchedDelivers) {
+  Start(Opcode::kWriteWithImm, /*stop=*/true);
+  initiator_->Signal(SIGCONT);
+  WorkCompletion completion;
+  EXPECT_TRUE(
+      Until(*side_, [&] { return side_->recv_cq->Poll(absl::MakeSpan(&completion, 1)) == 1; }));
+  EXPECT_EQ(completion.status, WcStatus::kSuccess);
+  EXPECT_EQ(completion.imm, 77u);
+  EXPECT_EQ(BytesOf(*side_, std::byte{0x5a}), kCopySize);
+  EXPECT_EQ(initiator_->AwaitExit(), static_cast<int>(WcStatus::kSuccess));
+}
+
+// L5: the word behind a WRITE that was stopped is not touched when the region is another one's.
+TEST_F(InitiatorDeath, AnAtomicBehindAWriteResumedAfterRevokeIsNotExecuted) {
+  for (const bool revokes : {true, false}) {
+    Start(Opcode::kWrite, /*stop=*/true, /*adds=*/true);
+    if (revokes) side_->region->Revoke();
+    initiator_->Signal(SIGCONT);
+    EXPECT_EQ(initiator_->AwaitExit(),
+              static_cast<int>(revokes ? WcStatus::kRemoteAccess : WcStatus::kSuccess));
+    std::uint64_t word = 0;
+    std::memcpy(&word, side_->memory + kCopySize, sizeof(word));
+    EXPECT_EQ(word, revokes ? 0u : 1u);
+    side_.reset();
+  }
 }
 
 TEST_F(InitiatorDeath, WriteResumedAfterResetFails) {  // L5, L8

@@ -79,6 +79,17 @@ TEST_F(RingctlAdminTest, CreatesShowsAndDeletesAMemgest) {
   EXPECT_EQ(RunJson({"memgest", "list", "--all"})["memgests"].size(), 9u);
 }
 
+TEST_F(RingctlAdminTest, JsonOfAChangeNamesTheMemgestAndWhatBecameOfIt) {
+  EXPECT_EQ(RunJson({"memgest", "default", "SRS32"}),
+            (nlohmann::json{{"name", "SRS32"}, {"default", true}}));
+  const nlohmann::json list = RunJson({"memgest", "list"})["memgests"];
+  for (const nlohmann::json& one : list) EXPECT_EQ(one["default"], one["name"] == "SRS32") << one;
+  EXPECT_EQ(RunJson({"memgest", "delete", "REP3"}),
+            (nlohmann::json{{"name", "REP3"}, {"deleted", true}}));
+  EXPECT_EQ(RunJson({"memgest", "delete", "REP3"}, 1)["error"]["code"], "NOT_FOUND");
+  EXPECT_EQ(RunJson({"memgest", "default", "nope"}, 1)["error"]["code"], "NOT_FOUND");
+}
+
 TEST_F(RingctlAdminTest, G10RefusalsSayWhatToDo) {
   const ProgramResult refused = Run({"memgest", "delete", "REP3"});
   EXPECT_EQ(refused.status, 1);

@@ -152,6 +152,16 @@ TEST_F(RingctlTest, PutsGetsMovesAndDeletesAKey) {
   EXPECT_THAT(gone.err, HasSubstr("key=user:1"));
 }
 
+TEST_F(RingctlTest, JsonOfADeleteNamesTheKeyAndTheVersionOfItsTombstone) {
+  const std::string stored = RunJson({"put", "user:1", "Ada"})["version"];
+  const nlohmann::json deleted = RunJson({"delete", "user:1"});
+  EXPECT_EQ(deleted["key"], "user:1");
+  EXPECT_THAT(deleted["version"].get<std::string>(), AllOf(Not(IsEmpty()), Not(stored)));
+  EXPECT_EQ(RunJson({"delete", "user:1"}, 1)["error"]["code"], "NOT_FOUND");
+  EXPECT_EQ(Run({"put", "\xff", "v"}).status, 0);
+  EXPECT_EQ(RunJson({"delete", "\xff"})["key_base64"], "/w==");
+}
+
 TEST_F(RingctlTest, KeysMayBeCommandsOptionsAndOddBytes) {
   for (const std::string key :
        {"get", "put", "memgest", "--json", "-k", " ", "a b", "\xff\xfe\n", "[1,2]", "%s", "{x}"}) {

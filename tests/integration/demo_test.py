@@ -1,12 +1,14 @@
 """tools/demo: a small tree through REP3, SRS32 and REP1, verified and scrubbed."""
 
 import os
+import re
 import unittest
 
 from programs import ROOT, Programs
 
 RUN = ROOT / "tools" / "run"
 DEMO = ROOT / "tools" / "demo"
+LATENCIES = r"^[0-9.]+ [num]?s / [0-9.]+ [num]?s$"
 
 
 class Demo(Programs):
@@ -29,8 +31,32 @@ class Demo(Programs):
         self.assertIn("too large: larger than 16 MiB", out)
         self.assertIn("verified: 42 values", out)
         self.assertIn(" 0 mismatches", out)
-        for memgest in ("REP3 Rep(3)", "SRS32 SRS(3,2)", "REP1 Rep(1)"):
-            self.assertIn(memgest, out)
+        self.check_table(out, 42)
+
+    # A row by memgest, under its heading; cells are two spaces apart.
+    def check_table(self, out, files):
+        lines = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
+        heading = ["MEMGEST", "KEYS", "LOGICAL", "RESIDENT", "OVERHEAD", "IDEAL",
+                   "PUT P50 / P99", "GET P50 / P99", "MOVE INTO P50 / P99"]
+        self.assertIn(heading, [[cell.upper() for cell in line] for line in lines], out)
+        rows = {line[0]: dict(zip(heading[1:], line[1:])) for line in lines
+                if len(line) == len(heading)}
+        ideals = {"REP3 Rep(3)": 3, "SRS32 SRS(3,2)": 5 / 3, "REP1 Rep(1)": 1}
+        for memgest, ideal in ideals.items():
+            row = rows[memgest]
+            self.assertEqual(int(row["KEYS"]), files // 3, out)
+            self.assertEqual(row["IDEAL"], f"{ideal:.2f}x")
+            # What a scheme stores is the least that it takes.
+            self.assertGreaterEqual(float(row["OVERHEAD"].rstrip("x")), float(f"{ideal:.2f}"))
+            for column in ("LOGICAL", "RESIDENT"):
+                self.assertRegex(row[column], r"^[1-9][0-9.]* ([KMG]i)?B$")
+            self.assertRegex(row["GET P50 / P99"], LATENCIES)
+        # Everything is put into REP3 first; then two thirds are moved.
+        self.assertRegex(rows["REP3 Rep(3)"]["PUT P50 / P99"], LATENCIES)
+        self.assertEqual(rows["REP3 Rep(3)"]["MOVE INTO P50 / P99"], "-")
+        for memgest in ("SRS32 SRS(3,2)", "REP1 Rep(1)"):
+            self.assertEqual(rows[memgest]["PUT P50 / P99"], "-")
+            self.assertRegex(rows[memgest]["MOVE INTO P50 / P99"], LATENCIES)
 
     def test_without_a_cluster_or_a_folder_it_says_what_to_do(self):
         self.assertEqual(self.run_program(DEMO).returncode, 2)

@@ -172,6 +172,26 @@ TEST_F(ScrubTest, S12_FlippedByteOfAParityIsFoundAndNamed) {
                                                 HasSubstr("row=0"), HasSubstr("between 65536"))));
 }
 
+// S3: bytes of the coded region change with an entry, or the next delta over them is wrong: also
+// those that no value has.
+TEST_F(ScrubTest, S3_AByteThatChangedWithoutAnEntryIsFoundWhereNoValueIs) {
+  Fill("SRS32", 5, 1000);
+  std::byte* freed = nullptr;
+  cluster_.Run([&] {
+    const Found found = Find("SRS32-2");
+    coordinator::ShardCoordinator& shard = *found.shard->coordinator();
+    const memgest::MetadataLine& line = shard.lines().line(found.line);
+    freed = shard.FindMemgest(MemgestId(line.memgest))->heap().At(line.offset_cells);
+  });
+  ASSERT_OK(client_->Delete("SRS32-2").status());
+  ASSERT_OK_AND_ASSIGN(const ScrubReport clean, Scrub());
+  EXPECT_EQ(clean.mismatches, 0u) << ::testing::PrintToString(clean.details);
+  cluster_.Run([&] { *freed ^= std::byte{1}; });
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
+  EXPECT_EQ(report.mismatches, 2u);  // a row of each parity
+  for (const std::string& detail : report.details) EXPECT_THAT(detail, HasSubstr("SRS32"));
+}
+
 TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) {
   Fill("SRS32", 30, 1000);
   Found found;

@@ -2,6 +2,7 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 
 #include <atomic>
 #include <chrono>
@@ -11,10 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/admin.grpc.pb.h"
+#include "api/admin/admin_listener.h"
 #include "api/admin/admin_token.h"
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
 #include "ring/base/check.h"
+#include "ring/base/status.h"
 #include "ring/cluster/catalogue.h"
 
 namespace ring::admin {
@@ -23,6 +26,7 @@ namespace {
 using grpc::ServerContext;
 
 constexpr std::chrono::seconds kShutdownGrace{2};
+constexpr int kKeepAliveMs = 20'000;
 
 absl::StatusOr<node::AdminRequestId> ReadRequestId(const v1::RequestId& id, bool present) {
   if (!present) {
@@ -311,28 +315,29 @@ class GrpcAdminServer final : public AdminServer {
   ~GrpcAdminServer() override { Shutdown(); }
 
   absl::Status Start(const std::string& address) {
+    RING_ASSIGN_OR_RETURN(listener_, AdminListener::Open(address));
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
-    // Without this a second process could listen at the same port and take half of the calls.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // Who vanished, or never spoke HTTP/2, is given up.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     builder.SetMaxReceiveMessageSize(static_cast<int>(kAdminMessageSizeMax));
     builder.SetResourceQuota(grpc::ResourceQuota("admin").SetMaxThreads(kAdminThreadCountMax));
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
     builder.RegisterService(&service_);
     builder.RegisterService(&faults_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen at admin address=", address,
-                       ": is it taken, or not an address of this machine?"));
-    }
+    if (server_ == nullptr) return absl::UnavailableError("the admin service does not start");
+    listener_->Start([this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); });
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_->port(); }
 
   void Shutdown() override {
     if (server_ == nullptr) return;
+    listener_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
     server_.reset();
@@ -342,8 +347,8 @@ class GrpcAdminServer final : public AdminServer {
   const Gate gate_;
   AdminService service_;
   FaultInjectionService faults_;
+  std::unique_ptr<AdminListener> listener_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
 };
 
 }  // namespace
@@ -352,10 +357,6 @@ absl::StatusOr<std::unique_ptr<AdminServer>> StartAdminServer(absl::string_view 
                                                               node::AdminPort* port,
                                                               std::string token) {
   RING_CHECK(port != nullptr);
-  if (address.find(':') == absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("admin address=", address, " must be HOST:PORT"));
-  }
   // Process-wide switches of gRPC; setting them again is harmless.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

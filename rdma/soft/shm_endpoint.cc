@@ -129,11 +129,9 @@ std::size_t ShmEndpoint::AwaitingHello() const {
 }
 
 void ShmEndpoint::OnAccepted(int fd) {
-  const SoftDeviceOptions& options = device_->options();
-  if (connections_.size() >= options.connection_count_max ||
-      AwaitingHello() >= options.hello_count_max) {
-    Refuse(fd, absl::StrCat("refused: connection_count_max=", options.connection_count_max,
-                            " reached"));
+  const std::string full = FullReason(device_->options(), connections_.size(), AwaitingHello());
+  if (!full.empty()) {
+    Refuse(fd, full);
     close(fd);
     return;
   }

@@ -116,6 +116,9 @@ absl::StatusOr<ShmReceived> ReceiveShmMessage(int socket) {
   }
   received.message.kind = static_cast<ShmMessage::Kind>(packet.kind);
   if (received.message.kind != ShmMessage::Kind::kReject && fd_count != 2) {
+    if ((header.msg_flags & MSG_CTRUNC) != 0) {
+      return absl::InvalidArgumentError("refused: the process is out of file descriptors");
+    }
     return absl::InvalidArgumentError("refused: handshake without the two descriptors");
   }
   received.message.layout = packet.layout;

@@ -1,53 +1,46 @@
 #include "rdma/soft/socket_listener.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 
 namespace ring::rdma::soft {
 
+std::string FullReason(const SoftDeviceOptions& options, std::size_t connection_count,
+                       std::size_t hello_count) {
+  if (connection_count >= options.connection_count_max) {
+    return absl::StrCat("refused: connection_count_max=", options.connection_count_max, " reached");
+  }
+  if (hello_count >= options.hello_count_max) {
+    return absl::StrCat("refused: hello_count_max=", options.hello_count_max,
+                        " connections have not said hello yet");
+  }
+  return "";
+}
+
 SocketListener::SocketListener(SoftDevice* device, int fd, Sink* sink)
-    : device_(device), fd_(fd), sink_(sink) {
-  spare_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
+    : device_(device), acceptor_(fd, kReserve), sink_(sink) {}
 
-SocketListener::~SocketListener() {
-  device_->Unwatch(fd_, this);
-  close(fd_);
-  if (spare_fd_ >= 0) close(spare_fd_);
-}
+SocketListener::~SocketListener() { device_->Unwatch(acceptor_.fd(), this); }
 
-absl::Status SocketListener::Start() { return device_->Watch(fd_, this, EPOLLIN); }
+absl::Status SocketListener::Start() { return device_->Watch(acceptor_.fd(), this, EPOLLIN); }
 
 void SocketListener::OnReady(std::uint32_t) {
   constexpr int kBatch = 32;
   for (int i = 0; i < kBatch; ++i) {
-    const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      sink_->OnAccepted(fd);
+    const std::optional<Acceptor::Connection> connection = acceptor_.Next();
+    if (!connection.has_value()) return;
+    if (!connection->refuse) {
+      sink_->OnAccepted(connection->fd);
       continue;
     }
-    if (errno == ECONNABORTED || errno == EINTR) continue;
-    if (errno != EMFILE && errno != ENFILE) return;
-    RefuseWithSpare();
-    return;
+    sink_->Refuse(connection->fd, "refused: the process is out of file descriptors");
+    close(connection->fd);
   }
-}
-
-void SocketListener::RefuseWithSpare() {
-  if (spare_fd_ < 0) return;
-  close(spare_fd_);
-  const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd >= 0) {
-    sink_->Refuse(fd, "refused: the process is out of file descriptors");
-    close(fd);
-  }
-  spare_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 }  // namespace ring::rdma::soft

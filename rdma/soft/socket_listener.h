@@ -1,20 +1,29 @@
 // rdma/soft/socket_listener.h — accepts connections of a listening socket for an endpoint.
 //
-// What:      accepts in bounded batches. Keeps a spare descriptor: when the process has none left,
-//            a connection can still be accepted, told why it is refused, and closed, instead of
-//            waiting in the backlog for ever.
+// What:      accepts in bounded batches. Who would take one of the process's last descriptors is
+//            told why it is refused, and closed (ring/base/acceptor.h).
 // Ownership: owns its descriptor.
 // Threads:   the device's.
 // Errors:    none after Start.
 #ifndef RING_RDMA_SOFT_SOCKET_LISTENER_H_
 #define RING_RDMA_SOFT_SOCKET_LISTENER_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "absl/status/status.h"
 #include "rdma/soft/endpoint.h"
+#include "rdma/soft/soft_device.h"
+#include "ring/base/acceptor.h"
 
 namespace ring::rdma::soft {
 
 class SoftDevice;
+
+// Why no further connection is let in, naming the limit; empty: there is room.
+std::string FullReason(const SoftDeviceOptions& options, std::size_t connection_count,
+                       std::size_t hello_count);
 
 class SocketListener final : public FdHandler {
  public:
@@ -33,11 +42,11 @@ class SocketListener final : public FdHandler {
   void OnReady(std::uint32_t epoll_events) override;
 
  private:
-  void RefuseWithSpare();
+  // Left to the process: its own connections, files, and the operators' service.
+  static constexpr std::size_t kReserve = 64;
 
   SoftDevice* device_;
-  int fd_;
-  int spare_fd_ = -1;
+  Acceptor acceptor_;
   Sink* sink_;
 };
 

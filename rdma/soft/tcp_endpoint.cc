@@ -115,12 +115,11 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public T
   }
 
   void OnAccepted(int fd) override {
-    const SoftDeviceOptions& options = device_->options();
     std::size_t waiting = 0;
     for (const auto& connection : connections_) waiting += connection->AwaitsHello() ? 1 : 0;
-    if (connections_.size() >= options.connection_count_max || waiting >= options.hello_count_max) {
-      Refuse(fd, absl::StrCat("refused: connection_count_max=", options.connection_count_max,
-                              " reached"));
+    const std::string full = FullReason(device_->options(), connections_.size(), waiting);
+    if (!full.empty()) {
+      Refuse(fd, full);
       close(fd);
       return;
     }

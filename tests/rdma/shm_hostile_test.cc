@@ -1,0 +1,134 @@
+// What a shm listener does with peers that say nothing, and when there are no descriptors left.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "rdma/soft/shm_wire.h"
+#include "tests/contract/fabric_harness.h"
+#include "tests/rdma/allocation_counter.h"
+
+namespace ring::rdma {
+namespace {
+
+using soft::ShmMessage;
+
+class RawShmPeer {
+ public:
+  explicit RawShmPeer(absl::string_view address)
+      : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+    absl::ConsumePrefix(&address, "shm:");
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    std::memcpy(at.sun_path, address.data(), address.size());
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0) << errno;
+  }
+  ~RawShmPeer() { close(fd_); }
+  RawShmPeer(const RawShmPeer&) = delete;
+  RawShmPeer& operator=(const RawShmPeer&) = delete;
+
+  int fd() const { return fd_; }
+  // Reads what is there; true once the other side has closed.
+  bool Closed() {
+    auto received = soft::ReceiveShmMessage(fd_);
+    if (received.ok()) heard_ = received->message.private_data;
+    return absl::IsUnavailable(received.status());
+  }
+  const std::string& heard() const { return heard_; }
+
+ private:
+  int fd_;
+  std::string heard_;
+};
+
+class ShmHostile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    SoftDeviceOptions options;
+    options.arena_size_max = std::uint64_t{64} << 20;
+    options.shareable = true;
+    options.hello_timeout_ms = 20'000;
+    side_ = std::make_unique<Side>(options, false);
+    address_ = *side_->device->Listen(FreshAddress(LinkKind::kShm));
+  }
+  bool Until(absl::FunctionRef<bool()> condition) {
+    const time_t deadline = time(nullptr) + 20;
+    while (!condition()) {
+      if (time(nullptr) > deadline) return false;
+      side_->CollectEvents();
+    }
+    return true;
+  }
+  // A well-behaved peer still gets through.
+  void ExpectServing() {
+    SoftDeviceOptions options;
+    options.arena_size_max = std::uint64_t{64} << 20;
+    options.shareable = true;
+    Side good(options, false);
+    good.qp = *good.device->Connect(address_, good.qp_options(), "good");
+    ConnectionEvent event;
+    EXPECT_TRUE(Until([&] {
+      good.CollectEvents();
+      return side_->TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event) &&
+             event.private_data == "good";
+    }));
+  }
+
+  std::unique_ptr<Side> side_;
+  std::string address_;
+};
+
+// Who has not said hello costs the listener 4 KiB at most.
+TEST_F(ShmHostile, AConnectionBeforeItsHelloIsSmall) {
+  constexpr std::size_t kCount = 100;
+  for (int i = 0; i < 5000; ++i) side_->CollectEvents();  // what is allocated once
+  std::vector<std::unique_ptr<RawShmPeer>> peers;
+  for (std::size_t i = 0; i < kCount; ++i) peers.push_back(std::make_unique<RawShmPeer>(address_));
+  const std::uint64_t before = AllocatedBytes();
+  for (int i = 0; i < 20'000; ++i) side_->CollectEvents();
+  const std::uint64_t used = AllocatedBytes() - before;
+  EXPECT_GT(used, kCount * 64) << "nobody was let in";
+  EXPECT_LE(used, kCount * 4096);
+  for (const std::unique_ptr<RawShmPeer>& peer : peers) EXPECT_FALSE(peer->Closed());
+  peers.clear();
+  ExpectServing();
+}
+
+TEST_F(ShmHostile, OutOfDescriptorsIsATypedRefusal) {
+  RawShmPeer silent(address_);
+  RawShmPeer greeting(address_);
+  // Let in while there were descriptors; those of its hello have no room.
+  for (int i = 0; i < 5000; ++i) side_->CollectEvents();
+  RawShmPeer late(address_);
+  const int memory = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_TRUE(soft::SendShmMessage(greeting.fd(), ShmMessage{}, memory, memory));
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit small = before;
+  small.rlim_cur = 64;
+  setrlimit(RLIMIT_NOFILE, &small);
+  std::vector<int> hoard = {memory};
+  for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) hoard.push_back(fd);
+  EXPECT_TRUE(Until([&] { return greeting.Closed() && late.Closed(); }));
+  for (const int fd : hoard) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(absl::StrContains(greeting.heard(), "out of file descriptors")) << greeting.heard();
+  EXPECT_TRUE(absl::StrContains(late.heard(), "out of file descriptors")) << late.heard();
+  EXPECT_FALSE(silent.Closed());
+  ExpectServing();
+}
+
+}  // namespace
+}  // namespace ring::rdma

@@ -124,7 +124,7 @@ def guard_of(path):
 def check_header(path, text):
     findings = []
     lines = text.splitlines()
-    for key in ("What:", "Threads:"):
+    for key in ("What:", "Threads:", "Errors:"):
         if not any(re.match(rf"// {key}\s+\S", line) for line in lines[:40]):
             findings.append(f"{path}:1: the header comment has no '// {key}' line")
     guard = guard_of(path)

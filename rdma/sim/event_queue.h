@@ -5,6 +5,7 @@
 // Units:     nanoseconds.
 // Ownership: shares its targets until their events ran or the queue goes.
 // Threads:   one.
+// Errors:    none: what is scheduled for the past happens now, and passing over an event aborts.
 // Cost:      a heap operation an event.
 #ifndef RING_RDMA_SIM_EVENT_QUEUE_H_
 #define RING_RDMA_SIM_EVENT_QUEUE_H_

@@ -2,6 +2,7 @@
 //
 // What:      ClusterStateFixture applies commands; a refused one must change nothing.
 // Threads:   one.
+// Errors:    a command that is not refused as expected, or that changed something, fails the test.
 #ifndef RING_TESTS_CLUSTER_CLUSTER_STATE_FIXTURE_H_
 #define RING_TESTS_CLUSTER_CLUSTER_STATE_FIXTURE_H_
 

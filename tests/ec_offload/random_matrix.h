@@ -2,6 +2,7 @@
 //
 // What:      RandomMatrix, the same for the same state of the generator.
 // Threads:   pure, but for the generator.
+// Errors:    none.
 #ifndef RING_TESTS_EC_OFFLOAD_RANDOM_MATRIX_H_
 #define RING_TESTS_EC_OFFLOAD_RANDOM_MATRIX_H_
 

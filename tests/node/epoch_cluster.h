@@ -5,6 +5,8 @@
 // Shape:     Kill ends a node with its memory, Fail tells the state machine, Restart brings it back
 //            empty.
 // Threads:   the reactor has one; the test asks it to run what touches a node.
+// Errors:    what a command is refused with passes unchanged; waits give kDeadlineExceeded and say
+//            for what.
 #ifndef RING_TESTS_NODE_EPOCH_CLUSTER_H_
 #define RING_TESTS_NODE_EPOCH_CLUSTER_H_
 

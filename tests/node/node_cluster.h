@@ -3,6 +3,8 @@
 // What:      Six nodes on one reactor of the test's own; one of them may have its own one, and
 //            stand still.
 // Threads:   a reactor has one; the test asks it to run what touches a node.
+// Errors:    those of the nodes and of the admin port, unchanged. Start waits without a limit of
+//            its own: a cluster that does not become ready ends by the test's.
 #ifndef RING_TESTS_NODE_NODE_CLUSTER_H_
 #define RING_TESTS_NODE_NODE_CLUSTER_H_
 

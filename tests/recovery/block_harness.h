@@ -4,6 +4,7 @@
 // What:      BlockHarness has a memgest whose blocks are Lost, each with a version in it, and says
 //            what the recovery asks for. Two histories that the rules' switches must break.
 // Threads:   one.
+// Errors:    what goes wrong while it is set up aborts.
 #ifndef RING_TESTS_RECOVERY_BLOCK_HARNESS_H_
 #define RING_TESTS_RECOVERY_BLOCK_HARNESS_H_
 

@@ -3,6 +3,7 @@
 // What:      EpochChangeTest: an EpochChange whose actions are recorded; the test answers them.
 //            TakeOver() and LivingOn(): plans.
 // Threads:   one.
+// Errors:    none of its own: actions answer as the test told them.
 #ifndef RING_TESTS_RECOVERY_EPOCH_CHANGE_FIXTURE_H_
 #define RING_TESTS_RECOVERY_EPOCH_CHANGE_FIXTURE_H_
 

@@ -2,6 +2,7 @@
 //
 // What:      Memgests, role holders and their short names.
 // Threads:   pure.
+// Errors:    none.
 #ifndef RING_TESTS_RECOVERY_SHARD_FIXTURE_H_
 #define RING_TESTS_RECOVERY_SHARD_FIXTURE_H_
 

@@ -11,6 +11,7 @@ HEADER = """// srs/layout.h — where bytes are.
 //
 // What:      Layout.
 // Threads:   pure.
+// Errors:    none.
 #ifndef RING_SRS_LAYOUT_H_
 #define RING_SRS_LAYOUT_H_
 
@@ -129,8 +130,10 @@ class Headers(unittest.TestCase):
     def test_a_good_header_passes(self):
         self.assertEqual(tidy.check_text("srs/layout.h", HEADER), [])
 
-    def test_what_and_threads_each_begin_a_line(self):
-        self.assertEqual(len(tidy.check_text("srs/layout.h", HEADER.replace("Threads:", "T:"))), 1)
+    def test_what_threads_and_errors_each_begin_a_line(self):
+        for key in ("What:", "Threads:", "Errors:"):
+            self.assertEqual(tidy.check_text("srs/layout.h", HEADER.replace(key, "T:")),
+                             [f"srs/layout.h:1: the header comment has no '// {key}' line"])
         reflowed = HEADER.replace("Layout.\n// Threads:", "Layout. Threads:")
         self.assertEqual(len(tidy.check_text("srs/layout.h", reflowed)), 1)
 

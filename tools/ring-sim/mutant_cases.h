@@ -5,6 +5,7 @@
 //            RulesWithout() names the rules of sections 2 to 7 that no switch can break, and why.
 // Shape:     an id is the rule, or the rule and a word: "G2", "S6-late"; a pair is "A+B".
 // Threads:   any.
+// Errors:    none: what the table lacks is named by RulesForgotten and tools/check.
 // Source:    protocol rules, sections 2 to 8.
 #ifndef RING_TOOLS_RING_SIM_MUTANT_CASES_H_
 #define RING_TOOLS_RING_SIM_MUTANT_CASES_H_

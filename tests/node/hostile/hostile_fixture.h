@@ -5,6 +5,7 @@
 //            every one is still there and that the cluster serves writes: whatever a hostile client
 //            did in between.
 // Threads:   the host's own; the test's.
+// Errors:    whatever the healthy client cannot do fails the test.
 #ifndef RING_TESTS_NODE_HOSTILE_HOSTILE_FIXTURE_H_
 #define RING_TESTS_NODE_HOSTILE_HOSTILE_FIXTURE_H_
 

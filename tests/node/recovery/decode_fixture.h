@@ -6,6 +6,7 @@
 // Shape:     group 0: the coordinators of its shards are the nodes 0 .. s-1, its parities the next
 //            ones, spares come behind them.
 // Threads:   as epoch_cluster.h; what says so is called within Run.
+// Errors:    a put or get that fails, and a wait that does not end, fail the test.
 #ifndef RING_TESTS_NODE_RECOVERY_DECODE_FIXTURE_H_
 #define RING_TESTS_NODE_RECOVERY_DECODE_FIXTURE_H_
 

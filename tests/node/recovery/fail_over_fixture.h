@@ -3,6 +3,7 @@
 // What:      FailOverFixture starts it with fail-over, puts values of many sizes, and reads all of
 //            them back, for as long as no fail-over takes.
 // Threads:   as node_cluster.h.
+// Errors:    a put that fails, and a value that is wrong or not back in time, fail the test.
 #ifndef RING_TESTS_NODE_RECOVERY_FAIL_OVER_FIXTURE_H_
 #define RING_TESTS_NODE_RECOVERY_FAIL_OVER_FIXTURE_H_
 

@@ -153,6 +153,20 @@ def check_cpp(path, text):
     return findings
 
 
+def check_own_header(files):
+    """A source file includes the header of its name first: that compiles it alone."""
+    findings = []
+    for path, text in files.items():
+        header = path[:-len(".cc")] + ".h"
+        if not path.endswith(".cc") or header not in files:
+            continue
+        first = re.search(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)', text, re.MULTILINE)
+        if not first or first.group(1) != header:
+            line = text.count("\n", 0, first.start()) + 1 if first else 1
+            findings.append(f"{path}:{line}: the first include must be {header}")
+    return findings
+
+
 def check_markdown(path, text):
     titles, fenced = [], False
     for number, line in enumerate(text.splitlines(), 1):
@@ -260,7 +274,8 @@ def check_tree(files):
         findings += check_text(path, text)
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
-    return findings + check_targets(list(files), lists) + check_mutants(files)
+    return (findings + check_own_header(files) + check_targets(list(files), lists) +
+            check_mutants(files))
 
 
 def main():

@@ -20,6 +20,7 @@
 #include "memgest/log_writer.h"
 #include "memgest/member_shard.h"
 #include "memgest/parity_store.h"
+#include "memgest/shard_log.h"
 #include "ring/base/check.h"
 #include "tests/memgest/log_link.h"
 

@@ -145,6 +145,16 @@ class Headers(unittest.TestCase):
         self.assertEqual(len(tidy.check_text("srs/layout.h", torn)), 1)
 
 
+class OwnHeader(unittest.TestCase):
+    def test_it_is_included_first(self):
+        files = {"srs/layout.h": HEADER, "srs/plan.cc": "#include <map>\n"}
+        for text in ('// Why.\n#include "srs/layout.h"\n\n#include <map>\n',
+                     '#  include "srs/layout.h"\n'):
+            self.assertEqual(tidy.check_own_header({**files, "srs/layout.cc": text}), [])
+        for text in ('\n#include <map>\n#include "srs/layout.h"\n', "int a;\n"):
+            self.assertEqual(len(tidy.check_own_header({**files, "srs/layout.cc": text})), 1)
+
+
 class Markdown(unittest.TestCase):
     def test_one_title_per_document(self):
         self.assertEqual(tidy.check_text("a.md", "# A\n\n## B\n"), [])

@@ -41,6 +41,11 @@ function(ring_library name)
                         POSITION_INDEPENDENT_CODE ON)
   target_sources(ring_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
                  FILES ${A_HDRS})
+  list(TRANSFORM A_HDRS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
+  foreach(header IN LISTS headers)
+    file(RELATIVE_PATH header ${PROJECT_SOURCE_DIR} ${header})
+    set_property(GLOBAL APPEND PROPERTY RING_FILE_SET_HEADERS ${header})
+  endforeach()
   target_link_libraries(ring_${name} PUBLIC ${A_DEPS}
                         PRIVATE ${A_PRIVATE_DEPS} $<BUILD_INTERFACE:ring_options>)
   target_compile_features(ring_${name} PUBLIC cxx_std_20)

@@ -134,11 +134,14 @@ absl::Status Client::SubmitDelete(std::uint64_t token, absl::string_view key,
   return core_->Submit(request).status();
 }
 
-absl::Status Client::SubmitMove(std::uint64_t token, absl::string_view key, MemgestId memgest) {
+absl::Status Client::SubmitMove(std::uint64_t token, absl::string_view key, MemgestId memgest,
+                                const PutOptions& options) {
   Request request;
   request.operation = protocol::Operation::kMove;
   request.key = key;
   request.memgest = memgest;
+  request.if_version = options.if_version;
+  request.deadline = options.deadline;
   request.token = token;
   request.sink = api::Sink::kPipeline;
   return core_->Submit(request).status();

@@ -185,13 +185,20 @@ class Batch {
     Version version;
     MemgestId memgest;
   };
-  void Get(absl::string_view key) { Add(Kind::kGet, key, {}, {}); }
+  void Get(absl::string_view key, const GetOptions& options = {}) {
+    Add(Kind::kGet, key, {}, {.deadline = options.deadline}, options.value_size_hint);
+  }
   void Put(absl::string_view key, absl::string_view value, const PutOptions& options = {}) {
     Add(Kind::kPut, key, value, options);
   }
-  void Delete(absl::string_view key) { Add(Kind::kDelete, key, {}, {}); }
-  void Move(absl::string_view key, absl::string_view memgest) {
-    Add(Kind::kMove, key, {}, {.memgest = memgest});
+  void Delete(absl::string_view key, const DeleteOptions& options = {}) {
+    Add(Kind::kDelete, key, {}, {.if_version = options.if_version, .deadline = options.deadline});
+  }
+  // As Client::Move.
+  void Move(absl::string_view key, absl::string_view memgest, const PutOptions& options = {}) {
+    PutOptions to = options;
+    to.memgest = memgest;
+    Add(Kind::kMove, key, {}, to);
   }
   std::size_t size() const { return requests_.size(); }
   void Clear() { requests_.clear(); }
@@ -207,8 +214,10 @@ class Batch {
     std::optional<MemgestId> memgest_id;
     std::optional<Version> if_version;
     absl::Duration deadline;
+    std::size_t value_size_hint;
   };
-  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options);
+  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options,
+           std::size_t value_size_hint = 0);
   std::vector<Request> requests_;
 };
 
@@ -229,7 +238,8 @@ class Client {
   absl::StatusOr<WriteResult> Put(absl::string_view key, absl::string_view value,
                                   const PutOptions& options = {});
   absl::StatusOr<WriteResult> Delete(absl::string_view key, const DeleteOptions& options = {});
-  // Changes the key's memgest; the value does not cross the network. options.memgest is not used.
+  // Changes the key's memgest; the value does not cross the network. options.memgest is not used,
+  // and options.memgest_id only if `memgest` is empty.
   absl::StatusOr<WriteResult> Move(absl::string_view key, absl::string_view memgest,
                                    const PutOptions& options = {});
   absl::StatusOr<WhereResult> Where(absl::string_view key, const GetOptions& options = {});
@@ -273,7 +283,9 @@ class Client {
                          const PutOptions& options = {});
   absl::Status SubmitDelete(std::uint64_t token, absl::string_view key,
                             const DeleteOptions& options = {});
-  absl::Status SubmitMove(std::uint64_t token, absl::string_view key, MemgestId memgest);
+  // options: if_version and deadline.
+  absl::Status SubmitMove(std::uint64_t token, absl::string_view key, MemgestId memgest,
+                          const PutOptions& options = {});
   // Sends what was submitted: one doorbell per node. The polls do this, too.
   void Flush();
   // Polls, then gives up to completions.size() of what was submitted here and has ended, in any

@@ -87,9 +87,9 @@ Future<WriteResult> Client::MoveAsync(absl::string_view key, absl::string_view m
 }
 
 void Batch::Add(Kind kind, absl::string_view key, absl::string_view value,
-                const PutOptions& options) {
+                const PutOptions& options, std::size_t value_size_hint) {
   requests_.push_back({kind, std::string(key), std::string(value), std::string(options.memgest),
-                       options.memgest_id, options.if_version, options.deadline});
+                       options.memgest_id, options.if_version, options.deadline, value_size_hint});
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<Batch::Result>>> Client::Execute(const Batch& batch) {
@@ -115,13 +115,13 @@ absl::StatusOr<std::vector<absl::StatusOr<Batch::Result>>> Client::Execute(const
     absl::StatusOr<Request> request;
     switch (from.kind) {
       case Batch::Kind::kGet:
-        request = api::GetRequest(from.key, {});
+        request = api::GetRequest(from.key, {from.deadline, from.value_size_hint});
         break;
       case Batch::Kind::kPut:
         request = api::PutRequest(core, from.key, from.value, options);
         break;
       case Batch::Kind::kDelete:
-        request = api::DeleteRequest(from.key, {});
+        request = api::DeleteRequest(from.key, {from.if_version, from.deadline});
         break;
       case Batch::Kind::kMove:
         request = api::MoveRequest(core, from.key, from.memgest, options);

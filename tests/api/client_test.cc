@@ -126,6 +126,58 @@ TEST(Client, MoveChangesTheMemgestAndWhereTellsIt) {
   EXPECT_THAT(client->Move("none", "two"), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST(Client, AMoveWithAVersionMovesOnlyThatVersion) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK_AND_ASSIGN(const MemgestId two, client->ResolveMemgest("two"));
+  ASSERT_OK_AND_ASSIGN(const WriteResult first, client->Put("k", "1", {.memgest = "one"}));
+  ASSERT_OK_AND_ASSIGN(const WriteResult second, client->Put("k", "2", {.memgest = "one"}));
+  EXPECT_THAT(client->Move("k", "two", {.if_version = first.version}),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("version=")));
+  EXPECT_EQ(client->Where("k")->version, second.version);
+  ASSERT_OK(client->SubmitMove(7, "k", two, {.if_version = first.version}));
+  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  Completion completion;
+  ASSERT_EQ(client->PollCompletions(absl::MakeSpan(&completion, 1)), 1u);
+  EXPECT_EQ(completion.outcome, OpOutcome::kVersionMismatch);
+  EXPECT_EQ(completion.version, second.version);
+  ASSERT_OK_AND_ASSIGN(const WriteResult moved,
+                       client->Move("k", "two", {.if_version = second.version}));
+  EXPECT_EQ(moved.memgest, two);
+  EXPECT_EQ(client->Get("k")->value, "2");
+}
+
+TEST(Client, ABatchTakesTheOptionsOfItsOperations) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK_AND_ASSIGN(const WriteResult old, client->Put("k", "1"));
+  ASSERT_OK_AND_ASSIGN(const WriteResult put, client->Put("k", "2"));
+  Batch stale;
+  stale.Delete("k", {.if_version = old.version});
+  stale.Move("k", "two", {.if_version = old.version});
+  ASSERT_OK_AND_ASSIGN(const auto refused, client->Execute(stale));
+  for (const auto& result : refused) EXPECT_THAT(result, StatusIs(absl::StatusCode::kAborted));
+  Batch move;
+  move.Move("k", "two", {.if_version = put.version});
+  ASSERT_OK_AND_ASSIGN(const auto moved, client->Execute(move));
+  ASSERT_OK(moved[0].status());
+  Batch remove;
+  remove.Delete("k", {.if_version = moved[0]->version});
+  ASSERT_OK_AND_ASSIGN(const auto removed, client->Execute(remove));
+  EXPECT_OK(removed[0].status());
+
+  // Nobody answers: only the deadlines of the batch's own operations end them in time.
+  cluster.Stop(0);
+  Batch late;
+  late.Get("k", {.deadline = absl::Milliseconds(50)});
+  late.Delete("k", {.deadline = absl::Milliseconds(50)});
+  late.Move("k", "one", {.deadline = absl::Milliseconds(50)});
+  const absl::Time start = absl::Now();
+  ASSERT_OK_AND_ASSIGN(const auto ended, client->Execute(late));
+  for (const auto& result : ended) EXPECT_FALSE(result.ok());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(9)) << "the client's own deadline is 10 s";
+}
+
 TEST(Client, AMemgestThatIsNotKnownIsLookedUpOnceAndThenNamed) {
   TwinCluster cluster;
   const auto client = cluster.Connect();

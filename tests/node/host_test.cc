@@ -75,6 +75,29 @@ TEST_F(HostTest, MoveKeepsTheValueBetweenEveryPairOfMemgests) {
   }
 }
 
+TEST_F(HostTest, AMoveWithAVersionMovesOnlyThatVersion) {
+  ASSERT_OK_AND_ASSIGN(const WriteResult first, client_->Put("cond", "1", {.memgest = "REP3"}));
+  ASSERT_OK_AND_ASSIGN(const WriteResult second, client_->Put("cond", "2", {.memgest = "REP3"}));
+  EXPECT_THAT(client_->Move("cond", "SRS32", {.if_version = first.version}),
+              ring::testing::StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(client_->Get("cond")->version, second.version);
+  ASSERT_OK_AND_ASSIGN(const WriteResult moved,
+                       client_->Move("cond", "SRS32", {.if_version = second.version}));
+  EXPECT_GT(moved.version, second.version);
+  // The version that was there before is gone for a batch, too.
+  Batch batch;
+  batch.Move("cond", "REP1", {.if_version = second.version});
+  batch.Delete("cond", {.if_version = second.version});
+  ASSERT_OK_AND_ASSIGN(const auto refused, client_->Execute(batch));
+  for (const auto& result : refused) {
+    EXPECT_THAT(result, ring::testing::StatusIs(absl::StatusCode::kAborted));
+  }
+  ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get("cond"));
+  EXPECT_EQ(got.value, "2");
+  EXPECT_EQ(got.version, moved.version);
+  EXPECT_EQ(client_->MemgestName(got.memgest), "SRS32");
+}
+
 TEST_F(HostTest, LargeValuesGoThroughEveryMemgest) {
   SeededRandom random(ring::testing::TestSeed());
   for (const std::size_t size : {8193u, 65536u, 65537u, 262144u, 262145u, 3000001u, 16777216u}) {

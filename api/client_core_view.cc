@@ -2,7 +2,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "rdma/host_identity.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
+#include "ring/base/processors.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -71,10 +71,11 @@ absl::Status ClientCore::Initialize() {
   if (device_ == nullptr) RING_RETURN_IF_ERROR(OpenDevice());
   timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
   value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
-  const bool alone = std::thread::hardware_concurrency() == 1;
-  spin_max_ns_ = alone ? 0
-                       : static_cast<std::uint64_t>(std::max<std::int64_t>(
-                             absl::ToInt64Nanoseconds(options_.spin_max), 0));
+  constexpr int kPollers = 2;  // this thread, and that of the node that it waits for
+  if (MayPoll(kPollers, ProcessorCount())) {
+    spin_max_ns_ = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(absl::ToInt64Nanoseconds(options_.spin_max), 0));
+  }
   spin_ns_ = spin_max_ns_;
 
   RING_ASSIGN_OR_RETURN(send_cq_, device_->CreateCompletionQueue(kQueueDepth));

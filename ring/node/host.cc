@@ -14,6 +14,7 @@
 #include "rdma/host_identity.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
+#include "ring/base/processors.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
@@ -68,6 +69,8 @@ class HostImpl final : public Host {
 
  private:
   void OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arrivals* arrivals);
+  int NeighbourCount() const;
+  absl::StatusOr<ReactorOptions> Polling(int reactor_count) const;
   cluster::View MakeView(const std::vector<cluster::NodeInfo>& infos) const;
   template <class Call>
   auto Ask(Reactor& reactor, Call call);
@@ -123,17 +126,46 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
   reactor->DropNodes();
 }
 
+// Threads of the other nodes of this host, which are taken to be configured like this one.
+int HostImpl::NeighbourCount() const {
+  const std::vector<NodeEntry>& nodes = options_.config.nodes;
+  const std::string& host = nodes[options_.hosted.front().value()].host;
+  int count = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeId id(static_cast<std::uint32_t>(i));
+    const bool hosted =
+        std::find(options_.hosted.begin(), options_.hosted.end(), id) != options_.hosted.end();
+    count += !hosted && nodes[i].host == host ? 1 : 0;
+  }
+  return count;
+}
+
+absl::StatusOr<ReactorOptions> HostImpl::Polling(int reactor_count) const {
+  const int processors = options_.processor_count > 0 ? options_.processor_count : ProcessorCount();
+  const bool busy = options_.config.poll == PollPolicy::kBusy;
+  if (const int pollers = reactor_count + NeighbourCount(); busy && !MayPoll(pollers, processors)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "poll=\"busy\" takes a processor for each thread that polls: this process has reactors=",
+        reactor_count, " and this host with the configuration's other nodes on it pollers=",
+        pollers, ", but there are processors=", processors,
+        ": run fewer of them here, or set poll=\"adaptive\""));
+  }
+  ReactorOptions options;
+  options.clock = &clock_;
+  const bool polls =
+      options_.config.poll != PollPolicy::kSleep && MayPoll(reactor_count, processors);
+  options.poll_ns = polls ? options_.config.poll_us * std::uint64_t{1000} : 0;
+  options.sleeps = !busy;
+  options.sleep_ns_max = options_.config.control.SleepNsMax();
+  return options;
+}
+
 absl::Status HostImpl::Open() {
   const auto reactor_count = std::clamp<std::size_t>(
       static_cast<std::size_t>(std::max(1, options_.reactor_count)), 1, options_.hosted.size());
+  RING_ASSIGN_OR_RETURN(const ReactorOptions reactor_options,
+                        Polling(static_cast<int>(reactor_count)));
   Arrivals opened(reactor_count);
-  ReactorOptions reactor_options;
-  reactor_options.clock = &clock_;
-  reactor_options.poll_ns = options_.config.poll == PollPolicy::kSleep
-                                ? 0
-                                : options_.config.poll_us * std::uint64_t{1000};
-  reactor_options.sleeps = options_.config.poll != PollPolicy::kBusy;
-  reactor_options.sleep_ns_max = options_.config.control.SleepNsMax();
   for (std::size_t i = 0; i < reactor_count; ++i)
     reactors_.push_back(std::make_unique<Reactor>(reactor_options));
   for (std::size_t i = 0; i < reactor_count; ++i) {

@@ -6,8 +6,9 @@
 // Shape:     nodes are dealt out over reactors round robin.
 // Ownership: owns threads and nodes.
 // Threads:   Start, Stop and the destructor from one thread; admin() and the rest from any.
-// Errors:    Start: kInvalidArgument (config), kResourceExhausted, kUnavailable (address in use),
-//            naming the thing.
+// Errors:    Start: kInvalidArgument (config; or poll = "busy" and more threads that poll than
+//            processors, those of the host's other nodes included), kResourceExhausted,
+//            kUnavailable (address in use), naming the thing.
 // Source:    architecture section 3 (embedded default).
 #ifndef RING_NODE_HOST_H_
 #define RING_NODE_HOST_H_
@@ -27,6 +28,7 @@ struct HostOptions {
   NodeConfig config;
   std::vector<NodeId> hosted;  // nodes that run here; empty: all of them
   int reactor_count = 1;
+  int processor_count = 0;  // that the reactors run on; 0: the machine's
 };
 
 class Host {

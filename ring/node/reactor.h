@@ -7,7 +7,8 @@
 // Ownership: owns its nodes. Thread and lifetime are the host's.
 // Threads:   Run is the nodes' thread. Post and Stop may be called from any.
 // Errors:    none of its own.
-// Cost:      never spins without bound: after poll_ns without work it sleeps in the kernel.
+// Cost:      after poll_ns without work it sleeps in the kernel, unless it was told never to: the
+//            host sees to it that there is a processor for that (ring/base/processors.h).
 // Source:    architecture section 3 (the loop); hot path section 3.
 #ifndef RING_NODE_REACTOR_H_
 #define RING_NODE_REACTOR_H_

@@ -98,6 +98,30 @@ TEST_F(HostTest, AMoveWithAVersionMovesOnlyThatVersion) {
   EXPECT_EQ(client_->MemgestName(got.memgest), "SRS32");
 }
 
+// Never an unbounded spin with fewer processors than threads that poll.
+TEST(Polling, BusyWithMorePollersThanProcessorsIsRefused) {
+  HostOptions options;
+  options.config = EmbeddedConfig();
+  options.config.poll = PollPolicy::kBusy;
+  options.reactor_count = 2;
+  options.processor_count = 1;
+  EXPECT_THAT(Host::Start(options),
+              ring::testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                      ::testing::AllOf(::testing::HasSubstr("reactors=2"),
+                                                       ::testing::HasSubstr("processors=1"),
+                                                       ::testing::HasSubstr("poll=\"adaptive\""))));
+  // Nodes of other processes of this host poll as well.
+  options.hosted = {NodeId(0)};
+  options.processor_count = 5;
+  EXPECT_THAT(Host::Start(options), ring::testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                            ::testing::HasSubstr("pollers=6")));
+  // As many as there are may.
+  options.hosted.clear();
+  options.processor_count = 2;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
+  EXPECT_OK(host->WaitReady(absl::Seconds(20)));
+}
+
 TEST_F(HostTest, LargeValuesGoThroughEveryMemgest) {
   SeededRandom random(ring::testing::TestSeed());
   for (const std::size_t size : {8193u, 65536u, 65537u, 262144u, 262145u, 3000001u, 16777216u}) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -185,6 +187,42 @@ TEST_F(ReactorTest, FoldingOfATurnWithRequestsHasOneBudgetForAllRings) {
   EXPECT_LE(most, kBudget + kOfOneRing - 1);
   for (api::Operation* const put : puts) Await(put);
 }
+
+// Time passes by a microsecond whenever somebody looks: how long a reactor polled is how often it
+// looked.
+class LookedAtClock final : public Clock {
+ public:
+  static constexpr std::uint64_t kStepNs = 1000;
+  std::uint64_t NowNs() const override { return looks_.fetch_add(1) * kStepNs; }
+  std::uint64_t looks() const { return looks_.load(); }
+
+ private:
+  mutable std::atomic<std::uint64_t> looks_{0};
+};
+
+class IdleReactor : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(IdleReactor, PollsForItsTimeBetweenTwoSleepsAndNotLonger) {
+  constexpr std::uint64_t kSleeps = 50;
+  // Around a sleep it looks a few times more than for poll_ns.
+  constexpr std::uint64_t kLooksOfASleep = 6;
+  LookedAtClock clock;
+  ReactorOptions options;
+  options.clock = &clock;
+  options.poll_ns = GetParam();
+  options.sleep_ns_max = 100'000;
+  Reactor reactor(options);
+  std::thread thread([&reactor] { reactor.Run(); });
+  while (reactor.wakeups() < kSleeps) std::this_thread::yield();
+  reactor.Stop();
+  thread.join();
+  const std::uint64_t sleeps = reactor.wakeups();
+  EXPECT_LE(clock.looks(),
+            (sleeps + 1) * (options.poll_ns / LookedAtClock::kStepNs + kLooksOfASleep));
+  EXPECT_GE(clock.looks(), sleeps * (options.poll_ns / LookedAtClock::kStepNs / 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(PollNs, IdleReactor, ::testing::Values(0, 20'000, 200'000));
 
 }  // namespace
 }  // namespace ring::node

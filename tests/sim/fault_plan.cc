@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace ring::sim {
@@ -76,7 +77,6 @@ void FaultPlan::AddApart() {
       OneIn(apart_, options_.f10_flight_run_one_in)) {
     cluster_->network().options().flip_ppm =
         static_cast<std::uint32_t>(1 + apart_.Below(options_.f10_flight_max_ppm));
-    cluster_->ExpectDamage();
   }
 }
 
@@ -254,8 +254,12 @@ void FaultPlan::PollScrub() {
   next_poll_ns_ = cluster_->network().now_ns() + kPollNs;
   scrubber_.PollScrub();
   if (!scrubber_.scrub_done() && scrubber_.scrub_status().ok()) return;
-  for (const std::string& detail : scrubber_.scrub_report().details)
-    if (!cluster_->MayLose()) cluster_->Complain({"scrub-under-load", detail});
+  for (const std::string& detail : scrubber_.scrub_report().details) {
+    const bool refused =
+        cluster_->EntriesCameDamaged() && absl::EndsWith(detail, ": cannot fold its log");
+    if (!cluster_->overran() && !refused && !cluster_->damage().Explains(detail))
+      cluster_->Complain({"scrub-under-load", detail});
+  }
   scrubbing_ = false;
   scrubber_.StopScrub();
 }

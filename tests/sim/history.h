@@ -58,6 +58,11 @@ struct Operation {
   bool MayApply() const {
     return mutates() && result != OpResult::kFailed && result != OpResult::kNotFound;
   }
+  // The default memgest may be this one when the operation comes.
+  bool MayWriteInto(MemgestId into) const {
+    return (kind == OpKind::kPut || kind == OpKind::kMove) &&
+           (memgest == into || memgest.value() == 0);
+  }
 };
 
 std::string KeyName(int key);

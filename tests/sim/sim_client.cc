@@ -190,7 +190,7 @@ void SimClient::Finish(std::size_t at, const api::Operation& answer) {
     }
   }
   const bool lost = answer.result.outcome == OpOutcome::kDataLost;
-  if ((lost && !recorder_->MayLose()) || answer.result.outcome == OpOutcome::kBadRequest ||
+  if ((lost && !recorder_->MayLose(op.key)) || answer.result.outcome == OpOutcome::kBadRequest ||
       answer.result.outcome == OpOutcome::kRequestReused ||
       answer.result.outcome == OpOutcome::kStaleRequest) {
     recorder_->Complain(

@@ -30,8 +30,8 @@ class Recorder {
   virtual void Return(std::size_t at, const Operation& op) = 0;
   virtual const Operation& Recorded(std::size_t at) const = 0;
   virtual void Complain(Violation violation) = 0;
-  // Whether values may be lost by now, and be told so.
-  virtual bool MayLose() const = 0;
+  // Whether values of the key may be lost by now, and be told so.
+  virtual bool MayLose(int key) const = 0;
 };
 
 struct SimClientOptions {

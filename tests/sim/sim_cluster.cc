@@ -219,7 +219,7 @@ bool SimCluster::DamageValue(int key, bool unsent) {
   std::uint32_t number = 0;
   const memgest::MetadataLine* const newest = NewestOf(held->coordinator()->lines(), key, &number);
   if (newest == nullptr || (!unsent && (newest->flags & memgest::kCommitted) == 0)) return false;
-  damaged_ = true;
+  damage_.AddValue(key, *view.FindMemgest(MemgestId(newest->memgest)));
   network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "values");
   std::byte* const value =
       held->coordinator()->FindMemgest(MemgestId(newest->memgest))->heap().At(newest->offset_cells);
@@ -265,7 +265,7 @@ bool SimCluster::DamageCopy(int key, Random& random) {
     if (newest == nullptr) continue;
     const memgest::HeapSpace* const heap = member->store->replica_heap(MemgestId(newest->memgest));
     if (heap == nullptr || !heap->Has(newest->offset_cells, 1)) continue;
-    damaged_ = true;
+    damage_.AddValue(key, *view.FindMemgest(MemgestId(newest->memgest)));
     network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "copies");
     heap->At(newest->offset_cells)[random.Below(newest->value_length)] ^= std::byte{1}
                                                                           << random.Below(8);
@@ -291,7 +291,7 @@ bool SimCluster::DamageRow(Random& random) {
     const auto extent = static_cast<std::uint32_t>(random.Below(parity->extent_count()));
     const memgest::ParityStore::Row row = parity->ReadRow(extent, 0);
     if (row.bytes == nullptr) continue;
-    damaged_ = true;
+    damage_.AddRow(memgest);
     network_.faults().Count(rdma::sim::FaultClass::kF10BitFlip, "parity rows");
     // What is used of a row begins at its begin.
     auto* const bytes = const_cast<std::byte*>(row.bytes);
@@ -342,19 +342,11 @@ std::set<std::string> SimCluster::DamageLeft() {
   return left;
 }
 
-namespace {
-bool MayWriteInto(const Operation& op, MemgestId memgest) {
-  const bool writes = op.kind == OpKind::kPut || op.kind == OpKind::kMove;
-  // The default one may be this one when the operation comes.
-  return writes && (op.memgest == memgest || op.memgest.value() == 0);
-}
-}  // namespace
-
 void SimCluster::NoteForcedDelete(MemgestId memgest) {
   forced_.push_back(memgest);
   std::set<int> there;
   for (const Operation& op : history_.operations()) {
-    if (MayWriteInto(op, memgest)) there.insert(op.key);
+    if (op.MayWriteInto(memgest)) there.insert(op.key);
   }
   for (const int key : there) NoteForcedDeleteOf(key, memgest);
 }
@@ -433,7 +425,7 @@ std::size_t SimCluster::Invoke(Operation op) {
   versions_.OnInvoke(at);
   // Coordinators that have not heard of it yet take writes, and let go of these, too.
   for (const MemgestId memgest : forced_) {
-    if (MayWriteInto(history_[at], memgest)) NoteForcedDeleteOf(history_[at].key, memgest);
+    if (history_[at].MayWriteInto(memgest)) NoteForcedDeleteOf(history_[at].key, memgest);
   }
   return at;
 }

@@ -20,6 +20,7 @@
 #include "rdma/sim/sim_network.h"
 #include "tests/sim/checkers/agreement_checker.h"
 #include "tests/sim/checkers/version_checker.h"
+#include "tests/sim/damage_model.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim_admin.h"
 #include "tests/sim/sim_client.h"
@@ -96,7 +97,7 @@ class SimCluster final : public Recorder {
   void Return(std::size_t at, const Operation& op) override;
   const Operation& Recorded(std::size_t at) const override { return history_.operations()[at]; }
   void Complain(Violation violation) override;
-  bool MayLose() const override { return overran_ || damaged_; }
+  bool MayLose(int key) const override { return overran_ || damage_.Concerns(key, history_); }
   bool overran() const { return overran_; }
   // A bit of the key's newest value turns, where its coordinator has it (F10). False: there is no
   // value; or, without `unsent`, it is not committed, and may not have been sent to all yet.
@@ -104,9 +105,9 @@ class SimCluster final : public Recorder {
   // A bit of a copy of it turns, at one of its memgest's replicas; or of a row of parity, anywhere.
   bool DamageCopy(int key, Random& random);
   bool DamageRow(Random& random);
-  // Values may be damaged from now on, and told so: DATA_LOST.
-  void ExpectDamage() { damaged_ = true; }
-  bool damaged() const { return damaged_; }
+  const DamageModel& damage() const { return damage_; }
+  // Bits of log entries turned on their way: members refuse those, and say so.
+  bool EntriesCameDamaged() { return network_.faults().by_kind.contains("F10 in flight"); }
   // Damage that is still there, and that a scrub is to find: a line each.
   std::set<std::string> DamageLeft();
   // An operator lets go of what is in a memgest: each key that may be there is deleted, at some
@@ -157,7 +158,7 @@ class SimCluster final : public Recorder {
   std::function<void(const Operation&)> on_answer_;
   std::vector<MemgestId> forced_;  // memgests that an operator deletes with what is in them
   bool overran_ = false;
-  bool damaged_ = false;
+  DamageModel damage_;
   std::vector<Damage> damages_;
 };
 

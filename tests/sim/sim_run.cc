@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ring/base/log.h"
 #include "ring/cluster/routing.h"
 #include "tests/sim/checkers/durability_checker.h"
@@ -15,6 +17,7 @@
 #include "tests/sim/checkers/scrub_checker.h"
 #include "tests/sim/checkers/search_checker.h"
 #include "tests/sim/fault_plan.h"
+#include "tests/sim/protection.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace ring::sim {
@@ -27,14 +30,36 @@ constexpr std::uint64_t kWorkWithFailuresNs = 5'000 * kMs;
 constexpr std::uint64_t kPatienceNs = 3'000 * kMs;
 // After the faults have stopped. Deletes of memgests that are not empty wait 10 s each, in a row.
 constexpr std::uint64_t kQuiesceNs = 60'000 * kMs;
+constexpr std::uint64_t kLookNs = 5 * kMs;
+constexpr std::size_t kMissingToldMax = 12;
 constexpr std::uint64_t kNicSalt = 0xca1c;
 
-// ERROR means that a human must look: there is none in a run.
-int g_error_count = 0;
-std::string* g_first_error = nullptr;
+// ERROR means that a human must look: there is none in a run, but for losses where some are due.
+struct Errors {
+  int count = 0;
+  std::string first;
+};
+struct ErrorRecords {
+  Errors losses;
+  Errors refusals;  // of entries that came damaged
+  Errors others;
+};
+ErrorRecords* g_errors = nullptr;
+bool TellsOfARefusal(absl::string_view line) {
+  return absl::StrContains(line, "cannot fold group=") ||
+         absl::StrContains(line, "cannot go on group=");
+}
+bool TellsOfALoss(absl::string_view line) {
+  return absl::StrContains(line, "value lost group=") ||
+         absl::StrContains(line, "block lost group=") ||
+         absl::StrContains(line, "decoded values do not fit their checksums");
+}
 void CountErrors(LogSeverity severity, absl::string_view line) {
   if (severity != LogSeverity::kERROR) return;
-  if (g_error_count++ == 0) *g_first_error = std::string(line);
+  Errors& errors = TellsOfALoss(line)      ? g_errors->losses
+                   : TellsOfARefusal(line) ? g_errors->refusals
+                                           : g_errors->others;
+  if (errors.count++ == 0) errors.first = std::string(line);
 }
 
 // All of them survive two losses, but the first.
@@ -92,6 +117,10 @@ class Run {
       cluster.overrun = cluster::OverrunPolicy::kContinue;
     cluster_ = std::make_unique<SimCluster>(cluster);
     cluster_->network().set_trace_file(options_.trace_file);
+    cluster_->Note(absl::StrCat(
+        "a run with", node_faults() ? " nodes" : "",
+        cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
+        cluster.encode == node::EncodePath::kNic ? " nic" : "", overrun_ ? " overrun" : ""));
     const std::uint64_t started_ns = cluster_->network().now_ns();
     if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
       Complain("start", std::string(opened.message()));
@@ -112,7 +141,8 @@ class Run {
     }
     Count();
     result_.story = cluster_->story();
-    result_.may_lose = cluster_->MayLose();
+    result_.overran = cluster_->overran();
+    result_.damaged = cluster_->damage().any();
     if (options_.history_file != nullptr) cluster_->history().WriteJson(options_.history_file);
     cluster_.reset();
     return std::move(result_);
@@ -125,6 +155,7 @@ class Run {
     return OneIn(random, one_in);
   }
   const FaultOptions& faults() const { return options_.faults; }
+  bool Zombies() const { return Drawn(faults().f5_zombie_run_one_in, 0x20b1e); }
   bool node_faults() const { return faults().node_faults != 0; }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
@@ -150,9 +181,8 @@ class Run {
           1 + shape.Below(4), options_.operations / clients, shape.Below(2) == 0);
       if (!added.ok()) return Complain("start", std::string(added.message()));
     }
-    plan_ = std::make_unique<FaultPlan>(
-        cluster_.get(), &shape, faults(),
-        NodeFaults::Run{overrun_, Drawn(faults().f5_zombie_run_one_in, 0x20b1e)});
+    plan_ = std::make_unique<FaultPlan>(cluster_.get(), &shape, faults(),
+                                        NodeFaults::Run{overrun_, Zombies()});
     FaultPlan& plan = *plan_;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {
@@ -178,35 +208,31 @@ class Run {
     }
   }
 
-  // Who was removed is nobody's concern any more, though its process may not have ended.
-  bool Removed(NodeId node) {
-    const std::vector<cluster::NodeInfo>& known = cluster_->view().nodes;
-    return node.value() < known.size() &&
-           known[node.value()].status == cluster::NodeStatus::kRemoved;
-  }
-
-  // Every role has a holder, every shard serves, and nobody stands still.
-  void AwaitWhole() {
-    std::string missing;
-    const std::uint64_t wait_ns = cluster_->overran() ? kPatienceNs : kQuiesceNs;
-    const bool whole = cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, [&] {
-      missing.clear();
-      for (const auto& node : cluster_->nodes()) {
-        if (!node->up() || Removed(node->info().id)) continue;
-        if (!node->node().ready())
-          absl::StrAppend(&missing, node->info().name, ": ", node->node().Missing(), "; ");
-        if (node->paused()) absl::StrAppend(&missing, node->info().name, " to go on; ");
-      }
-      return missing.empty();
-    });
+  // Each role has a holder, each shard serves, and every member has everything again: what promises
+  // to survive f more failures. Else somebody waits for ever for what nobody brings.
+  void AwaitProtected() {
+    std::vector<std::string> missing;
+    const std::uint64_t wait_ns = cluster_->overran() ? kPatienceNs : options_.protect_ns;
+    const bool whole = cluster_->RunUntil(
+        cluster_->network().now_ns() + wait_ns,
+        [&] {
+          missing = Unprotected(*cluster_, [this](const protocol::MemgestDescriptor& memgest) {
+            return cluster_->damage().Concerns(memgest.id);
+          });
+          return missing.empty();
+        },
+        kLookNs);
     // E8: without a quorum of its past a shard stops.
-    if (!whole && !cluster_->overran())
-      Complain("liveness", absl::StrCat("not whole again: ", missing));
+    if (whole || cluster_->overran()) return;
+    const std::size_t count = missing.size();
+    if (count > kMissingToldMax) missing.resize(kMissingToldMax);
+    Complain("liveness", absl::StrCat("not protected again, waits in vain, until count=", count,
+                                      ": ", absl::StrJoin(missing, "; ")));
   }
 
   // Reads every key once more by every client that is left, then compares all copies.
   void Quiesce() {
-    AwaitWhole();
+    AwaitProtected();
     const std::size_t before = cluster_->history().operations().size();
     first_read_ = before;
     for (const auto& client : cluster_->clients()) {
@@ -229,7 +255,7 @@ class Run {
     for (std::size_t i = before; i < operations.size(); ++i) {
       const bool answered =
           operations[i].result == OpResult::kOk || operations[i].result == OpResult::kNotFound;
-      if (!answered && !cluster_->MayLose() && !MayBeOutOfReach(operations[i].key))
+      if (!answered && !cluster_->MayLose(operations[i].key))
         Complain("liveness", absl::StrCat("when all is well: ", Describe(operations[i])));
     }
     ScrubResult scrub =
@@ -240,20 +266,6 @@ class Run {
     result_.damage_left = scrub.damage_left;
     result_.damage_found = scrub.damage_found;
     for (Violation& found : scrub.violations) result_.violations.push_back(std::move(found));
-  }
-
-  // Blocks of a coordinator that was lost and that nobody decoded yet.
-  bool MayBeOutOfReach(int key) {
-    const cluster::View& view = cluster_->view();
-    const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(key));
-    const cluster::NormalRecord& record =
-        view.groups[place.group.value()].shards[place.shard.value()].normal;
-    return std::any_of(view.memgests.begin(), view.memgests.end(),
-                       [&](const protocol::MemgestDescriptor& memgest) {
-                         const cluster::MemgestNormal* const set = record.Find(memgest.id);
-                         return memgest.scheme != protocol::Scheme::kReplicated && set != nullptr &&
-                                (set->complete >> place.shard.value() & 1) == 0;
-                       });
   }
 
   void Check() {
@@ -269,7 +281,7 @@ class Run {
     const auto may_have_lost = [this](int key) { return cluster_->versions().MayHaveLost(key); };
     add(CheckResurrection(cluster_->history()));
     add(CheckDurability(cluster_->history(), first_read_, [&](int key) {
-      return cluster_->MayLose() || (may_have_lost(key) && MovedToNothing(key));
+      return cluster_->overran() || (may_have_lost(key) && MovedToNothing(key));
     }));
     KeptVersions kept;
     add(CheckMemgests(cluster_->history(), may_have_lost, &kept));
@@ -350,16 +362,20 @@ class Run {
 }  // namespace
 
 RunResult RunSeed(const RunOptions& options) {
-  std::string first_error;
-  g_error_count = 0;
-  g_first_error = &first_error;
+  ErrorRecords errors;
+  g_errors = &errors;
   SetLogSink(&CountErrors);
   RunResult result = Run(options).Execute();
   SetLogSink(nullptr);
-  if (g_error_count > 0 && !result.may_lose) {  // a loss is one
+  const auto complain = [&result](const Errors& found) {
+    if (found.count == 0) return;
     result.violations.push_back(
-        {"error-record", absl::StrCat("count=", g_error_count, ", first: ", first_error)});
-  }
+        {"error-record", absl::StrCat("count=", found.count, ", first: ", found.first)});
+  };
+  const bool refuses = result.faults.by_kind.contains("F10 in flight");
+  if (!result.overran) complain(errors.others);
+  if (!result.overran && !result.damaged) complain(errors.losses);
+  if (!result.overran && !refuses) complain(errors.refusals);
   return result;
 }
 

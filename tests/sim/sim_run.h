@@ -22,8 +22,9 @@ struct RunOptions {
   std::uint64_t seed = 1;
   std::uint64_t operations = 1500;  // of all clients together
   FaultOptions faults;
-  std::FILE* trace_file = nullptr;    // every event, as a line
-  std::FILE* history_file = nullptr;  // what clients were told, as JSON lines
+  std::uint64_t protect_ns = 60'000'000'000;  // after the faults, until all is protected again
+  std::FILE* trace_file = nullptr;            // every event, as a line
+  std::FILE* history_file = nullptr;          // what clients were told, as JSON lines
 };
 
 struct RunResult {
@@ -47,7 +48,8 @@ struct RunResult {
   std::uint64_t nic_deltas = 0;     // puts whose deltas a device calculated, at nodes still up
   std::uint64_t nic_redone = 0;     // ... or failed to
   rdma::sim::FaultCounts faults;
-  bool may_lose = false;  // more was lost or damaged than memgests survive
+  bool overran = false;  // more was lost than memgests survive (F3)
+  bool damaged = false;  // bits turned in values, copies or rows (F10)
   std::vector<Violation> violations;
   std::vector<std::string> story;  // what befell the nodes
 };

@@ -13,6 +13,7 @@ RunResult RunClean(const RunOptions& options) {
   RunResult result = RunSeed(options);
   for (const Violation& violation : result.violations)
     ADD_FAILURE() << "seed=" << options.seed << " " << violation.kind << ": " << violation.detail;
+  EXPECT_EQ(result.scrubs, result.overran ? 0u : 1u) << "seed=" << options.seed;  // S12
   return result;
 }
 
@@ -61,6 +62,22 @@ TEST(SimRun, NodesAreLostAndNothingThatWasAcknowledged) {
   EXPECT_GT(answered, 3000u);
   for (const int number : {1, 2, 3, 4, 6, 13, 14})
     EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
+}
+
+// What is still to come when the time is over is no success.
+TEST(SimRun, E6ARunThatDoesNotEndProtectedIsAViolation) {
+  int found = 0;
+  RunOptions options;
+  options.operations = 300;
+  options.protect_ns = 1;
+  for (options.seed = 2001; options.seed <= 2003; ++options.seed) {
+    for (const Violation& violation : RunSeed(options).violations) {
+      found += violation.kind == "liveness" &&
+               violation.detail.find("not protected again") != std::string::npos &&
+               violation.detail.find("role ") != std::string::npos;
+    }
+  }
+  EXPECT_GT(found, 0);
 }
 
 // Values at coordinators, copies at replicas, parity rows, and log entries on their way: what is

@@ -11,6 +11,7 @@ namespace {
 struct Totals {
   std::uint64_t seeds = 0;
   std::uint64_t failed_seeds = 0;
+  std::uint64_t overrun_seeds = 0;
   std::uint64_t sim_ns = 0;
   std::uint64_t events = 0;
   std::uint64_t turns = 0;
@@ -35,6 +36,7 @@ struct Totals {
   void Add(const sim::RunResult& run) {
     ++seeds;
     failed_seeds += run.violations.empty() ? 0 : 1;
+    overrun_seeds += run.overran ? 1 : 0;
     sim_ns += run.sim_ns;
     events += run.events;
     turns += run.turns;
@@ -72,6 +74,7 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   json["unknown"] = totals.unknown;
   json["keys_searched"] = totals.search_keys;
   json["keys_given_up"] = totals.search_given_up;
+  json["overrun_seeds"] = totals.overrun_seeds;
   json["scrubs"] = totals.scrubs;
   json["values_scrubbed"] = totals.values_scrubbed;
   json["rows_scrubbed"] = totals.rows_scrubbed;

@@ -4,31 +4,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "ring/recovery/epoch_change.h"
 
 namespace ring::sim {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kScrubNs = 60'000 * kMs;
-
-// Every member has every entry and every value.
-bool Protected(const cluster::View& view) {
-  for (const cluster::GroupView& group : view.groups) {
-    for (std::size_t i = 0; i < group.shards.size(); ++i) {
-      const ShardId shard(static_cast<std::uint16_t>(i));
-      for (const cluster::MemgestNormal& set : group.shards[i].normal.memgests) {
-        const protocol::MemgestDescriptor* const memgest = view.FindMemgest(set.id);
-        recovery::RoleMask members = recovery::RoleBit(Role(shard.value()));
-        for (const Role role : memgest->MemberRoles(shard, view.s, view.d))
-          members |= recovery::RoleBit(role);
-        const bool deleted = memgest->state == protocol::MemgestState::kDeleted;
-        if (!deleted && set.complete != members) return false;
-      }
-    }
-  }
-  return true;
-}
 
 // S12: what turned and is there still is found; how much of it, the report does not name.
 void CheckDamageFound(SimCluster* cluster, const node::ScrubReport& report, ScrubResult* result) {
@@ -46,8 +27,7 @@ void CheckDamageFound(SimCluster* cluster, const node::ScrubReport& report, Scru
 ScrubResult CheckScrub(SimCluster* cluster, std::uint64_t id,
                        absl::FunctionRef<bool()> earlier_ended) {
   ScrubResult result;
-  if (cluster->overran() || !Protected(cluster->view())) return result;
-  result.compared = true;
+  if (cluster->overran()) return result;
   // Else who still takes part in an earlier one refuses this one for 10 s.
   cluster->RunUntil(
       cluster->network().now_ns() + kScrubNs, [&] { return earlier_ended(); }, kMs);
@@ -67,14 +47,17 @@ ScrubResult CheckScrub(SimCluster* cluster, std::uint64_t id,
         {"scrub", absl::StrCat("did not end: ", admin.scrub_status().message())});
     return result;
   }
+  result.compared = true;
   const node::ScrubReport& report = admin.scrub_report();
   result.values = report.values_checked + report.replicas_checked;
   result.rows = report.rows_checked;
-  if (cluster->damaged()) {
+  for (const std::string& detail : report.details) {
+    if (!cluster->damage().Explains(detail)) result.violations.push_back({"scrub", detail});
+  }
+  if (cluster->damage().any()) {
     CheckDamageFound(cluster, report, &result);
     return result;
   }
-  for (const std::string& detail : report.details) result.violations.push_back({"scrub", detail});
   if (report.mismatches > 0 && report.details.empty())
     result.violations.push_back({"scrub", absl::StrCat("mismatches=", report.mismatches)});
   return result;

@@ -1,7 +1,8 @@
 // tests/sim/checkers/scrub_checker.h — copies, parities and values agree when all is quiet.
 //
-// What:      CheckScrub scrubs the whole cluster, once every member is named complete: nothing may
-//            differ. Where bits were turned on purpose (F10), what is left of that must be found.
+// What:      CheckScrub scrubs the whole cluster: nothing may differ. Where bits were turned on
+//            purpose (F10), what is left of that must be found, and nothing elsewhere.
+// Shape:     in each run but those that lost too much (F3). REQUIRES: protected again.
 // Ownership: borrows the cluster, and lets its time pass.
 // Threads:   one.
 // Errors:    Violations.
@@ -18,7 +19,7 @@
 namespace ring::sim {
 
 struct ScrubResult {
-  bool compared = false;  // else: too much was lost, or copies are still to come
+  bool compared = false;  // else: too much was lost
   std::uint64_t values = 0;
   std::uint64_t rows = 0;
   std::uint64_t damage_left = 0;   // values and copies with a bit that turned

@@ -65,6 +65,9 @@ absl::Status SimCluster::Open() {
   config_.client_max = 64;
   config_.encode = options_.encode;
   config_.control.fail_over = options_.fail_over;
+  config_.control.heartbeat_ms = options_.heartbeat_ms;
+  config_.control.detect_ms = options_.detect_ms;
+  config_.control.lease_ms = options_.lease_ms;
   config_.control.fence = options_.fence;
   config_.control.overrun = options_.overrun;
   for (int i = 0; i < options_.node_count; ++i) {

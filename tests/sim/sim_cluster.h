@@ -41,6 +41,9 @@ struct ClusterOptions {
   std::uint32_t block_size = 64 * 1024;
   std::uint64_t deadline_ns = kDeadlineLongNs;  // of the clients' operations
   bool fail_over = true;
+  std::uint32_t heartbeat_ms = 25;
+  std::uint32_t detect_ms = 150;
+  std::uint32_t lease_ms = 100;
   node::FenceKind fence = node::FenceKind::kLease;
   node::EncodePath encode = node::EncodePath::kAuto;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;

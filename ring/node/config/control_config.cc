@@ -16,6 +16,23 @@ std::uint64_t ControlConfig::SleepNsMax() const {
       {kSleepNsMax, detect_ms * kMsNs / 8, lease_ms * kMsNs / 8, heartbeat_ms * kMsNs / 2});
 }
 
+std::uint64_t ControlConfig::TickNs() const {
+  return std::max<std::uint64_t>(1, heartbeat_ms / 5) * kMsNs;
+}
+
+std::uint64_t ControlConfig::HeartbeatTicks() const {
+  return std::max<std::uint64_t>(1, heartbeat_ms * kMsNs / TickNs());
+}
+
+std::uint64_t ControlConfig::DetectTicks() const {
+  return (detect_ms * kMsNs + TickNs() - 1) / TickNs();
+}
+
+// A follower that has missed one heartbeat does not stand for election yet.
+std::uint64_t ControlConfig::ElectionTicks() const {
+  return std::max(DetectTicks(), 2 * HeartbeatTicks() + 1);
+}
+
 ControlProblem CheckControl(const ControlConfig& config, std::size_t node_count) {
   const int voters = config.VoterCount(node_count);
   if (voters % 2 == 0) {

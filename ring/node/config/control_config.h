@@ -29,7 +29,8 @@ enum class FenceKind : std::uint8_t {
 struct ControlConfig {
   int voters = 0;  // the first of the nodes; 0: 5 from 5 nodes on, else 3 or 1
   std::uint32_t heartbeat_ms = 25;
-  std::uint32_t detect_ms = 150;  // so long silent is failed; elections begin after as long
+  std::uint32_t detect_ms = 150;  // so long silent is failed; elections begin after as long, or
+                                  // a tick later, if that is but twice heartbeat_ms
   std::uint32_t lease_ms = 100;   // a holder may serve so long after it asked
   std::uint32_t lag_ms = 100;     // a member that is so long behind begins anew (E5)
   FenceKind fence = FenceKind::kLease;
@@ -43,6 +44,11 @@ struct ControlConfig {
   // How long a node may sleep without a look at its timers: what it promises in time (heartbeats,
   // renewals, detection) must not wait for a sleeper.
   std::uint64_t SleepNsMax() const;
+  // The consensus counts time in ticks. REQUIRES: CheckControl has no objection.
+  std::uint64_t TickNs() const;
+  std::uint64_t HeartbeatTicks() const;
+  std::uint64_t DetectTicks() const;    // at least twice HeartbeatTicks
+  std::uint64_t ElectionTicks() const;  // more than that
   friend bool operator==(const ControlConfig&, const ControlConfig&) = default;
 };
 

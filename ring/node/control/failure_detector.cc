@@ -12,8 +12,7 @@ bool FailureDetector::HearsMajority(const std::vector<consensus::PeerStatus>& pe
   std::size_t heard = 1;
   for (const consensus::PeerStatus& peer : peers) {
     voters += peer.voter ? 1 : 0;
-    heard +=
-        peer.voter && peer.silent_ticks < std::max<std::uint64_t>(1, detect_ticks_ / 2) ? 1 : 0;
+    heard += peer.voter && peer.silent_ticks < half_ticks_ ? 1 : 0;
   }
   return 2 * heard > voters;
 }
@@ -34,7 +33,7 @@ std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
         ticks = std::min(ticks, peer.silent_ticks);
       }
     }
-    const std::uint64_t hinted = Mutant("L4") ? 0 : std::max<std::uint64_t>(1, detect_ticks_ / 2);
+    const std::uint64_t hinted = Mutant("L4") ? 0 : half_ticks_;
     const std::uint64_t patience = connected(node.id) ? detect_ticks_ : hinted;
     if (ticks >= patience) silent.push_back(node.id);
   }

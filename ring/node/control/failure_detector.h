@@ -3,9 +3,10 @@
 // What:      FailureDetector: from how long each node was silent, which nodes are to be failed.
 // Shape:     silence is counted in ticks since the node's server was last heard by consensus, or,
 //            if it has none yet, since this leader's tenure began. A lost connection is a hint that
-//            halves the patience (L4), and is no proof. A leader that did not hear a majority of
-//            the voters itself counts nobody's silence meanwhile: it may be the one that was cut
-//            off. A node that was never heard of is not failed: it holds nothing.
+//            halves the patience (L4), and is no proof; who answered the last heartbeat was silent
+//            for no longer than from one to the next, and is never failed. A leader that did not
+//            hear a majority of the voters itself counts nobody's silence meanwhile: it may be the
+//            one that was cut off. A node that was never heard of is not failed: it holds nothing.
 // Ownership: values.
 // Threads:   thread-compatible; no clock.
 // Errors:    none.
@@ -13,6 +14,7 @@
 #ifndef RING_NODE_CONTROL_FAILURE_DETECTOR_H_
 #define RING_NODE_CONTROL_FAILURE_DETECTOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -24,8 +26,11 @@ namespace ring::node {
 
 class FailureDetector {
  public:
-  FailureDetector(NodeId self, std::uint64_t detect_ticks)
-      : self_(self), detect_ticks_(detect_ticks) {}
+  // REQUIRES: detect_ticks >= 2 * heartbeat_ticks > 0.
+  FailureDetector(NodeId self, std::uint64_t detect_ticks, std::uint64_t heartbeat_ticks)
+      : self_(self),
+        detect_ticks_(detect_ticks),
+        half_ticks_(std::max(detect_ticks / 2, heartbeat_ticks + 1)) {}
 
   // A new tenure: nobody is silent yet.
   void Reset() { patient_since_ = tenure_ticks_ = 0; }
@@ -40,6 +45,7 @@ class FailureDetector {
 
   NodeId self_;
   std::uint64_t detect_ticks_;
+  std::uint64_t half_ticks_;  // of it, and longer than the time between two heartbeats
   std::uint64_t tenure_ticks_ = 0;
   std::uint64_t patient_since_ = 0;  // tick of the tenure up to which no silence counts
 };

@@ -72,10 +72,6 @@ std::string DirectoryOf(const NodeConfig& config, NodeId node, const std::string
   return voter && !folder.empty() ? absl::StrCat(folder, "/", name) : "";
 }
 
-std::uint64_t TickNs(const ControlConfig& control) {
-  return std::max<std::uint64_t>(1, control.heartbeat_ms / 5) * kMs;
-}
-
 absl::Status NotLeader(NodeId leader) {
   if (leader == cluster::kNoNode) return absl::UnavailableError("no leader is known: try again");
   return absl::UnavailableError(
@@ -86,7 +82,7 @@ absl::Status NotLeader(NodeId leader) {
 
 Membership::Membership(Options options)
     : options_(std::move(options)),
-      tick_ns_(TickNs(options_.config->control)),
+      tick_ns_(options_.config->control.TickNs()),
       machine_(FirstView(*options_.config),
                [this](const std::shared_ptr<const cluster::View>& view) { OnView(view); }),
       leases_(options_.clock, &machine_, options_.lease_ns),
@@ -169,15 +165,15 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   consensus::ReplicaOptions options;
   options.raft.id = server_;
   options.raft.nonce = options_.random->Next64();
-  options.raft.heartbeat_ticks = std::max<std::uint64_t>(1, control.heartbeat_ms * kMs / tick_ns_);
-  options.raft.election_ticks = std::max(options.raft.heartbeat_ticks + 1,
-                                         (control.detect_ms * kMs + tick_ns_ - 1) / tick_ns_);
+  options.raft.heartbeat_ticks = control.HeartbeatTicks();
+  options.raft.election_ticks = control.ElectionTicks();
   if (options_.word != nullptr) word_ = std::make_unique<FenceWord>(server_, options_.word);
   RING_ASSIGN_OR_RETURN(
       replica_, consensus::Replica::Start(options, *storage_, machine_, *this, word_.get()));
   leases_.set_replica(replica_.get());
   keeper_ = std::make_unique<ServerKeeper>(replica_.get(), voter_count);
-  detector_ = std::make_unique<FailureDetector>(options_.node, options.raft.election_ticks);
+  detector_ = std::make_unique<FailureDetector>(options_.node, control.DetectTicks(),
+                                                control.HeartbeatTicks());
   last_tick_ns_ = heard_ns_ = now_ns_;
   work_ = true;
   // The first voter of a new cluster need not wait for silence; the others may still be on the way.
@@ -255,8 +251,7 @@ bool Membership::TickReplica(std::uint64_t now_ns) {
   const std::uint64_t due = (now_ns - last_tick_ns_) / tick_ns_;
   if (due == 0) return false;
   // What this node slept or stood still is not counted as the others' silence.
-  const std::uint64_t limit =
-      std::max<std::uint64_t>(1, options_.config->control.heartbeat_ms * kMs / tick_ns_);
+  const std::uint64_t limit = options_.config->control.HeartbeatTicks();
   last_tick_ns_ += due * tick_ns_;
   for (std::uint64_t i = 0; i < std::min(due, limit); ++i) {
     replica_->Tick(options_.random->Next64());

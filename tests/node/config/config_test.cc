@@ -1,5 +1,6 @@
 #include "ring/node/config/config.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -192,6 +193,23 @@ TEST(NodeConfig, L11FiveNodesHaveFiveVotersUnlessToldOtherwise) {
   EXPECT_EQ(config.InitialView().voter_count, 5u);
   EXPECT_EQ(ControlConfig().VoterCount(4), 3);
   EXPECT_EQ(ControlConfig().VoterCount(2), 1);
+}
+
+// Whatever is accepted is what the consensus accepts, too.
+TEST(NodeConfig, L1WhateverDetectionIsTakenLeavesTimeForTwoHeartbeats) {
+  ControlConfig control;
+  for (control.heartbeat_ms = 1; control.heartbeat_ms <= kHeartbeatMsMax; ++control.heartbeat_ms) {
+    const std::uint32_t least = std::max(kDetectMsMin, 2 * control.heartbeat_ms);
+    for (control.detect_ms = least; control.detect_ms <= least + 30; ++control.detect_ms) {
+      ASSERT_EQ(CheckControl(control, 5).key, "");
+      ASSERT_GE(control.DetectTicks(), 2 * control.HeartbeatTicks());
+      ASSERT_GT(control.ElectionTicks(), 2 * control.HeartbeatTicks());
+      ASSERT_LE(control.DetectTicks() * control.TickNs(),
+                control.detect_ms * 1'000'000 + control.TickNs());
+    }
+    control.detect_ms = 2 * control.heartbeat_ms - 1;
+    ASSERT_EQ(CheckControl(control, 5).key, "detect_ms");
+  }
 }
 
 TEST(NodeConfig, WaysToAgreeThatCannotWorkAreRefused) {

@@ -33,7 +33,7 @@ class FailureDetectorTest : public ::testing::Test {
     return detector_.Silent(view_, peers_, [this](NodeId node) { return !lost_.contains(node); });
   }
 
-  FailureDetector detector_{NodeId(0), 10};
+  FailureDetector detector_{NodeId(0), 10, 1};
   cluster::View view_;
   std::vector<consensus::PeerStatus> peers_;
   std::set<NodeId> lost_;
@@ -80,6 +80,33 @@ TEST_F(FailureDetectorTest, AfterALeaderWasCutOffItselfEverybodyHasTimeToBeHeard
   EXPECT_THAT(Silent(), IsEmpty());
   for (int i = 0; i < 10; ++i) detector_.Tick();
   EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+}
+
+// heartbeat_ms = 2, detect_ms = 5: just before the answers to a heartbeat come, all were silent for
+// two ticks.
+TEST_F(FailureDetectorTest, L1VotersThatAnswerEachHeartbeatAreHeardHoweverShortTheDetection) {
+  const auto others = [&](std::uint64_t silent_ticks) {
+    for (std::uint32_t i = 1; i < 6; ++i) Hear(i, silent_ticks);
+    for (consensus::PeerStatus& peer : peers_) peer.voter = true;
+  };
+  for (const std::uint64_t heartbeat : {1, 2, 3, 5}) {
+    for (const std::uint64_t detect : {2 * heartbeat, 2 * heartbeat + 1, 6 * heartbeat}) {
+      SCOPED_TRACE(testing::Message() << "heartbeat=" << heartbeat << " detect=" << detect);
+      detector_ = FailureDetector(NodeId(0), detect, heartbeat);
+      std::uint64_t failed_at = 0;
+      for (std::uint64_t tick = 1; tick <= 20 * heartbeat && failed_at == 0; ++tick) {
+        detector_.Tick();
+        others((tick - 1) % heartbeat + 1);
+        Hear(2, tick);
+        lost_ = {NodeId(4)};  // a connection that is made again is no silence
+        const std::vector<NodeId> silent = Silent();
+        if (silent.empty()) continue;
+        EXPECT_THAT(silent, ElementsAre(NodeId(2)));
+        failed_at = tick;
+      }
+      EXPECT_EQ(failed_at, detect);
+    }
+  }
 }
 
 TEST_F(FailureDetectorTest, ALeaderDoesNotFailItself) {

@@ -84,6 +84,7 @@ void MemberValues::GoOn(MemberPort::Membership& membership, std::uint64_t now_ns
     fetch.memgest = MemgestId(line.memgest);
     fetch.line = number;
     fetch.version = Version(line.version);
+    fetch.length = line.value_length;
     fetch.source = sources[(number + walk.round) % sources.size()];
     Ask(id);
   }
@@ -113,8 +114,10 @@ void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& 
       bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
   if (answer.ok()) {
     fetch.bytes.append(answer->piece.data(), answer->piece.size());
-    if (++fetch.piece < answer->piece_count) return Ask(id);
-    Install(fetch);
+    // A source that is wrong about the length costs no more memory than the value.
+    const bool fits = fetch.bytes.size() <= fetch.length;
+    if (fits && ++fetch.piece < answer->piece_count) return Ask(id);
+    if (fits) Install(fetch);
   }
   fetches_.erase(id);
 }

@@ -49,6 +49,7 @@ class MemberValues {
     MemgestId memgest;
     std::uint32_t line = 0;
     Version version;
+    std::uint32_t length = 0;
     NodeId source;
     std::string bytes;
     std::uint32_t piece = 0;

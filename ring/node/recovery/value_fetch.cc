@@ -115,6 +115,12 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
       bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
   if (!answer.ok()) return OnFailure(line, fetch, answer.status());
   fetch.bytes.append(answer->piece.data(), answer->piece.size());
+  // A source that is wrong about the length costs no more memory than the value.
+  const std::uint32_t length = shard_->lines().line(line).value_length;
+  if (fetch.bytes.size() > length) {
+    return OnFailure(line, fetch,
+                     absl::InvalidArgumentError(absl::StrCat("longer than value_length=", length)));
+  }
   if (++fetch.piece < answer->piece_count) return Ask(line, fetch);
   const absl::Status stored = Store(line, fetch);
   if (!stored.ok()) return OnFailure(line, fetch, stored);

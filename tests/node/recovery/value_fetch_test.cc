@@ -173,6 +173,20 @@ TEST_F(ValueFetchTest, F10AValueOfSeveralPiecesBeginsAgainAtTheNextSource) {
   ExpectServed();
 }
 
+TEST_F(ValueFetchTest, S12ASourceThatSendsMoreThanTheValueIsLeftForTheNext) {
+  ASSERT_NO_FATAL_FAILURE(TakeOver(std::string(100, 'v')));
+  std::optional<Call> call = Take();
+  ASSERT_TRUE(call.has_value());
+  const NodeId liar = call->source;
+  call->done(recovery::EncodeFetchAnswer({0, 1'000'000, std::string(101, 'v')}));
+  call = Take();
+  ASSERT_TRUE(call.has_value());
+  EXPECT_NE(call->source, liar);
+  EXPECT_EQ(call->request.piece, 0u);
+  Give(*call, value_);
+  ExpectServed();
+}
+
 TEST_F(ValueFetchTest, E3ASourceThatHasNotFoldedTheAdoptedLogDoesNotRefuse) {
   TakeOver(Bytes(500, 1));
   for (int i = 0; i < 4 * ValueFetch::kRefusalsOfEach; ++i) {

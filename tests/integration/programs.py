@@ -1,5 +1,6 @@
 """What the integration tests share: the programs of a build, and no process left behind."""
 
+import json
 import os
 import re
 import select
@@ -134,3 +135,15 @@ class Programs(unittest.TestCase):
         target = self.folder / "got"
         self.ringctl(seeds, admin, "get", key, "--file", target)
         return target.read_bytes()
+
+
+class BenchPrograms(Programs):
+    """Gives what a run of ring-bench found, by section."""
+
+    def bench(self, *argv):
+        path = self.folder / "result.json"
+        result = self.run_program(program("ring-bench"), *argv, "--json", path)
+        self.assertEqual(result.returncode, 0, result.stdout.decode() + result.stderr.decode())
+        found = json.loads(path.read_text())
+        self.assertTrue(found["sections"])
+        return found["sections"]

@@ -1,0 +1,60 @@
+"""ring-bench: the switches of kv that bench_test.py leaves out, and peers. No figure is judged."""
+
+import shutil
+import unittest
+
+from programs import BenchPrograms
+
+
+class BenchMore(BenchPrograms):
+    def test_kv_mixes_by_the_ratio_and_reports_floors_and_calls(self):
+        measured, floors, calls = self.bench(
+            "kv", "--key-count", 200, "--seconds", 1, "--rounds", 1, "--memgest", "REP3,SRS32",
+            "--op", "put,get,mixed", "--read-ratio", 0.25, "--distribution", "uniform", "--pin",
+            "--transport", "tcp", "--floor", "--count-calls")
+        self.assertIn("uniform", measured["title"])
+        self.assertEqual(sum(row["failed"] + row["wrong_values"] for row in measured["rows"]), 0)
+        for memgest in ("REP3", "SRS32"):
+            rates = {row["op"]: row["ops_per_second"] for row in measured["rows"]
+                     if row["memgest"] == memgest}
+            self.assertEqual(set(rates), {"put", "get", "mixed put", "mixed get"})
+            self.assertGreater(rates["mixed get"], 0)
+            self.assertGreater(rates["mixed put"], rates["mixed get"])  # three to one
+        for row in floors["rows"]:
+            self.assertGreater(row["memory work_ns"], 0)
+            self.assertGreater(row["of the floor_ratio"], 0)
+        self.assertEqual([row["op"] for row in floors["rows"]], ["put", "get"] * 2)
+        self.assertEqual(len(calls["rows"]), 6)
+        for row in calls["rows"]:
+            self.assertGreater(row["all calls/batch"], 0)
+
+    def test_a_mix_of_one_kind_is_that_kind(self):
+        for ratio, operation in ((1, "mixed get"), (0, "mixed put")):
+            rows = self.bench("kv", "--key-count", 100, "--seconds", 0.3, "--rounds", 1,
+                              "--memgest", "REP1", "--op", "mixed", "--read-ratio", ratio,
+                              "--transport", "tcp")[0]["rows"]
+            self.assertEqual([row["op"] for row in rows], [operation])
+
+    # Peers that are not installed are left out: then it is Ring alone, over TCP and shared memory.
+    def test_peers_do_the_same_work_side_by_side(self):
+        sections = self.bench("peers", "--key-count", 100, "--seconds", 0.1, "--rounds", 1,
+                              "--value-size", 100)
+        self.assertEqual(len(sections), 3)
+        ring = {f"Ring {memgest} {transport}" for memgest in ("REP1", "REP3", "SRS32")
+                for transport in ("tcp", "shm")}
+        redis = {"Redis TCP", "Redis Unix socket"} if shutil.which("redis-server") else set()
+        memcached = {"memcached TCP"} if shutil.which("memcached") else set()
+        for section in sections:
+            for operation in ("put", "get"):
+                rows = [row for row in section["rows"] if row["op"] == operation]
+                found = {row["who"] for row in rows} - {"Redis, 2 replicas, WAIT 1"}
+                self.assertEqual(found, ring | redis | memcached)
+        # In one of the short measurements a busy machine may let somebody do nothing at all.
+        for who in ring | redis | memcached:
+            done = sum(row["ops_per_second"] for section in sections for row in section["rows"]
+                       if row["who"] == who)
+            self.assertGreater(done, 0, who)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

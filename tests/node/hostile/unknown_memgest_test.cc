@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -47,7 +48,7 @@ class UnknownMemgestTest : public ::testing::Test {
       cluster_.node(leader_).membership().Propose(
           command, [&](const auto& result) { status = result.status(); });
     });
-    while (!status.has_value()) cluster_.Run([] {});
+    for (bool done = false; !done;) cluster_.Run([&] { done = status.has_value(); });
     ASSERT_OK(*status);
   }
   // What a node knows of it.

@@ -38,6 +38,17 @@ class LocalCluster(Programs):
         self.assertIn("s=2 d=1", err)
         self.assertTrue((self.folder / "kept" / "ring.toml").exists())
 
+    def test_heartbeats_and_leases_follow_the_detection(self):
+        for detect, heartbeat, lease in ((5, 1, 5), (50, 8, 33), (150, 25, 100)):
+            folder = self.folder / f"detect-{detect}"
+            result = self.run_program(LOCAL_CLUSTER, 5, "--detect-ms", detect, "--dir", folder,
+                                      "--write-only")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            text = (folder / "ring.toml").read_text()
+            for line in (f"detect_ms = {detect}", f"heartbeat_ms = {heartbeat}",
+                         f"lease_ms = {lease}"):
+                self.assertIn(f"\n{line}\n", text)
+
     def test_wrong_arguments_are_status_2(self):
         for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--")):
             self.assertEqual(self.run_program(LOCAL_CLUSTER, *argv).returncode, 2, argv)

@@ -11,6 +11,7 @@
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/cluster/view.h"
+#include "ring/node/config/control_config.h"
 #include "ring/node/events/fail_over.h"
 #include "tools/common/format.h"
 #include "tools/common/interrupt.h"
@@ -426,9 +427,11 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
       ->check(CLI::IsMember({"local", "shm", "tcp"}))
       ->capture_default_str();
   command
-      ->add_option("--detect-ms", options->target.detect_ms,
-                   "Silence after which a node is failed; leases last two thirds of it")
-      ->check(CLI::Range(50, 60'000))
+      ->add_option(
+          "--detect-ms", options->target.detect_ms,
+          "Silence after which a node is failed; heartbeats are a sixth of it, leases last two "
+          "thirds")
+      ->check(CLI::Range(node::kDetectMsMin, node::kDetectMsMax))
       ->capture_default_str();
   command->add_option("--fence", options->target.fence, "How coordinators are fenced")
       ->check(CLI::IsMember({"lease", "check"}))

@@ -22,7 +22,7 @@ constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 
 // Heartbeats and leases in the proportion of the defaults: 25 and 100 of 150.
 std::uint32_t HeartbeatMs(std::uint32_t detect_ms) {
-  return std::max<std::uint32_t>(1, detect_ms / 6);
+  return std::clamp<std::uint32_t>(detect_ms / 6, 1, node::kHeartbeatMsMax);
 }
 std::uint32_t LeaseMs(std::uint32_t detect_ms) {
   return std::max<std::uint32_t>(5, detect_ms * 2 / 3);

@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/cluster/routing.h"
 #include "tests/sim/checkers/resurrection_checker.h"
+#include "tests/sim/protection.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace ring::sim {
@@ -38,8 +40,9 @@ class SimOverrun {
     ASSERT_TRUE(cluster_.AddClient(1, /*operations=*/0, /*sleeps=*/false).ok());
   }
 
-  void Put(ValueId value, const std::string& memgest) {
+  void Put(ValueId value, const std::string& memgest, int key = kKey) {
     Operation put;
+    put.key = key;
     put.kind = OpKind::kPut;
     put.value = value;
     put.size = 100;
@@ -50,7 +53,11 @@ class SimOverrun {
     ASSERT_EQ(Ask(put).result, OpResult::kOk);
   }
 
-  Operation Get() { return Ask(Operation()); }
+  Operation Get() {
+    Operation get;
+    get.key = kKey;
+    return Ask(get);
+  }
 
   // SRS31 has lost all who had the shard's entries; SRS32 has its second parity left.
   void LoseCoordinatorAndFirstParity() {
@@ -61,12 +68,18 @@ class SimOverrun {
     cluster_.CrashNode(roles[place.shard.value()]);
     cluster_.CrashNode(roles[static_cast<std::size_t>(view.s)]);
   }
+  // All members have the entries; the blocks of a row that are left are fewer than SRS31 needs.
+  void LoseTwoCoordinators() {
+    const std::vector<NodeId> roles = cluster_.view().groups[0].roles;
+    cluster_.Overrun();
+    cluster_.CrashNode(roles[1]);
+    cluster_.CrashNode(roles[2]);
+  }
 
  private:
   // At once goes on with the answer: what was replaced is not collected yet.
   Operation Ask(Operation op) {
     constexpr std::uint64_t kStepNs = 1000;
-    op.key = kKey;
     op.patience_ns = 4 * kSecond;
     const std::size_t at = cluster_.history().operations().size();
     cluster_.clients().front()->Ask(op);
@@ -92,6 +105,27 @@ TEST(SimOverrunTest, E8_WhatVanishedWithItsMemgestShowsWhatASturdierOneHasBelow)
   EXPECT_EQ(get.value, kOlder);
   EXPECT_THAT(CheckResurrection(run.cluster().history()), IsEmpty());
   EXPECT_THAT(run.cluster().versions().violations(), IsEmpty());
+}
+
+// The blocks that are gone with a memgest stay Lost; another one that lost nothing is whole again.
+TEST(SimOverrunTest, E8_WhatALostMemgestLacksDoesNotKeepAnotherOneUnprotected) {
+  SimOverrun run(cluster::OverrunPolicy::kContinue);
+  ASSERT_NO_FATAL_FAILURE(run.Start());
+  for (int key = 0; key < 150; ++key)
+    ASSERT_NO_FATAL_FAILURE(
+        run.Put(static_cast<ValueId>(1000 + key), key % 2 == 0 ? "SRS31" : "SRS32", key));
+  run.LoseTwoCoordinators();
+  std::string missing;
+  const bool whole = run.cluster().RunUntil(run.cluster().network().now_ns() + 20 * kSecond, [&] {
+    missing = absl::StrJoin(Unprotected(run.cluster(),
+                                        [](const protocol::MemgestDescriptor& memgest) {
+                                          return memgest.name != "SRS32" &&
+                                                 memgest.FailuresTolerated() < 2;
+                                        }),
+                            "; ");
+    return missing.empty();
+  });
+  EXPECT_TRUE(whole) << missing;
 }
 
 TEST(SimOverrunTest, E8_AShardThatStopsShowsNothingOlderAndCheckersForgiveNothing) {

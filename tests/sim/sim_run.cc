@@ -115,6 +115,7 @@ class Run {
     overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
     if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
       cluster.overrun = cluster::OverrunPolicy::kContinue;
+    goes_on_ = cluster.overrun == cluster::OverrunPolicy::kContinue;
     cluster_ = std::make_unique<SimCluster>(cluster);
     cluster_->network().set_trace_file(options_.trace_file);
     cluster_->Note(absl::StrCat(
@@ -212,22 +213,35 @@ class Run {
   // to survive f more failures. Else somebody waits for ever for what nobody brings.
   void AwaitProtected() {
     std::vector<std::string> missing;
-    const std::uint64_t wait_ns = cluster_->overran() ? kPatienceNs : options_.protect_ns;
+    const bool stops = cluster_->overran() && !goes_on_;
+    const std::uint64_t wait_ns = stops ? kPatienceNs : options_.protect_ns;
     const bool whole = cluster_->RunUntil(
         cluster_->network().now_ns() + wait_ns,
         [&] {
           missing = Unprotected(*cluster_, [this](const protocol::MemgestDescriptor& memgest) {
-            return cluster_->damage().Concerns(memgest.id);
+            return cluster_->damage().Concerns(memgest.id) || IsLost(memgest.id);
           });
           return missing.empty();
         },
         kLookNs);
     // E8: without a quorum of its past a shard stops.
-    if (whole || cluster_->overran()) return;
+    if (whole || stops) return;
     const std::size_t count = missing.size();
     if (count > kMissingToldMax) missing.resize(kMissingToldMax);
     Complain("liveness", absl::StrCat("not protected again, waits in vain, until count=", count,
                                       ": ", absl::StrJoin(missing, "; ")));
+  }
+
+  // E8: by the record of a shard that goes on without what was lost.
+  bool IsLost(MemgestId memgest) {
+    const auto lost = [memgest](const cluster::ShardView& shard) {
+      const cluster::MemgestNormal* const set = shard.normal.Find(memgest);
+      return set != nullptr && set->lost;
+    };
+    const std::vector<cluster::GroupView>& groups = cluster_->view().groups;
+    return std::any_of(groups.begin(), groups.end(), [&](const cluster::GroupView& group) {
+      return std::any_of(group.shards.begin(), group.shards.end(), lost);
+    });
   }
 
   // Reads every key once more by every client that is left, then compares all copies.
@@ -354,6 +368,7 @@ class Run {
   RunResult result_;
   bool impatient_ = false;
   bool overrun_ = false;
+  bool goes_on_ = false;             // ... and shards go on without what was lost (E8)
   std::size_t first_read_ = 0;       // of the last reads
   std::unique_ptr<FaultPlan> plan_;  // operations that end with the cluster tell it
   std::unique_ptr<SimCluster> cluster_;

@@ -163,8 +163,8 @@ FaultOptions FirstKinds() {
 }
 
 // Each line: a seed that once found something, in which runs ("nodes": that lose nodes, "check":
-// fenced so, "zombies": with these, "nic": which calculates the deltas, "later": with the kinds of
-// faults that FirstKinds leaves out), and what.
+// fenced so, "zombies": with these, "nic": which calculates the deltas, "overrun": that lose too
+// much and go on, "later": with the kinds of faults that FirstKinds leaves out), and what.
 TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   std::ifstream file(RING_SIM_REGRESSIONS);
   ASSERT_TRUE(file.is_open());
@@ -180,6 +180,7 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
     options.faults.check_one_in = says(" check ") ? 1 : 0;
     options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
     options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
+    if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
     RunClean(options);
     ++count;
   }

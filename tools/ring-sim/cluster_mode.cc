@@ -126,14 +126,13 @@ int RunClusters(const ClusterMode& mode) {
     const sim::RunResult run = sim::RunSeed(options);
     if (options.history_file != nullptr) std::fclose(options.history_file);
     totals.Add(run);
-    if (mode.verbose) {
-      std::printf(
-          "seed=%llu hash=%016llx sim_ms=%llu operations=%llu events=%llu turns=%llu\n",
-          static_cast<unsigned long long>(seed), static_cast<unsigned long long>(run.trace_hash),
-          static_cast<unsigned long long>(run.sim_ns / 1'000'000),
-          static_cast<unsigned long long>(run.operations),
-          static_cast<unsigned long long>(run.events), static_cast<unsigned long long>(run.turns));
-    }
+    std::printf(
+        "seed=%llu hash=%016llx sim_ms=%llu operations=%llu events=%llu turns=%llu scrubs=%llu\n",
+        static_cast<unsigned long long>(seed), static_cast<unsigned long long>(run.trace_hash),
+        static_cast<unsigned long long>(run.sim_ns / 1'000'000),
+        static_cast<unsigned long long>(run.operations),
+        static_cast<unsigned long long>(run.events), static_cast<unsigned long long>(run.turns),
+        static_cast<unsigned long long>(run.scrubs));
     if (mode.verbose) {
       for (const std::string& line : run.story)
         std::printf("seed=%llu %s\n", static_cast<unsigned long long>(seed), line.c_str());

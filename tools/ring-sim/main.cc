@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   app.add_option("--table", mutants.table, "a file for the table of the switches, as Markdown");
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
-  app.add_flag("-v,--verbose", mode.verbose, "a line for each seed");
+  app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
   CLI11_PARSE(app, argc, argv);
   if (!node_faults) faults.node_faults = 0;
   for (const std::string& value : fault_values) {

@@ -42,6 +42,22 @@ addrinfo* Resolve(const std::string& address) {
   return error == 0 ? found : nullptr;
 }
 
+// -1 and errno when it cannot.
+int ListenAt(const addrinfo& address) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  const int on = 1;
+  // Connections take over what is set here. Without SO_REUSEPORT, so that no second process can
+  // listen at the same port and take half of the calls.
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 128) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
 int PortOf(int fd) {
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
@@ -59,20 +75,15 @@ absl::StatusOr<std::unique_ptr<AdminListener>> AdminListener::Open(const std::st
   }
   addrinfo* const found = Resolve(address);
   if (found == nullptr) return CannotListen(address, "it has no address");
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  // Connections take over what is set here. Without SO_REUSEPORT, so that no second process can
-  // listen at the same port and take half of the calls.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  const bool listens =
-      fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 128) == 0;
-  const int error = errno;
-  freeaddrinfo(found);
-  if (!listens) {
-    if (fd >= 0) close(fd);
-    return CannotListen(address, strerror(error));
+  // A name may have addresses of which this machine has not all.
+  int fd = -1;
+  int error = 0;
+  for (const addrinfo* one = found; one != nullptr && fd < 0; one = one->ai_next) {
+    fd = ListenAt(*one);
+    error = errno;
   }
+  freeaddrinfo(found);
+  if (fd < 0) return CannotListen(address, strerror(error));
   return std::unique_ptr<AdminListener>(new AdminListener(fd, PortOf(fd)));
 }
 

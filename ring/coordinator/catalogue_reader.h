@@ -1,8 +1,8 @@
 // ring/coordinator/catalogue_reader.h — how a coordinator learns what the catalogue is by now.
 //
 // What:      CatalogueReader: the port to whoever knows what was agreed upon. A request that names
-//            a memgest which is not known here, or not known to be ACTIVE, is decided behind a read
-//            that began after it came (G11).
+//            a memgest which is not known here, or only as CREATING, is decided behind a read that
+//            began after it came (G11).
 // Shape:     reads are numbered; a read covers all that asked for its number, and those before.
 // Units:     reads count from 1.
 // Ownership: outlives the coordinators that ask.

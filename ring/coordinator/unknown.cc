@@ -1,5 +1,5 @@
-// Requests for a memgest that is not known here, or not known to be ACTIVE: they are decided by
-// what was agreed upon when they came, not by how much of that this node has heard of (G11).
+// Requests for a memgest that is not known here, or only as CREATING: they are decided by what was
+// agreed upon when they came, not by how much of that this node has heard of (G11).
 #include <algorithm>
 
 #include "ring/base/mutant.h"
@@ -10,10 +10,12 @@ namespace ring::coordinator {
 
 using protocol::Outcome;
 
+namespace {
+constexpr std::size_t kUndecidedMax = 256;
+}  // namespace
+
 void ShardCoordinator::RefuseUnknown(const Request& request) {
-  // V2: what is DELETED stays so.
-  const bool is_deleted = FindMemgest(request.memgest) != nullptr;
-  if (!is_deleted && !KnowsCatalogue(request)) return;
+  if (!KnowsCatalogue(request)) return;
   Decide(request, Outcome::kNoSuchMemgest);  // X5: a copy may come when there is such a memgest
 }
 
@@ -33,8 +35,11 @@ bool ShardCoordinator::KnowsCatalogue(const Request& request) {
     Refuse(request, Outcome::kUnavailable);
     return false;
   }
-  // Who asks for what is nowhere takes no more room than who waits for a value.
-  if (deferred_count_ >= kStalledMax) {
+  for (const std::uint32_t handle : undecided_) {
+    if (TakePlace(request, handle)) return false;
+  }
+  // Who asks for what is nowhere keeps nobody from waiting for a value.
+  if (undecided_.size() >= kUndecidedMax || deferred_count_ >= kStalledMax) {
     Refuse(request, Outcome::kUnavailable);
     return false;
   }

@@ -182,11 +182,7 @@ void Node::OpenCatalogueReads() {
   if (options_.propose) return;
   catalogue_reads_ = std::make_unique<CatalogueReads>(
       [this](CatalogueReads::Done done) { membership_->Read(std::move(done)); },
-      [this] { look_ = true; },
-      [this] {
-        for (const std::unique_ptr<CoordinatedShard>& shard : shards_)
-          shard->active |= shard->coordinator() != nullptr;
-      });
+      [this] { look_ = true; });
   shard_context_.catalogue = catalogue_reads_.get();
 }
 
@@ -282,7 +278,7 @@ bool Node::Look(std::uint64_t now_ns) {
   connecting_ = connecting_ && !Serving();
   ForgetLostShards();
   bool controlled = control_->Progress(now_ns);
-  if (catalogue_reads_ != nullptr) catalogue_reads_->Progress(now_ns);
+  if (catalogue_reads_ != nullptr) controlled |= catalogue_reads_->Progress(now_ns);
   controlled |= membership_->Progress(now_ns);
   if (lease_ != nullptr && !shards_.empty()) lease_->Progress(now_ns);
   if (check_ != nullptr) {

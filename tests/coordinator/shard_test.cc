@@ -121,8 +121,6 @@ TEST(Shard, G11AMemgestThatIsKnownAsksNobody) {
   }
   harness.shard().SetMemgestState(kSrs21, MemgestState::kDraining);
   EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kMemgestNotWritable);
-  harness.shard().SetMemgestState(kSrs21, MemgestState::kDeleted);
-  EXPECT_EQ(harness.Run(harness.Put(kSrs21, "k", "x")).outcome, Outcome::kNoSuchMemgest);
   EXPECT_EQ(catalogue.asked, 0);
 }
 

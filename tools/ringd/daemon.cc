@@ -1,6 +1,7 @@
 #include "tools/ringd/daemon.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -143,12 +144,21 @@ int Serve(const DaemonOptions& options, const node::HostOptions& host_options,
   return 0;
 }
 
+// Connections of peers and clients are descriptors: as many as the system lets this process have.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int RunDaemon(const DaemonOptions& options) {
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
   absl::StatusOr<node::HostOptions> host_options = ReadOptions(options);
   if (!host_options.ok()) {
     // A file that is not there is as wrong as one that is.

@@ -16,19 +16,20 @@ CatalogueReads::Result CatalogueReads::Look(std::uint64_t read) const {
   return read <= ended_ ? Result::kFailed : Result::kUnderWay;
 }
 
-void CatalogueReads::Progress(std::uint64_t now_ns) {
-  if (begun_ > ended_ && now_ns - begun_ns_ >= kPatienceNs) End(begun_, false);
-  if (!due() || (begun_ > 0 && now_ns - begun_ns_ < kPeriodNs)) return;
+bool CatalogueReads::Progress(std::uint64_t now_ns) {
+  const bool overdue = begun_ > ended_ && now_ns - begun_ns_ >= kPatienceNs;
+  if (overdue) End(begun_, false);
+  if (!due() || (begun_ > 0 && now_ns - begun_ns_ < kPeriodNs)) return overdue;
   begun_ = asked_;
   begun_ns_ = now_ns;
   read_([this, read = begun_](const absl::Status& status) { End(read, status.ok()); });
+  return overdue;
 }
 
 void CatalogueReads::End(std::uint64_t read, bool applied) {
   if (read <= ended_) return;  // it took too long
   ended_ = read;
   if (applied) applied_ = read;
-  on_ended_();
 }
 
 }  // namespace ring::node

@@ -29,13 +29,14 @@ class CatalogueReads final : public coordinator::CatalogueReader {
   // Runs `done` once, now or later, when all that was committed before the call is applied here.
   using Read = std::function<void(Done done)>;
 
-  // on_asked: Progress is due. on_ended: who waits for a read looks again.
-  CatalogueReads(Read read, std::function<void()> on_asked, std::function<void()> on_ended)
-      : read_(std::move(read)), on_asked_(std::move(on_asked)), on_ended_(std::move(on_ended)) {}
+  // on_asked: Progress is due.
+  CatalogueReads(Read read, std::function<void()> on_asked)
+      : read_(std::move(read)), on_asked_(std::move(on_asked)) {}
 
   std::uint64_t Ask() override;
   Result Look(std::uint64_t read) const override;
-  void Progress(std::uint64_t now_ns);
+  // Whether a read ended for want of an answer.
+  bool Progress(std::uint64_t now_ns);
   // A read is to begin, and waits for nobody's answer.
   bool due() const { return asked_ > begun_ && begun_ == ended_; }
 
@@ -47,7 +48,6 @@ class CatalogueReads final : public coordinator::CatalogueReader {
 
   Read read_;
   std::function<void()> on_asked_;
-  std::function<void()> on_ended_;
   std::uint64_t asked_ = 0;  // numbers of reads: a later one covers all before it
   std::uint64_t begun_ = 0;
   std::uint64_t ended_ = 0;

@@ -222,13 +222,19 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
 
 // Ends the connection; what was asked of the peer has an unknown outcome.
 void ControlPort::Lose(ControlLink& link, absl::string_view why) {
-  if (link.established()) {
+  const bool was_established = link.established();
+  if (was_established) {
     RING_LOG(WARNING) << "control connection lost node=" << options_.node.value()
                       << " peer=" << link.peer().value() << ": " << why;
   }
   link.Drop();
   link.last_error = FromView(why);
-  if (link.retry_ns <= now_ns_) link.retry_ns = now_ns_ + kBackoffMinNs;
+  if (link.retry_ns <= now_ns_) {
+    // One that held is made anew at once: its peer waits for heartbeats, and has less patience for
+    // who is not connected (L4). Attempts are kBackoffMinNs apart all the same.
+    link.retry_ns = now_ns_ + (was_established ? 0 : kBackoffMinNs);
+    if (was_established) next_step_ns_ = now_ns_;
+  }
   std::vector<std::uint64_t> ended;
   for (const auto& [id, call] : calls_) {
     if (call.node == link.peer()) ended.push_back(id);

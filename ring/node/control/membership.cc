@@ -392,7 +392,7 @@ void Membership::FailSilent(std::uint64_t now_ns) {
   const std::vector<NodeId> silent = detector_->Silent(
       view, replica_->Peers(), [this](NodeId node) { return options_.control->connected(node); });
   if (silent.empty() || now_ns < fail_ns_) return;
-  fail_ns_ = now_ns + kFailPeriodNs;
+  fail_ns_ = now_ns + std::min(kFailPeriodNs, options_.config->control.detect_ms * kMs);
   for (const NodeId node : silent) {
     if (leases_.Reassigning(node)) continue;
     if (suspected_.insert(node).second) {

@@ -70,7 +70,7 @@ TEST(SimRun, E6ARunThatDoesNotEndProtectedIsAViolation) {
   RunOptions options;
   options.operations = 300;
   options.protect_ns = 1;
-  for (options.seed = 2001; options.seed <= 2003; ++options.seed) {
+  for (options.seed = 2001; options.seed <= 2012; ++options.seed) {
     for (const Violation& violation : RunSeed(options).violations) {
       found += violation.kind == "liveness" &&
                violation.detail.find("not protected again") != std::string::npos &&

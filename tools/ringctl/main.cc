@@ -36,7 +36,8 @@ constexpr std::array<std::pair<const char*, const char*>, 9> kAdminCommands = {{
 absl::string_view FindCommand(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const absl::string_view word = argv[i];
-    if (word == "--seeds" || word == "--admin" || word == "--timeout") {
+    if (word == "--seeds" || word == "--admin" || word == "--admin-token-file" ||
+        word == "--timeout") {
       ++i;
     } else if (!absl::StartsWith(word, "-")) {
       return word;

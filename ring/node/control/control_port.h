@@ -86,6 +86,8 @@ class ControlPort {
   bool connected(NodeId node) const {
     return node == options_.node || (node.value() < links_.size() && links_[node.value()]->up());
   }
+  // Which connection to another node this is, counted from 1.
+  std::uint32_t generation(NodeId node) const { return links_[node.value()]->generation(); }
   // "local", "shm", "tcp", "rdma"; "" for itself, "down" if there is no connection.
   std::string TransportTo(NodeId node) const;
   // Where this node connects to it; empty: it has no such node.

@@ -57,6 +57,13 @@ void ShardCoordinator::Unlink(std::uint32_t line, std::uint32_t upper) {
   if ((below == memgest::kNoLine || Mutant("G5")) && (flags & kFinished) == kFinished &&
       (flags & memgest::kCollecting) == 0) {
     QueueCollection(upper, memgest::kNoLine);  // G5: the last lower version is gone for good
+    return;
+  }
+  // G1: it may have waited for that, below a move into Rep(1).
+  constexpr std::uint8_t kWaits = memgest::kSuperseded | memgest::kCommitted;
+  if (below == memgest::kNoLine && (flags & (kWaits | memgest::kCollecting)) == kWaits) {
+    const std::uint32_t highest = CommittedAbove(upper);
+    if (highest != memgest::kNoLine) CollectBelow(highest);
   }
 }
 

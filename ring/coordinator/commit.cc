@@ -144,11 +144,15 @@ void ShardCoordinator::CollectBelow(std::uint32_t number) {
       continue;
     }
     // G1: Rep(1) dominates only what is no stronger than itself, unless its user asked for it by a
-    // move.
+    // move; and then from below: what is older, and in flight or in a memgest that cannot commit
+    // its collection now, would be all that is left of the key when Rep(1) is lost.
     const int own = MemgestOf(lower).failures_tolerated();
-    const bool dominated = strength >= 1 || strength >= own || explicit_move || Mutant("G1");
+    const bool last = line.prev == memgest::kNoLine || Mutant("G1-last");
+    const bool moved = (line.flags & memgest::kExplicit) != 0;
+    const bool dominated = strength >= 1 || (strength >= own && (!moved || last)) ||
+                           (explicit_move && last) || Mutant("G1");
     strength = std::max(strength, own);
-    explicit_move |= (line.flags & memgest::kExplicit) != 0;
+    explicit_move |= moved;
     // G5: a tombstone goes once nothing is left below it, whatever is above.
     const bool goes = tombstone(lower) ? line.prev == memgest::kNoLine : dominated;
     if (goes && (line.flags & memgest::kCollecting) == 0) QueueCollection(lower, upper);

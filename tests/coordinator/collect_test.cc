@@ -34,6 +34,39 @@ TEST(Collect, G1AnExplicitMoveToRep1CollectsAllLowerVersions) {
   harness.Scrub();
 }
 
+// Else what is older would be all that is left of the key when Rep(1) is lost meanwhile: a value
+// that an acknowledged one has replaced.
+TEST(Collect, G1AnExplicitMoveToRep1CollectsTheNewestLastWhenAnOlderOneIsInFlight) {
+  ShardHarness harness;
+  harness.member(3).acks = false;  // Rep(2)'s only replica; Rep(3) goes on with role 4
+  const int slow = harness.Put(kRep2, "k", "old");
+  const Version strong = harness.Run(harness.Put(kRep3, "k", "new")).version;
+  const Version moved = harness.Run(harness.Move("k", kRep1)).version;
+  for (int i = 0; i < 20; ++i) harness.Turn(2'000'000);
+  ASSERT_FALSE(harness.answered(slow));
+  ASSERT_EQ(harness.Chain("k").size(), 3u);
+  EXPECT_EQ(harness.Chain("k")[1], strong);
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(slow), Outcome::kOk);
+  EXPECT_EQ(harness.Chain("k"), (std::vector<Version>{moved}));
+  harness.Scrub();
+}
+
+TEST(Collect, G1AnExplicitMoveToRep1CollectsTheNewestLastWhenAnOlderOneCannotGoYet) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep2, "k", "old"));
+  harness.Settle();
+  harness.member(3).acks = false;  // Rep(2) commits no collection now
+  const Version strong = harness.Run(harness.Put(kRep3, "k", "new")).version;
+  const Version moved = harness.Run(harness.Move("k", kRep1)).version;
+  for (int i = 0; i < 20; ++i) harness.Turn(2'000'000);
+  ASSERT_EQ(harness.Chain("k").size(), 3u);
+  EXPECT_EQ(harness.Chain("k")[1], strong);
+  harness.Settle();
+  EXPECT_EQ(harness.Chain("k"), (std::vector<Version>{moved}));
+  harness.Scrub();
+}
+
 // A strong version that commits below a weak one still collects what lies below itself.
 TEST(Collect, G1AStrongVersionBelowAWeakOneCollects) {
   ShardHarness harness;
@@ -227,7 +260,7 @@ TEST(Collect, G5ATombstoneAtTheBottomGoesWhateverIsAboveIt) {
   harness.Run(harness.Put(kRep1, "k", "weak"));
   harness.member(3).Ack(1);
   harness.member(4).Ack(1);
-  harness.Turn();
+  harness.Turns(3);  // first the strong version goes, then the move above it (G1)
   ASSERT_FALSE(harness.answered(removed));
   ASSERT_EQ(harness.Chain("k").size(), 2u);
   harness.Settle();

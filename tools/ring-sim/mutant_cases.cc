@@ -60,6 +60,8 @@ constexpr MutantCase kCases[] = {
      "coordinator/coordinator_test:Move.V10KeepsTheExpiry"},
     {"G1", "every lower version is collected", kKilled,
      "coordinator/coordinator_test:Collect.G1Rep1DominatesOnlyRep1"},
+    {"G1-last", "a move into Rep(1) leaves of a key what is older than what it collected", kNotRun,
+     "coordinator/coordinator_test:Collect.G1AnExplicitMoveToRep1CollectsTheNewestLast*"},
     {"G2", "a slot is used again before all members have what it held", kKilled,
      "coordinator/"
      "coordinator_test:*CollectOfEveryMemgest.G2ASlotIsReusedOnlyBehindItsCommittedCollection*"},

@@ -1,5 +1,4 @@
 // The admin service and its client over a port in memory, through real gRPC on loopback.
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/api/admin_fake_port.h"
+#include "tests/api/raw_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::admin {
@@ -73,29 +73,9 @@ class AdminTest : public ::testing::Test {
     EXPECT_TRUE(port_.requests.empty());
   }
 
-  // A call with bytes of the caller's choice; `answer` gets the first answer's.
   grpc::Status CallRaw(const std::string& method, const std::string& bytes,
                        std::string* answer = nullptr) {
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::Slice slice(bytes);
-    const grpc::ByteBuffer request(&slice, 1);
-    grpc::ByteBuffer response;
-    grpc::CompletionQueue queue;
-    const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    grpc::Status status;
-    call->Finish(&response, &status, this);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    std::vector<grpc::Slice> slices;
-    if (answer != nullptr && status.ok() && response.Dump(&slices).ok()) {
-      for (const grpc::Slice& part : slices) {
-        answer->append(reinterpret_cast<const char*>(part.begin()), part.size());
-      }
-    }
-    return status;
+    return admin::CallRaw(channel_, method, bytes, answer);
   }
 
   FakeAdminPort port_;

@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -17,9 +16,9 @@
 #include "api/admin/admin_service.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/api/admin_fake_port.h"
+#include "tests/api/raw_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::admin {
@@ -92,22 +91,7 @@ class AdminTokenTest : public ::testing::Test {
 
   // An empty request.
   grpc::Status Call(const std::string& method, const std::string& header) {
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    if (!header.empty()) context.AddMetadata(kTokenHeader, header);
-    grpc::CompletionQueue queue;
-    const grpc::Slice nothing;
-    const grpc::ByteBuffer empty(&nothing, 1);
-    grpc::ByteBuffer response;
-    const auto call = stub.PrepareUnaryCall(&context, method, empty, &queue);
-    call->StartCall();
-    grpc::Status status;
-    call->Finish(&response, &status, this);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    return status;
+    return CallRaw(channel_, method, "", nullptr, header);
   }
 
   FakeAdminPort port_;

@@ -18,6 +18,7 @@
 #include "ring/base/random.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/hello.h"
+#include "tests/fuzz/fuzz_input.h"
 
 namespace {
 
@@ -28,27 +29,7 @@ namespace rdma = ring::rdma;
 constexpr std::size_t kValueMax = 64 << 10;
 constexpr char kAddress[] = "local:client-reply-fuzz";
 
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  bool empty() const { return size_ == 0; }
-  std::uint8_t Byte() {
-    if (size_ == 0) return 0;
-    --size_;
-    return *data_++;
-  }
-  // Fewer bytes than asked for, at the end.
-  void Copy(void* target, std::size_t size) {
-    size = std::min(size, size_);
-    std::memcpy(target, data_, size);
-    data_ += size;
-    size_ -= size;
-  }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-};
+using Input = ring::testing::FuzzInput;
 
 class FuzzClock final : public ring::Clock {
  public:

@@ -18,6 +18,7 @@
 #include "rdma/soft/soft_device.h"
 #include "rdma/soft/tcp_frame.h"
 #include "ring/base/check.h"
+#include "tests/fuzz/fuzz_input.h"
 
 namespace {
 
@@ -28,28 +29,7 @@ constexpr std::size_t kPage = 4096;  // given to the peer, between two that are 
 constexpr std::uint32_t kReceives = 4;
 constexpr std::uint32_t kReceiveSize = 64;
 
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  bool empty() const { return size_ == 0; }
-  std::uint8_t Byte() {
-    if (size_ == 0) return 0;
-    --size_;
-    return *data_++;
-  }
-  std::uint32_t Short() { return Byte() | std::uint32_t{Byte()} << 8; }
-  std::string Take(std::size_t size) {
-    size = std::min(size, size_);
-    std::string taken(reinterpret_cast<const char*>(data_), size);
-    data_ += size;
-    size_ -= size;
-    return taken;
-  }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-};
+using Input = ring::testing::FuzzInput;
 
 class Target {
  public:

@@ -32,6 +32,7 @@
 #include "api/client_sequence.h"
 #include "rdma/fabric.h"
 #include "ring/base/clock.h"
+#include "ring/base/processors.h"
 #include "ring/base/random.h"
 #include "ring/cluster/routing.h"
 #include "ring/cluster/view.h"
@@ -57,6 +58,7 @@ struct ClientEnvironment {
   const Clock* clock = nullptr;
   Random* random = nullptr;
   std::unique_ptr<rdma::Device> device;
+  int processor_count = 0;  // that client and nodes run on; 0: the machine's
 };
 
 class ClientCore {
@@ -178,6 +180,7 @@ class ClientCore {
   const Clock* const clock_;
   Random* const random_;  // null: the system's
   bool started_ = false;  // by Start: nobody waits in Bootstrap
+  int processor_count_ = ProcessorCount();
   std::vector<std::string> seeds_;
   std::string host_;
   std::uint64_t timeout_default_ns_ = 0;

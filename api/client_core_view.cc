@@ -11,7 +11,6 @@
 #include "rdma/host_identity.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
-#include "ring/base/processors.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -33,6 +32,7 @@ absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Start(const ClientOption
   std::unique_ptr<ClientCore> core(new ClientCore(options, environment.clock, environment.random));
   core->device_ = std::move(environment.device);
   core->started_ = true;
+  if (environment.processor_count > 0) core->processor_count_ = environment.processor_count;
   RING_RETURN_IF_ERROR(core->Initialize());
   core->WantView();
   return core;
@@ -72,7 +72,7 @@ absl::Status ClientCore::Initialize() {
   timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
   value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
   constexpr int kPollers = 2;  // this thread, and that of the node that it waits for
-  if (MayPoll(kPollers, ProcessorCount())) {
+  if (MayPoll(kPollers, processor_count_)) {
     spin_max_ns_ = static_cast<std::uint64_t>(
         std::max<std::int64_t>(absl::ToInt64Nanoseconds(options_.spin_max), 0));
   }

@@ -21,6 +21,7 @@
 #include "ring/cluster/default_memgests.h"
 #include "ring/node/control/cluster_admin.h"
 #include "ring/node/monotonic_clock.h"
+#include "ring/node/polling.h"
 #include "ring/node/reactor.h"
 
 namespace ring::node {
@@ -70,7 +71,6 @@ class HostImpl final : public Host {
  private:
   void OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arrivals* arrivals);
   int NeighbourCount() const;
-  absl::StatusOr<ReactorOptions> Polling(int reactor_count) const;
   cluster::View MakeView(const std::vector<cluster::NodeInfo>& infos) const;
   template <class Call>
   auto Ask(Reactor& reactor, Call call);
@@ -140,31 +140,15 @@ int HostImpl::NeighbourCount() const {
   return count;
 }
 
-absl::StatusOr<ReactorOptions> HostImpl::Polling(int reactor_count) const {
-  const int processors = options_.processor_count > 0 ? options_.processor_count : ProcessorCount();
-  const bool busy = options_.config.poll == PollPolicy::kBusy;
-  if (const int pollers = reactor_count + NeighbourCount(); busy && !MayPoll(pollers, processors)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "poll=\"busy\" takes a processor for each thread that polls: this process has reactors=",
-        reactor_count, " and this host with the configuration's other nodes on it pollers=",
-        pollers, ", but there are processors=", processors,
-        ": run fewer of them here, or set poll=\"adaptive\""));
-  }
-  ReactorOptions options;
-  options.clock = &clock_;
-  const bool polls =
-      options_.config.poll != PollPolicy::kSleep && MayPoll(reactor_count, processors);
-  options.poll_ns = polls ? options_.config.poll_us * std::uint64_t{1000} : 0;
-  options.sleeps = !busy;
-  options.sleep_ns_max = options_.config.control.SleepNsMax();
-  return options;
-}
-
 absl::Status HostImpl::Open() {
   const auto reactor_count = std::clamp<std::size_t>(
       static_cast<std::size_t>(std::max(1, options_.reactor_count)), 1, options_.hosted.size());
-  RING_ASSIGN_OR_RETURN(const ReactorOptions reactor_options,
-                        Polling(static_cast<int>(reactor_count)));
+  Pollers pollers;
+  pollers.reactors = static_cast<int>(reactor_count);
+  pollers.neighbours = NeighbourCount();
+  pollers.processors = options_.processor_count > 0 ? options_.processor_count : ProcessorCount();
+  RING_ASSIGN_OR_RETURN(ReactorOptions reactor_options, PollingOf(options_.config, pollers));
+  reactor_options.clock = &clock_;
   Arrivals opened(reactor_count);
   for (std::size_t i = 0; i < reactor_count; ++i)
     reactors_.push_back(std::make_unique<Reactor>(reactor_options));

@@ -1,34 +1,15 @@
 // The low-level path and GetInto allocate nothing. Counts operator new of the calling thread, which
 // is all that C++ code of the client can reach; the twin's thread is not counted.
-#include <cstdlib>
-#include <new>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "api/client.h"
 #include "gtest/gtest.h"
 #include "tests/api/twin_cluster.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/status_matchers.h"
-
-namespace {
-
-thread_local std::size_t allocation_count = 0;
-
-void* CountedAllocate(std::size_t size) {
-  ++allocation_count;
-  void* memory = std::malloc(size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return CountedAllocate(size); }
-void* operator new[](std::size_t size) { return CountedAllocate(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ring {
 namespace {
@@ -36,9 +17,9 @@ namespace {
 using ::ring::testing::TwinCluster;
 
 TEST(ClientAllocation, TheHookCounts) {
-  const std::size_t before = allocation_count;
+  const std::uint64_t before = AllocationCount();
   const std::string text(1000, 'x');
-  EXPECT_EQ(allocation_count, before + 1) << text.size();
+  EXPECT_EQ(AllocationCount(), before + 1) << text.size();
 }
 
 TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
@@ -47,7 +28,7 @@ TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
   const std::string value(1024, 'v'), large(50000, 'w');
   std::vector<Completion> completions(16);
   std::string buffer(50000, '.');
-  std::size_t allocated = 0;
+  std::uint64_t allocated = 0;
   // As many large buffers as can be in use at a time: those under way, and those lent by a poll.
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(client->SubmitPut(i, "large", large).ok());
   for (std::size_t finished = 0; finished < 40;) {
@@ -55,7 +36,7 @@ TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
     finished += client->PollCompletions(absl::MakeSpan(completions));
   }
   for (int round = 0; round < 200; ++round) {
-    if (round == 100) allocated = allocation_count;
+    if (round == 100) allocated = AllocationCount();
     for (std::uint64_t i = 0; i < 4; ++i) {
       ASSERT_TRUE(client->SubmitPut(i, "key", value).ok());
       ASSERT_TRUE(client->SubmitGet(i, "key").ok());
@@ -67,7 +48,33 @@ TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
       if (finished < 16) client->WaitForProgress(absl::Seconds(1));
     }
   }
-  EXPECT_EQ(allocation_count - allocated, 0u);
+  EXPECT_EQ(AllocationCount() - allocated, 0u);
+}
+
+// A large value is written by its node into a registered buffer of the client and lent from there:
+// no copy is made, so no memory of its size is asked for, and the same buffers come again.
+TEST(ClientAllocation, ALargeValueIsLentWhereItsNodeWroteIt) {
+  constexpr std::size_t kSize = 1 << 20;
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  ASSERT_OK(client->Put("large", std::string(kSize, 'w')));
+  std::vector<Completion> completions(1);
+  std::vector<const char*> lent;
+  lent.reserve(10);
+  std::uint64_t before = 0;
+  for (int round = 0; round < 20; ++round) {
+    if (round == 10) before = AllocatedBytes();
+    ASSERT_TRUE(client->SubmitGet(1, "large").ok());
+    while (client->PollCompletions(absl::MakeSpan(completions)) == 0)
+      client->WaitForProgress(absl::Seconds(1));
+    ASSERT_EQ(completions[0].outcome, OpOutcome::kOk);
+    ASSERT_EQ(completions[0].value.size(), kSize);
+    EXPECT_EQ(completions[0].value.front(), 'w');
+    EXPECT_EQ(completions[0].value.back(), 'w');
+    if (round >= 10) lent.push_back(completions[0].value.data());
+  }
+  EXPECT_EQ(AllocatedBytes(), before);
+  EXPECT_LE(std::set<const char*>(lent.begin(), lent.end()).size(), 2u) << "used again";
 }
 
 TEST(ClientAllocation, AFullWindowIsRefusedWithoutAnAllocation) {
@@ -77,9 +84,9 @@ TEST(ClientAllocation, AFullWindowIsRefusedWithoutAnAllocation) {
   const auto client = cluster.Connect(options);
   ASSERT_TRUE(client->SubmitGet(1, "key").ok());
   (void)client->SubmitGet(2, "key");
-  const std::size_t before = allocation_count;
+  const std::uint64_t before = AllocationCount();
   EXPECT_FALSE(client->SubmitGet(2, "key").ok());
-  EXPECT_EQ(allocation_count, before);
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 TEST(ClientAllocation, PutAndGetIntoThatWaitAllocateNothing) {
@@ -88,13 +95,13 @@ TEST(ClientAllocation, PutAndGetIntoThatWaitAllocateNothing) {
   std::string buffer(2000, '.');
   const std::string value(1024, 'v');
   for (int i = 0; i < 10; ++i) ASSERT_OK(client->Put("key", value));
-  const std::size_t before = allocation_count;
+  const std::uint64_t before = AllocationCount();
   bool ok = true;
   for (int i = 0; i < 100; ++i) {
     ok &= client->Put("key", value).ok();
     ok &= client->GetInto("key", absl::MakeSpan(buffer)).ok();
   }
-  EXPECT_EQ(allocation_count, before);
+  EXPECT_EQ(AllocationCount(), before);
   EXPECT_TRUE(ok);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "api/client_requests.h"
 #include "gmock/gmock.h"
@@ -21,7 +22,7 @@ namespace {
 using ::ring::testing::TwinCluster;
 
 // Real time, from which the test jumps ahead.
-class JumpingClock final : public Clock {
+class JumpingClock : public Clock {
  public:
   std::uint64_t NowNs() const override {
     timespec now;
@@ -252,6 +253,43 @@ TEST_F(ClientCoreTest, X4AtMost1023OperationsAreUnderWayAndFirstIncompleteFollow
       core->Free(op);
     }
   }
+}
+
+// Each look costs a microsecond of real time more: in a time there are no more looks than that.
+class LookedAtClock final : public JumpingClock {
+ public:
+  static constexpr std::uint64_t kStepNs = 1000;
+  std::uint64_t NowNs() const override { return JumpingClock::NowNs() + ++looks_ * kStepNs; }
+  std::uint64_t looks() const { return looks_; }
+
+ private:
+  mutable std::uint64_t looks_ = 0;
+};
+
+// How often the clock was looked at in a wait of 2 ms that nothing ends, of a connected client.
+std::uint64_t LooksOfAWaitInVain(const std::string& seed, int processor_count) {
+  LookedAtClock clock;
+  ClientOptions options;
+  options.seeds = {seed};
+  options.spin_max = absl::Microseconds(200);
+  ClientEnvironment environment;
+  environment.clock = &clock;
+  environment.processor_count = processor_count;
+  const auto core = ClientCore::Start(options, std::move(environment));
+  RING_CHECK(core.ok()) << core.status();
+  while (!(*core)->connected()) (*core)->WaitStep(clock.NowNs() + 1'000'000);
+  RING_CHECK(CallWrite(core->get(), *PutRequest(core->get(), "a", "value", {})).ok());
+  const std::uint64_t before = clock.looks();
+  (*core)->WaitStep(clock.NowNs() + 2'000'000);
+  return clock.looks() - before;
+}
+
+// Never an unbounded spin: a client polls for spin_max at most, and not at all on one processor,
+// which the node needs that it waits for.
+TEST_F(ClientCoreTest, AWaitPollsForItsTimeAndNotAtAllOnOneProcessor) {
+  constexpr std::uint64_t kLooksOfASleep = 16;
+  EXPECT_LE(LooksOfAWaitInVain(cluster_.node().address(), 2), 200 + kLooksOfASleep);
+  EXPECT_LE(LooksOfAWaitInVain(cluster_.node().address(), 1), kLooksOfASleep);
 }
 
 }  // namespace

@@ -74,10 +74,14 @@ TEST(Commit, CountsTheAcknowledgementsThatTheMemgestAsksFor) {
     MemgestId memgest;
     std::vector<int> roles;  // in the order in which they acknowledge
     std::size_t needed;
-  } kRules[] = {{kRep1, {}, 0},   {kRep2, {3}, 1},  {kRep3, {4, 3}, 1}, {kRep4, {1, 4, 3}, 2},
-                {kSrs21, {3}, 1}, {kSrs31, {3}, 1}, {kSrs32, {4, 3}, 2}};
+    bool all = false;
+  } kRules[] = {{kRep1, {}, 0},        {kRep2, {3}, 1},          {kRep3, {4, 3}, 1},
+                {kRep4, {1, 4, 3}, 2}, {kSrs21, {3}, 1},         {kSrs31, {3}, 1},
+                {kSrs32, {4, 3}, 2},   {kRep3, {4, 3}, 2, true}, {kRep4, {1, 4, 3}, 3, true}};
   for (const auto& rule : kRules) {
-    ShardHarness harness;
+    HarnessOptions options;
+    if (rule.all) options.commit_all = {rule.memgest.value()};
+    ShardHarness harness(options);
     harness.SetFlow(true, false);
     const int put = harness.Put(rule.memgest, "k", "v");
     harness.Turn();

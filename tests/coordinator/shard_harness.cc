@@ -70,6 +70,8 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   for (protocol::MemgestDescriptor descriptor : PaperMemgests(options.block_size)) {
     const auto own = options.block_sizes.find(descriptor.id.value());
     if (own != options.block_sizes.end()) descriptor.block_size = own->second;
+    if (options.commit_all.contains(descriptor.id.value()))
+      descriptor.commit = protocol::CommitRule::kAll;
     RING_CHECK(descriptor.Validate(kShards, kRedundant).ok());
     for (const Role role : descriptor.MemberRoles(ShardId(0), kShards, kRedundant)) {
       member(role.value()).AddMemgest(&member_device_, descriptor, kShards);

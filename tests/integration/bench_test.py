@@ -23,8 +23,10 @@ class Bench(BenchPrograms):
         for transport in ("shm", "tcp"):
             sections = self.bench("kv", "--key-count", 200, "--seconds", 0.2, "--rounds", 1,
                                   "--memgest", "REP3", "--transport", transport, "--rate", 2000,
-                                  "--pipeline", 8, "--distribution", "zipfian", "--clients", 2)
-            self.assertIn(transport, sections[0]["title"])
+                                  "--pipeline", 8, "--distribution", "zipfian", "--clients", 2,
+                                  "--value-size", 300)
+            for word in (transport, "zipfian", "300 B"):
+                self.assertIn(word, sections[0]["title"])
 
     def test_move_memory_and_limits(self):
         self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1024,20000")

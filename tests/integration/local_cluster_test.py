@@ -1,5 +1,6 @@
 """tools/local-cluster: nodes in processes of their own, over shared memory and over TCP."""
 
+import json
 import signal
 import unittest
 
@@ -9,9 +10,16 @@ LOCAL_CLUSTER = ROOT / "tools" / "local-cluster"
 
 
 class LocalCluster(Programs):
-    def serve(self, *argv):
+    def links(self, seeds, admin):
+        """The links between nodes, as each of them tells; none to itself."""
+        stats = json.loads(self.ringctl(seeds, admin, "stats", "--json"))
+        return {link for node in stats["nodes"] for link in node["transports"] if link}
+
+    def serve(self, links, *argv):
         cluster = self.start(LOCAL_CLUSTER, *argv)
-        self.round_trip(*self.ready(cluster))
+        addresses = self.ready(cluster)
+        self.round_trip(*addresses)
+        self.assertEqual(self.links(*addresses), {links})
         status, out, err = self.stop(cluster)
         self.assertEqual((status, out), (0, ""), err)
         self.assertTrue(wait_until(lambda: not processes_of(self.marker), 10))
@@ -19,10 +27,10 @@ class LocalCluster(Programs):
         self.assertEqual([p.name for p in self.folder.glob("ring-*")], [])
 
     def test_five_processes_serve_over_shared_memory(self):
-        self.serve(5, "--transport", "shm")
+        self.serve("shm", 5, "--transport", "shm")
 
     def test_five_processes_serve_over_tcp(self):
-        self.serve(5, "--transport", "tcp")
+        self.serve("tcp", 5, "--transport", "tcp")
 
     def test_runs_a_command_and_returns_its_status(self):
         result = self.run_program(LOCAL_CLUSTER, 5, "--", "bash", "-c",

@@ -1,7 +1,12 @@
 """ringd: the ready line, a round trip of every operation, signals, and bad configurations."""
 
+import glob
+import json
+import os
+import pty
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
@@ -61,13 +66,109 @@ class Embedded(Programs):
         self.assertEqual(careless.returncode, 2)
         self.assertIn(b"chmod 600", careless.stderr)
 
+    def test_is_the_cluster_of_the_paper(self):
+        ringd = self.start(program("ringd"), "--embedded")
+        ask = self.asking(*self.ready(ringd))
+        view = ask("cluster")
+        self.assertEqual((len(view["nodes"]), view["s"], view["d"]), (6, 3, 2))
+        schemes = {m["name"]: m["scheme"] for m in ask("memgest", "list")["memgests"]}
+        self.assertEqual(schemes, {
+            "REP1": "Rep(1)", "REP2": "Rep(2)", "REP3": "Rep(3)", "REP4": "Rep(4)",
+            "SRS21": "SRS(2,1)", "SRS31": "SRS(3,1)", "SRS32": "SRS(3,2)"})
+        self.assertEqual(self.stop(ringd)[0], 0)
+
+    def test_every_command_of_an_operator_works_on_it(self):
+        ringd = self.start(program("ringd"), "--embedded")
+        ask = self.asking(*self.ready(ringd))
+        cold = ask("memgest", "create", "--srs", "3,2", "--name", "cold")
+        self.assertEqual(cold["failures_tolerated"], 2)
+        self.assertAlmostEqual(cold["storage_overhead"], 5 / 3)
+        strict = ask("memgest", "create", "--rep", "3", "--commit", "all", "--name", "strict")
+        self.assertEqual((strict["commit"], strict["failures_tolerated"]), ("all", 2))
+        put = ask("put", "k", "value", "--memgest", "cold")
+        where = ask("where", "k")
+        self.assertEqual((where["memgest"], where["size"], where["version"]),
+                         ("cold", 5, put["version"]))
+        shown = ask("memgest", "show", "cold")
+        self.assertEqual(shown["state"], "active")
+        self.assertEqual((shown["stats"]["keys"], shown["stats"]["logical_bytes"]), (1, 5))
+        counts = {m["name"]: m["keys"] for m in ask("stats")["memgests"]}
+        self.assertEqual((counts["cold"], counts["strict"]), (1, 0))
+        scrub = ask("scrub")
+        self.assertEqual((scrub["mismatches"], scrub["values_checked"]), (0, 1))
+        self.assertGreater(scrub["rows_checked"], 0)
+        # A memgest with keys is kept, one without is not.
+        self.assertIn("NOT_EMPTY", ask("memgest", "delete", "cold", status=1)["error"]["message"])
+        self.assertEqual(ask("move", "k", "strict")["memgest"], "strict")
+        self.assertEqual(ask("where", "k")["memgest"], "strict")
+        self.assertTrue(ask("memgest", "delete", "cold")["deleted"])
+        self.assertNotIn("cold", [m["name"] for m in ask("memgest", "list")["memgests"]])
+        ask("memgest", "default", "strict")
+        self.assertEqual(ask("put", "other", "x")["memgest"], "strict")
+        ask("delete", "k")
+        self.assertIn("NOT_FOUND", ask("get", "k", status=1)["error"]["code"])
+        self.assertEqual(ask("health")["level"], "OK")
+        self.assertEqual(self.stop(ringd)[0], 0)
+
+    def tree(self):
+        """A folder of files: empty, of every byte value, large, below other folders."""
+        tree = self.folder / "tree"
+        (tree / "a" / "b").mkdir(parents=True)
+        (tree / "empty").write_bytes(b"")
+        (tree / "a" / "bytes").write_bytes(bytes(range(256)))
+        (tree / "a" / "b" / "large").write_bytes(b"0123456789" * 100_000)
+        return tree
+
+    def test_a_folder_is_loaded_and_every_byte_is_verified(self):
+        ringd = self.start(program("ringd"), "--embedded")
+        seeds, admin = self.ready(ringd)
+        ask = self.asking(seeds, admin)
+        tree = self.tree()
+        loaded = ask("load", tree, "--memgest", "SRS32")
+        self.assertEqual((loaded["files"], loaded["bytes"]), (3, 256 + 1_000_000))
+        self.assertEqual(ask("verify", tree)["problem_count"], 0)
+        # One byte of one file is enough.
+        (tree / "a" / "bytes").write_bytes(bytes(range(255)) + b"!")
+        self.assertEqual(ask("verify", tree, status=1)["problem_count"], 1)
+        self.assertEqual(self.stop(ringd)[0], 0)
+
+    def test_long_work_shows_a_bar_on_a_terminal_and_nothing_elsewhere(self):
+        ringd = self.start(program("ringd"), "--embedded")
+        seeds, admin = self.ready(ringd)
+        tree = self.tree()
+        terminal, end = pty.openpty()
+        addresses = {**self.environment, "RING_SEEDS": seeds, "RING_ADMIN": admin}
+        loading = subprocess.Popen([program("ringctl"), "load", str(tree)], env=addresses,
+                                   stdout=subprocess.DEVNULL, stderr=end)
+        os.close(end)
+        shown = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                shown += piece
+        except OSError:
+            pass  # the other end was closed
+        os.close(terminal)
+        self.assertEqual(loading.wait(timeout=30), 0)
+        self.assertRegex(shown, rb"\[=* *\] +\d+ %")
+        quiet = self.run_program(program("ringctl"), "load", tree, env=addresses)
+        self.assertEqual((quiet.returncode, quiet.stderr), (0, b""))
+        self.assertEqual(self.stop(ringd)[0], 0)
+
+    def asking(self, seeds, admin):
+        """Gives a function that runs ringctl with --json and returns what it printed."""
+        return lambda *argv, status=0: json.loads(
+            self.ringctl(seeds, admin, *argv, "--json", status=status))
+
     def test_stops_within_a_second_and_leaves_no_sockets_behind(self):
         ringd = self.start(program("ringd"), "--embedded")
         seeds, admin = self.ready(ringd)
         self.ringctl(seeds, admin, "put", "a", "b")
+        sockets = f"/tmp/ring-{ringd.pid}-*"
+        self.assertTrue(glob.glob(sockets), "there are none where they are looked for")
         start = time.monotonic()
         self.assertEqual(self.stop(ringd)[0], 0)
         print(f"stopped after {time.monotonic() - start:.2f} s")
+        self.assertEqual(glob.glob(sockets), [])
         self.assertTrue(wait_until(lambda: not processes_of(self.marker), 5))
 
 

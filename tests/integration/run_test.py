@@ -30,8 +30,11 @@ class Run(Programs):
     def test_in_the_foreground_a_signal_stops_it(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start(RUN)
-            self.ready(process)
-            self.assertEqual(self.stop(process, number)[0], 0)
+            seeds, admin = self.ready(process)
+            status, out, _ = self.stop(process, number)
+            self.assertEqual(status, 0)
+            # What to try next.
+            self.assertIn(f"RING_SEEDS={seeds} RING_ADMIN={admin}", out)
 
     def test_a_signal_stops_command_and_cluster(self):
         process = self.start(RUN, "--", "bash", "-c", "echo started; exec tail -f /dev/null",

@@ -18,7 +18,7 @@
 #include "absl/strings/strip.h"
 #include "rdma/soft/shm_wire.h"
 #include "tests/contract/fabric_harness.h"
-#include "tests/rdma/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 namespace ring::rdma {
 namespace {

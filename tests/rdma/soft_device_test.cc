@@ -14,7 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/contract/fabric_harness.h"
-#include "tests/rdma/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 namespace ring::rdma {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "rdma/soft/tcp_frame.h"
-#include "tests/rdma/allocation_counter.h"
 #include "tests/rdma/raw_peer.h"
+#include "tests/support/allocation_counter.h"
 
 namespace ring::rdma {
 namespace {

@@ -54,14 +54,17 @@ bool ServerKeeper::AddWanted(std::uint64_t now_ns) {
 // not keep others from becoming voters.
 bool ServerKeeper::PromoteOne(std::uint64_t now_ns) {
   const Configuration& present = replica_->configuration();
+  const auto may = [this, &present](ServerId learner) {
+    const std::uint16_t node = consensus::NodeOf(learner);
+    return node < voter_count_ &&
+           std::none_of(present.voters.begin(), present.voters.end(),
+                        [node](ServerId voter) { return consensus::NodeOf(voter) == node; });
+  };
+  // Nearly always; asked at every look.
+  if (std::none_of(present.learners.begin(), present.learners.end(), may)) return false;
   std::optional<consensus::PeerStatus> best;
   for (const consensus::PeerStatus& peer : replica_->Peers()) {
-    const std::uint16_t node = consensus::NodeOf(peer.id);
-    if (!present.IsLearner(peer.id) || node >= voter_count_) continue;
-    const bool has_voter =
-        std::any_of(present.voters.begin(), present.voters.end(),
-                    [node](ServerId voter) { return consensus::NodeOf(voter) == node; });
-    if (has_voter) continue;
+    if (!present.IsLearner(peer.id) || !may(peer.id)) continue;
     const bool better = !best.has_value() || peer.match > best->match ||
                         (peer.match == best->match && peer.silent_ticks < best->silent_ticks);
     if (better) best = peer;

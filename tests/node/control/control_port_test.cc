@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,12 +98,17 @@ TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnec
 }
 
 TEST_F(ControlPortTest, MalformedBodiesAreRefusedByEveryHandler) {
-  for (const ControlType type :
-       {ControlType::kView, ControlType::kCatalogue, ControlType::kDrain, ControlType::kScrubStart,
-        ControlType::kScrubPoll, ControlType::kScrubStop, ControlType::kScrubVersions,
-        ControlType::kFreeze, ControlType::kThaw}) {
-    EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument))
-        << static_cast<int>(type);
+  // Questions without a body, and what nobody waits for an answer of.
+  const std::set<ControlType> others = {
+      ControlType::kCredit, ControlType::kPing,         ControlType::kStats,    ControlType::kProbe,
+      ControlType::kHealth, ControlType::kDeviceFaults, ControlType::kConsensus};
+  // Refused whatever it says, where faults are off.
+  EXPECT_THAT(Call(1, 0, ControlType::kFault, "x").status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  for (std::size_t i = 0; i < kControlTypeCount; ++i) {
+    const auto type = static_cast<ControlType>(i);
+    if (others.contains(type) || type == ControlType::kFault) continue;
+    EXPECT_THAT(Call(1, 0, type, "x").status(), StatusIs(absl::StatusCode::kInvalidArgument)) << i;
   }
 }
 
@@ -403,6 +409,11 @@ TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
   EXPECT_GT(report.rows_checked, 0u);
   ASSERT_OK(hosts_[4]->admin().DeleteMemgest(NextId(), "new", true));
   EXPECT_EQ(client_->Get("k1").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_OK(hosts_[3]->admin().SetDefaultMemgest(NextId(), "REP2"));
+  for (const std::unique_ptr<Host>& host : hosts_) {
+    const auto view = host->admin().GetView();
+    EXPECT_EQ(view->default_memgest, view->FindMemgest("REP2")->id);
+  }
 }
 
 // What must be true at last; the test's own time limit ends a wait for what never is.

@@ -1,11 +1,11 @@
-// tests/rdma/allocation_counter.h — counts the calls of operator new by this thread.
+// tests/support/allocation_counter.h — counts the calls of operator new by this thread.
 //
 // What:      AllocationCount; AllocatedBytes, those that were given back included. Linking the
 //            source file replaces operator new and delete of the whole test program.
 // Threads:   each thread has its count.
 // Errors:    out of memory aborts.
-#ifndef RING_TESTS_RDMA_ALLOCATION_COUNTER_H_
-#define RING_TESTS_RDMA_ALLOCATION_COUNTER_H_
+#ifndef RING_TESTS_SUPPORT_ALLOCATION_COUNTER_H_
+#define RING_TESTS_SUPPORT_ALLOCATION_COUNTER_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ std::uint64_t AllocatedBytes();
 
 }  // namespace ring
 
-#endif  // RING_TESTS_RDMA_ALLOCATION_COUNTER_H_
+#endif  // RING_TESTS_SUPPORT_ALLOCATION_COUNTER_H_

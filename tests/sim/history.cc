@@ -40,9 +40,8 @@ void WriteLoss(const Loss& loss, std::FILE* file) {
   std::string keys;
   for (const int key : loss.keys)
     absl::StrAppend(&keys, keys.empty() ? "" : ",", "\"", KeyName(key), "\"");
-  std::fprintf(file, "{\"op\":\"lost\",\"keys\":[%s],\"f\":%s,\"before_epoch\":%u,\"time\":%llu}\n",
-               keys.c_str(), loss.everything ? "null" : "0",
-               static_cast<unsigned>(loss.epoch.value()),
+  std::fprintf(file, "{\"keys\":[%s],\"f\":%s,\"before_epoch\":%u,\"time\":%llu}\n", keys.c_str(),
+               loss.everything ? "null" : "0", static_cast<unsigned>(loss.epoch.value()),
                static_cast<unsigned long long>(loss.time_ns));
 }
 
@@ -63,10 +62,7 @@ std::string Describe(const Operation& op) {
 }
 
 void History::WriteJson(std::FILE* file) const {
-  std::size_t told = 0;
   for (const Operation& op : operations_) {
-    for (; told < losses_.size() && losses_[told].time_ns <= op.invoke_ns; ++told)
-      WriteLoss(losses_[told], file);
     const std::string value = op.value != 0 ? absl::StrCat("\"v", op.value, "\"") : "null";
     const std::string version =
         op.version.bits() != 0 ? absl::StrCat("\"", VersionText(op.version), "\"") : "null";
@@ -77,13 +73,16 @@ void History::WriteJson(std::FILE* file) const {
     std::fprintf(file,
                  "{\"process\":%d,\"op\":\"%s\",\"key\":\"%s\",\"value\":%s,\"memgest\":\"%s\","
                  "\"f\":%s,\"if_version\":%s,\"version\":%s,\"invoke\":%llu,\"return\":%s,"
-                 "\"outcome\":\"%s\"}\n",
+                 "\"outcome\":\"%s\",\"mismatch\":%s}\n",
                  op.process, KindName(op.kind), KeyName(op.key).c_str(), value.c_str(),
                  op.memgest_name.c_str(), tolerates.c_str(), condition.c_str(), version.c_str(),
                  static_cast<unsigned long long>(op.invoke_ns), returned.c_str(),
-                 op.mismatch ? "mismatch" : ResultName(op.result));
+                 ResultName(op.result), op.mismatch ? "true" : "false");
   }
-  for (; told < losses_.size(); ++told) WriteLoss(losses_[told], file);
+}
+
+void History::WriteLosses(std::FILE* file) const {
+  for (const Loss& loss : losses_) WriteLoss(loss, file);
 }
 
 std::string ValueBytes(ValueId id, std::uint32_t size) {

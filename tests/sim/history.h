@@ -91,7 +91,9 @@ class History {
   // Losses come in the order of their times.
   void AddLoss(Loss loss) { losses_.push_back(std::move(loss)); }
   const std::vector<Loss>& losses() const { return losses_; }
-  void WriteJson(std::FILE* file) const;
+  // Both a line each, of JSON.
+  void WriteJson(std::FILE* file) const;  // operations
+  void WriteLosses(std::FILE* file) const;
 
  private:
   std::vector<Operation> operations_;

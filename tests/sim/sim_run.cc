@@ -145,6 +145,7 @@ class Run {
     result_.overran = cluster_->overran();
     result_.damaged = cluster_->damage().any();
     if (options_.history_file != nullptr) cluster_->history().WriteJson(options_.history_file);
+    if (options_.losses_file != nullptr) cluster_->history().WriteLosses(options_.losses_file);
     cluster_.reset();
     return std::move(result_);
   }

@@ -25,6 +25,7 @@ struct RunOptions {
   std::uint64_t protect_ns = 60'000'000'000;  // after the faults, until all is protected again
   std::FILE* trace_file = nullptr;            // every event, as a line
   std::FILE* history_file = nullptr;          // what clients were told, as JSON lines
+  std::FILE* losses_file = nullptr;           // what may be forgotten of it (G6, F3), as JSON lines
 };
 
 struct RunResult {

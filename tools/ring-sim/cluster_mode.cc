@@ -121,10 +121,14 @@ int RunClusters(const ClusterMode& mode) {
     options.seed = seed;
     const std::string history = HistoryName(mode, seed);
     options.history_file = Open(history);
-    if (!history.empty() && options.history_file == nullptr) return 2;
+    options.losses_file = history.empty() ? nullptr : Open(history + ".losses");
+    if (!history.empty() && (options.history_file == nullptr || options.losses_file == nullptr))
+      return 2;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
-    if (options.history_file != nullptr) std::fclose(options.history_file);
+    for (std::FILE* const file : {options.history_file, options.losses_file}) {
+      if (file != nullptr) std::fclose(file);
+    }
     totals.Add(run);
     std::printf(
         "seed=%llu hash=%016llx sim_ms=%llu operations=%llu events=%llu turns=%llu scrubs=%llu\n",

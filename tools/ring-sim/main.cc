@@ -36,6 +36,22 @@ int ListFaults(const ring::sim::FaultOptions& faults) {
   return 0;
 }
 
+// all: every switch, one after the other.
+void AddMutantOptions(CLI::App* app, ring::tools::MutantMode* mutants, bool* all) {
+  app->add_flag("--mutants", *all, "runs with every bug switch on, one after the other");
+  app->add_option("--mutant", mutants->only,
+                  "with one of them (a build of the preset mutants): its row of the table; with "
+                  "--seeds or --trace these clusters, with it on");
+  app->add_option("--budget", mutants->budget, "seeds for each of them")->capture_default_str();
+  app->add_option("--first-seed", mutants->first, "of the budget: goes on from there")
+      ->capture_default_str();
+  app->add_flag("!--no-clusters", mutants->clusters, "of the switches only the directed scenarios");
+  app->add_flag("!--no-scenarios", mutants->scenarios, "of the switches only whole clusters");
+  app->add_flag("--survivors", mutants->survivors,
+                "of all switches those, too, that whole clusters did not notice before");
+  app->add_option("--table", mutants->table, "a file for the table of the switches, as Markdown");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,9 +62,11 @@ int main(int argc, char** argv) {
   app.add_option("--operations", mode.run.operations, "of all clients of a seed")
       ->capture_default_str();
   app.add_option("--json", mode.json, "a file for the summary");
-  app.add_option("--history", mode.history,
-                 "a file for all operations of a seed, as JSON lines; of several seeds one each, "
-                 "with the seed before the suffix: F.jsonl gives F.17.jsonl");
+  app.add_option(
+      "--history", mode.history,
+      "a file for all operations of a seed, as JSON lines; of several seeds one each, "
+      "with the seed before the suffix: F.jsonl gives F.17.jsonl; what may be forgotten of it "
+      "is in F.losses");
   ring::sim::FaultOptions& faults = mode.run.faults;
   app.add_option("--check-share", faults.check_one_in,
                  "of so many seeds one is fenced by checks instead of leases; 0: none")
@@ -69,16 +87,7 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-node-failures", node_faults, "nodes neither crash nor are parted");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
-  app.add_flag("--mutants", all_mutants, "runs with every bug switch on, one after the other");
-  app.add_option("--mutant", mutants.only, "with one of them (a build of the preset mutants)");
-  app.add_option("--budget", mutants.budget, "seeds for each of them")->capture_default_str();
-  app.add_option("--first-seed", mutants.first, "of the budget: goes on from there")
-      ->capture_default_str();
-  app.add_flag("!--no-clusters", mutants.clusters, "of the switches only the directed scenarios");
-  app.add_flag("!--no-scenarios", mutants.scenarios, "of the switches only whole clusters");
-  app.add_flag("--survivors", mutants.survivors,
-               "of all switches those, too, that whole clusters did not notice before");
-  app.add_option("--table", mutants.table, "a file for the table of the switches, as Markdown");
+  AddMutantOptions(&app, &mutants, &all_mutants);
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
@@ -90,7 +99,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (list_faults) return ListFaults(faults);
-  if (all_mutants || !mutants.only.empty()) {
+  const bool asked_for_seeds = app.count("--seeds") + app.count("--trace") > 0;
+  if (!all_mutants && !mutants.only.empty() && asked_for_seeds) {
+    if (!ring::tools::TurnOn(mutants.only)) return 2;
+  } else if (all_mutants || !mutants.only.empty()) {
     mutants.operations = mode.run.operations;
     mutants.json = mode.json;
     return ring::tools::RunMutants(mutants);

@@ -6,10 +6,12 @@
 
 namespace ring::tools {
 
-int RunMutants(const MutantMode&) {
+bool TurnOn(const std::string&) {
   std::fprintf(stderr, "ring-sim: no bug switches in this build: cmake --preset mutants\n");
-  return 2;
+  return false;
 }
+
+int RunMutants(const MutantMode& mode) { return TurnOn(mode.only) ? 0 : 2; }
 
 }  // namespace ring::tools
 
@@ -79,11 +81,7 @@ struct Verdict {
 
 // Runs seeds until one notices, and tells of each before it begins.
 void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
-  static std::string ids[2];
-  const std::string id = mutant.id;
-  ids[0] = id.substr(0, id.find('+'));
-  if (ids[0].size() < id.size()) ids[1] = id.substr(ids[0].size() + 1);
-  SetMutant(ids[0].c_str(), ids[1].c_str());
+  TurnOn(mutant.id);
   std::FILE* const pipe = fdopen(out, "w");
   if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
   for (std::uint64_t seed = mode.first; seed <= mode.budget; ++seed) {
@@ -249,6 +247,14 @@ class Table {
 };
 
 }  // namespace
+
+bool TurnOn(const std::string& id) {
+  static std::string ids[2];
+  ids[0] = id.substr(0, id.find('+'));
+  ids[1] = ids[0].size() < id.size() ? id.substr(ids[0].size() + 1) : "";
+  SetMutant(ids[0].c_str(), ids[1].c_str());
+  return true;
+}
 
 int RunMutants(const MutantMode& mode) {
   Table table(mode);

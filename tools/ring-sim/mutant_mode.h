@@ -28,6 +28,10 @@ struct MutantMode {
 
 int RunMutants(const MutantMode& mode);
 
+// Turns a switch on, or two with '+' between them, for all that this process runs. False: the build
+// has no switches, which is said.
+bool TurnOn(const std::string& id);
+
 }  // namespace ring::tools
 
 #endif  // RING_TOOLS_RING_SIM_MUTANT_MODE_H_

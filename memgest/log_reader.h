@@ -71,6 +71,8 @@ class LogReader {
   // WRITEs the folded position to the coordinator if 1/8 of the ring went by since the last time,
   // or if idle. Errors: the queue pair's, or kFailedPrecondition without one; call again.
   absl::Status ShareCredit(bool idle);
+  // L5: the queue pair is reset, whatever becomes of the seal. What is here is folded as ever.
+  void DropQueuePair() { options_.qp = nullptr; }
 
   // Walks the valid tail behind the folded position without a commit position and gives its end.
   // For seal and scrub: the ring must be revoked, or its coordinator quiet (L5).

@@ -119,6 +119,38 @@ TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
   });
 }
 
+// L5, E7: a seal that finds no ring of the epoch that it asks for has ended this one's queue pair
+// all the same. What is here is folded on, and its credit goes nowhere.
+TEST_F(MemberPortTest, L5ARingWhoseSealFailedIsFoldedWithoutItsQueuePair) {
+  NodeId member;
+  cluster_.Run([&] {
+    const protocol::MemgestDescriptor& memgest = *cluster_.node(0).view()->FindMemgest("REP2");
+    member = MemberOf(memgest.id);
+    MembershipOf(member).retry_ns = ~std::uint64_t{0};  // waits, as for memory
+    Put(memgest.id);
+  });
+  Await([&] { return MembershipOf(member).store->reader()->HasCommitted(); });
+  cluster_.Run([&] {
+    MemberPort::Membership& membership = MembershipOf(member);
+    recovery::SealRequest request;
+    request.group = Shard().group();
+    request.shard = Shard().shard();
+    request.epoch = Epoch(7);
+    request.last_normal = Epoch(6);  // nobody's here
+    request.incarnation = cluster_.node(member.value()).info().incarnation;
+    EXPECT_THAT(Port(member).Seal(request).status(), StatusIs(absl::StatusCode::kAborted));
+    ASSERT_NE(membership.store->reader(), nullptr);
+    EXPECT_EQ(membership.qp, nullptr);
+    EXPECT_FALSE(membership.failed);
+    membership.retry_ns = 1;  // its time came
+    EXPECT_EQ(Port(member).Fold(100), 1);
+    EXPECT_TRUE(membership.credit_due);
+    EXPECT_FALSE(Port(member).ShareCredits());
+    EXPECT_THAT(membership.store->reader()->ShareCredit(true),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
+}
+
 // The view tells of a memgest, and at once that others count for it: what is not in the snapshot
 // that a learner's ring goes on behind came through that ring.
 TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {

@@ -78,13 +78,15 @@ void MemberPort::StartRole(Membership& membership, Role role) {
 }
 
 // L5: the queue pair is destroyed and the ring's key revoked; whatever was under way fails at its
-// initiator.
+// initiator. A seal that fails then leaves its reader at work.
 void MemberPort::EndRing(Membership& membership) {
   if (Mutant("L5-reset")) {
     (void)membership.qp.release();
     return;
   }
   if (membership.qp != nullptr) membership.qp->Reset();
+  if (membership.store != nullptr && membership.store->reader() != nullptr)
+    membership.store->reader()->DropQueuePair();
   membership.qp.reset();
   if (membership.ring.region != nullptr) membership.ring.region->Revoke();
   membership.credit_due = false;

@@ -72,6 +72,15 @@ std::vector<ParityRebuild::From> ParityRebuild::parities() const {
   return all;
 }
 
+std::vector<ParityRebuild::Progress> ParityRebuild::progress() const {
+  std::vector<Progress> all;
+  for (const Parity& parity : parities_)
+    all.push_back({parity.role, parity.next_cells, parity.from_cells});
+  std::sort(all.begin(), all.end(),
+            [](const Progress& a, const Progress& b) { return a.role < b.role; });
+  return all;
+}
+
 // What any of them does not cover yet. A block that is based in part is not.
 void ParityRebuild::BarAllocation() {
   std::uint64_t first = ~std::uint64_t{0};
@@ -148,6 +157,7 @@ void ParityRebuild::Append(ShardLog& log, const Piece& piece, const DeltaArena::
     payloads[j].sges = absl::MakeConstSpan(&sges[j], 1);
     payloads[j].crc = Crc32c(to, length);
     to += length;
+    pushed_bytes_ += length;
   }
   Pending& pending =
       log.Append(*memgest_, fields, absl::MakeConstSpan(payloads.data(), members.size()));

@@ -63,6 +63,15 @@ class ParityRebuild {
   // What is known of a role that began: whether it has all that it was to be sent.
   bool Complete(Role role, const ShardLog& log) const;
   std::vector<From> parities() const;
+  // How far each of them is, by role.
+  struct Progress {
+    Role role;
+    std::uint64_t sent_cells = 0;
+    std::uint64_t all_cells = 0;  // never 0
+  };
+  std::vector<Progress> progress() const;
+  // Bytes of all BASE entries so far; each new parity counts.
+  std::uint64_t pushed_bytes() const { return pushed_bytes_; }
 
  private:
   struct Parity {
@@ -88,6 +97,7 @@ class ParityRebuild {
   Memgest* memgest_;
   std::vector<Parity> parities_;  // until a Normal says that they are complete
   std::uint64_t last_order_ = 0;
+  std::uint64_t pushed_bytes_ = 0;
 };
 
 }  // namespace ring::memgest

@@ -86,6 +86,8 @@ class Summary {
 
  private:
   enum class Copy : std::uint8_t { kThere, kComing, kMissing };
+  std::uint64_t Rebuilt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
+                        std::size_t role, std::uint64_t values) const;
   Copy CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i, std::size_t role,
               const MemgestNormal& set, std::uint64_t values, std::uint64_t* have) const;
 
@@ -94,6 +96,18 @@ class Summary {
   std::map<std::array<std::uint32_t, 4>, std::uint64_t> absent_;
   std::map<std::uint32_t, const std::string*> errors_;
 };
+
+// Of a parity that is rebuilt: as many values as it has bytes of, in the heap's order. What was put
+// since it joined it has besides, so this is a bound from below.
+std::uint64_t Summary::Rebuilt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
+                               std::size_t role, std::uint64_t values) const {
+  for (const RebuildReport& one : Report(g, i)->rebuilds) {
+    if (one.memgest != memgest.id || one.role.value() != role) continue;
+    const double share = static_cast<double>(one.sent) / static_cast<double>(one.all);
+    return std::min(values, static_cast<std::uint64_t>(share * static_cast<double>(values)));
+  }
+  return 0;
+}
 
 // Whether a role has all of the memgest's values of the shard, and how many of them.
 Summary::Copy Summary::CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
@@ -110,6 +124,7 @@ Summary::Copy Summary::CopyAt(const MemgestDescriptor& memgest, std::size_t g, s
   const bool rebuilt =
       std::any_of(set.active_from.begin(), set.active_from.end(),
                   [role](const ActiveFrom& one) { return one.role.value() == role; });
+  if (active && rebuilt) *have = Rebuilt(memgest, g, i, role, values);
   if (!active || rebuilt) return Copy::kComing;
   const auto found = absent_.find({holder.value(), static_cast<std::uint32_t>(g),
                                    static_cast<std::uint32_t>(i), memgest.id.value()});

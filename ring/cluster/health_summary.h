@@ -34,6 +34,15 @@ struct MemgestCounts {
   friend bool operator==(const MemgestCounts&, const MemgestCounts&) = default;
 };
 
+// How far a new parity is (S6).
+struct RebuildReport {
+  MemgestId memgest;
+  Role role;
+  std::uint64_t sent = 0;
+  std::uint64_t all = 0;  // in the same unit; never 0
+  friend bool operator==(const RebuildReport&, const RebuildReport&) = default;
+};
+
 // What a coordinator says of its shard.
 struct ShardReport {
   GroupId group;
@@ -44,6 +53,7 @@ struct ShardReport {
   std::string waiting;              // for what, if it does not serve
   std::vector<MemgestNormal> sets;  // who is named in this epoch; ids ascend
   std::vector<MemgestCounts> counts;
+  std::vector<RebuildReport> rebuilds;
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
 

@@ -107,12 +107,14 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
   if (wanted) Unpin(line);
 }
 
-// Of coded memgests, who decodes says again what is gone.
-void ShardCoordinator::RetryLost() {
+// Where there are new sources: who fetches or decodes says again what is gone.
+void ShardCoordinator::RetryLost(bool coded) {
   for (auto& [line, value] : absent_) {
     memgest::Memgest& memgest = MemgestOf(line);
-    if (!value.lost || memgest.coded() || !fetcher_->CanBring(line, memgest.descriptor().id))
+    if (!value.lost || memgest.coded() != coded ||
+        !fetcher_->CanBring(line, memgest.descriptor().id)) {
       continue;
+    }
     value.lost = false;
     --memgest.lost_count;
   }

@@ -1,9 +1,10 @@
-// New parities of coded memgests are sent what the shard holds, a piece a turn (S6).
+// New parities of coded memgests are sent what the shard holds, a piece a turn (S6), no faster than
+// other recovery in the background.
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
 
-void ShardCoordinator::RebuildParities() {
+void ShardCoordinator::RebuildParities(std::uint64_t now_ns) {
   rebuilding_ = false;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr || !memgest->rebuild().active()) continue;
@@ -11,7 +12,10 @@ void ShardCoordinator::RebuildParities() {
     // What finds no room now goes when something was acknowledged or folded. A memgest that is
     // drained gets no entries that nobody asked for (G10).
     if (log_.held() || log_.Stuck(*memgest) || !memgest->writable()) continue;
+    if (options_.pace != nullptr && !options_.pace->Ready(now_ns)) continue;
+    const std::uint64_t before = memgest->rebuild().pushed_bytes();
     memgest->rebuild().Step(log_, arena_);
+    if (options_.pace != nullptr) options_.pace->Take(memgest->rebuild().pushed_bytes() - before);
   }
 }
 

@@ -118,7 +118,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   }
   DrainCollections(now_ns);
   if (release_due_ && !busy) ReleaseMemory(now_ns);
-  if (rebuilding_) RebuildParities();
+  if (rebuilding_) RebuildParities(now_ns);
   if (expiring_ || TimePassed(now_ns)) ExpireClients(now_ns);
   log_.EndTurn(busy);
   if (!retired_.empty()) FreeRetired();

@@ -31,6 +31,7 @@
 #include "memgest/snapshot.h"
 #include "ring/base/id.h"
 #include "ring/base/mutant.h"
+#include "ring/base/pace.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/coordinator/key_table.h"
 #include "ring/coordinator/landing_places.h"
@@ -53,6 +54,7 @@ struct ShardOptions {
   // The epoch in which the role came here from another coordinator; none: nobody had it before.
   Epoch took_over_in;
   CatalogueReader* catalogue = nullptr;  // null: what is known here is all there is
+  Pace* pace = nullptr;                  // of what new parities are sent; null: as fast as it goes
 };
 
 // Counters of what was served; plain, summed by whoever asks.
@@ -213,8 +215,8 @@ class ShardCoordinator {
   // ... it does not come for now: what waited runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);
-  // ... others may have what is lost: values of replicated memgests are wanted again.
-  void RetryLost();
+  // ... others may have what is lost: values of coded, or of replicated memgests are wanted again.
+  void RetryLost(bool coded);
   // ... nobody brings values any more: the role is lost.
   void AbandonValues();
   // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:
@@ -390,7 +392,7 @@ class ShardCoordinator {
   bool ReleaseRun(memgest::Memgest& memgest);
 
   // rebuild.cc
-  void RebuildParities();
+  void RebuildParities(std::uint64_t now_ns);
 
   // drain.cc
   std::uint64_t MoveRecords(MemgestId from, memgest::Memgest* to);

@@ -51,7 +51,7 @@ struct ShardContext {
   memgest::CalcQueue* calc_queue = nullptr;  // null: deltas are calculated by the node's thread
   coordinator::ReplySink* sink = nullptr;
   ControlPort* control = nullptr;
-  recovery::Pace* pace = nullptr;  // of recovery in the background
+  Pace* pace = nullptr;  // of recovery in the background
   EventLog* events = nullptr;
   CommandSink propose;  // nothing is heard of it but the view that follows
   coordinator::CatalogueReader* catalogue = nullptr;

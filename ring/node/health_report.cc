@@ -1,5 +1,6 @@
 #include "ring/node/health_report.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ring/base/wire.h"
@@ -12,6 +13,7 @@ using cluster::MemberReport;
 using cluster::MemgestCounts;
 using cluster::MemgestNormal;
 using cluster::NodeHealth;
+using cluster::RebuildReport;
 using cluster::ShardReport;
 
 // Longer ones are cut: a report of many shards stays below the size of a control message.
@@ -33,6 +35,9 @@ ShardReport ReportOf(CoordinatedShard& shard) {
     if (memgest == nullptr) continue;
     report.counts.push_back({memgest->descriptor().id, memgest->key_count, memgest->version_count,
                              memgest->absent_count, memgest->lost_count});
+    for (const memgest::ParityRebuild::Progress& one : memgest->rebuild().progress())
+      report.rebuilds.push_back(
+          {memgest->descriptor().id, one.role, one.sent_cells, one.all_cells});
   }
   return report;
 }
@@ -85,6 +90,13 @@ void PutShard(const ShardReport& shard, ByteWriter* out) {
     for (const std::uint64_t value : {counts.keys, counts.values, counts.absent, counts.lost})
       out->Put(value);
   }
+  out->Put(static_cast<std::uint16_t>(shard.rebuilds.size()));
+  for (const RebuildReport& rebuild : shard.rebuilds) {
+    out->Put(rebuild.memgest.value());
+    out->Put(rebuild.role.value());
+    out->Put(rebuild.sent);
+    out->Put(rebuild.all);
+  }
 }
 
 ShardReport GetShard(ByteReader* in) {
@@ -104,6 +116,16 @@ ShardReport GetShard(ByteReader* in) {
     for (std::uint64_t* const value : {&counts.keys, &counts.values, &counts.absent, &counts.lost})
       *value = in->Get<std::uint64_t>();
     shard.counts.push_back(counts);
+  }
+  const auto rebuilds = in->Get<std::uint16_t>();
+  for (std::uint16_t i = 0; i < rebuilds && in->ok(); ++i) {
+    RebuildReport rebuild;
+    rebuild.memgest = MemgestId(in->Get<std::uint16_t>());
+    rebuild.role = Role(in->Get<std::uint16_t>());
+    rebuild.sent = in->Get<std::uint64_t>();
+    // What there is none of is no rebuild.
+    rebuild.all = std::max<std::uint64_t>(1, in->Get<std::uint64_t>());
+    shard.rebuilds.push_back(rebuild);
   }
   return shard;
 }

@@ -130,7 +130,7 @@ class Node {
   Membership& membership() { return *membership_; }
   const EventLog& events() const { return events_; }
   EventLog& events() { return events_; }
-  recovery::Pace& pace() { return pace_; }
+  Pace& pace() { return pace_; }
   // Null: the device calculates nothing for puts.
   CalcLink* calc() { return calc_.get(); }
   std::size_t lost_shard_count() const { return lost_shards_.size(); }
@@ -197,7 +197,7 @@ class Node {
   CheckFence* check_ = nullptr;              // the fence, if it is one
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
-  recovery::Pace pace_;
+  Pace pace_;
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;

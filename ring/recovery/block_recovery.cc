@@ -37,8 +37,9 @@ void BlockRecovery::EndEpoch() {
   asked_count_ = 0;
 }
 
-void BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal, int s) {
-  if (epoch_ != epoch) EndEpoch();
+bool BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal, int s) {
+  const bool begins = epoch_ != epoch;
+  if (begins) EndEpoch();
   epoch_ = epoch;
   for (auto& [id, log] : logs_) {
     log.sources.clear();
@@ -52,6 +53,7 @@ void BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal,
       log.sources.push_back(normal.holders[set->active_from[i].role.value()].node);
     }
   }
+  return begins;
 }
 
 void BlockRecovery::Want(MemgestId memgest, std::uint32_t number) {

@@ -34,9 +34,9 @@
 #include "memgest/line_table.h"
 #include "memgest/memgest.h"
 #include "ring/base/id.h"
+#include "ring/base/pace.h"
 #include "ring/cluster/normal_record.h"
 #include "ring/recovery/block_message.h"
-#include "ring/recovery/pace.h"
 
 namespace ring::recovery {
 
@@ -77,8 +77,9 @@ class BlockRecovery {
   // Its Lost blocks are to come back. index: where its log was adopted.
   void Add(MemgestId memgest, std::uint64_t index);
   // The epoch's Normal record: whom to ask (L7). Calls of an earlier epoch are nobody's, what was
-  // Decoding is Lost again. s: of the cluster.
-  void SetSources(Epoch epoch, const cluster::NormalRecord& normal, int s);
+  // Decoding is Lost again, and what is gone is asked for again. s: of the cluster. Gives whether
+  // the epoch is another one than before.
+  bool SetSources(Epoch epoch, const cluster::NormalRecord& normal, int s);
   // The shard is not served any more until the next SetSources.
   void EndEpoch();
 

@@ -125,6 +125,11 @@ TEST_F(HealthSummary, S6AParityThatIsRebuiltIsNotThereYet) {
   const MemgestHealth srs = Sum().memgests[1];
   EXPECT_EQ(srs.condition, Condition::kRecovering);
   EXPECT_EQ(srs.now, 1);
+  EXPECT_DOUBLE_EQ(srs.recovered, 440.0 / 450.0);  // none of the ten values of this parity
+  Report(0, 0).rebuilds = {{MemgestId(2), Role(4), 30, 100}};
+  EXPECT_DOUBLE_EQ(Sum().memgests[1].recovered, 443.0 / 450.0);
+  Report(0, 0).rebuilds[0].sent = 100;  // sent is not yet folded
+  EXPECT_EQ(Sum().memgests[1].condition, Condition::kRecovering);
 }
 
 TEST_F(HealthSummary, LostValuesFail) {

@@ -58,6 +58,7 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   shard.s = kShards;
   shard.d = kRedundant;
   shard.line_count_max = options.line_count_max;
+  shard.pace = options.pace;
   shard.hash_seed = kHashSeed;
   shard.catalogue = options.catalogue;
   shard_ = std::make_unique<ShardCoordinator>(shard, &device_, arena_.get(), this);

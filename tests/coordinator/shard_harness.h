@@ -50,6 +50,7 @@ struct HarnessOptions {
   std::set<std::uint16_t> missing = {};  // ids of memgests that the coordinator does not know yet
   std::set<std::uint16_t> commit_all = {};  // ids of memgests whose puts wait for every member
   CatalogueReader* catalogue = nullptr;
+  Pace* pace = nullptr;  // of new parities
 };
 
 // What came of one request.

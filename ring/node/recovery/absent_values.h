@@ -22,7 +22,7 @@ namespace ring::node {
 
 class AbsentValues final : public coordinator::ValueFetcher {
  public:
-  AbsentValues(ControlPort* control, recovery::Pace* pace, GroupId group, ShardId shard,
+  AbsentValues(ControlPort* control, Pace* pace, GroupId group, ShardId shard,
                std::function<void()> on_value)
       : control_(control),
         pace_(pace),
@@ -43,7 +43,8 @@ class AbsentValues final : public coordinator::ValueFetcher {
   // The record of the present epoch: who has what.
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
     replicated_.SetSources(epoch, normal);
-    coded_->recovery().SetSources(epoch, normal, shard_->options().s);
+    // Within an epoch what is gone stays so: nobody else is asked than before.
+    if (coded_->recovery().SetSources(epoch, normal, shard_->options().s)) shard_->RetryLost(true);
   }
   void EndEpoch() { coded_->recovery().EndEpoch(); }
   void Progress(std::uint64_t now_ns) {
@@ -65,7 +66,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   bool IsCoded(MemgestId memgest) const { return shard_->FindMemgest(memgest)->coded(); }
 
   ControlPort* control_;
-  recovery::Pace* pace_;
+  Pace* pace_;
   std::function<void()> on_value_;
   coordinator::ShardCoordinator* shard_ = nullptr;
   ValueFetch replicated_;

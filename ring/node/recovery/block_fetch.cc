@@ -5,8 +5,8 @@ namespace {
 constexpr std::uint64_t kDecodeTimeoutNs = 3'000'000'000;
 }  // namespace
 
-BlockFetch::BlockFetch(ControlPort* control, recovery::Pace* pace,
-                       coordinator::ShardCoordinator* shard, std::function<void()> on_value)
+BlockFetch::BlockFetch(ControlPort* control, Pace* pace, coordinator::ShardCoordinator* shard,
+                       std::function<void()> on_value)
     : control_(control),
       shard_(shard),
       on_value_(std::move(on_value)),

@@ -29,7 +29,7 @@ namespace ring::node {
 class BlockFetch final : public recovery::BlockActions {
  public:
   // shard: just taken over. on_value: operations of the shard may go on.
-  BlockFetch(ControlPort* control, recovery::Pace* pace, coordinator::ShardCoordinator* shard,
+  BlockFetch(ControlPort* control, Pace* pace, coordinator::ShardCoordinator* shard,
              std::function<void()> on_value);
   ~BlockFetch() override;
 

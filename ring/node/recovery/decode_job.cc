@@ -185,6 +185,17 @@ absl::Status DecodeJob::OnVector() {
       recovery::PlanBlock(codec_->generator(), column_, lost_, complete,
                           static_cast<std::uint32_t>(store_->parity_index()));
   if (!recipe.has_value()) {
+    // What a vacant role's last holder has is only away: it may come back with it.
+    const bool may_come =
+        vacant_ != 0 &&
+        recovery::PlanBlock(codec_->generator(), column_, lost_ & ~vacant_, complete,
+                            static_cast<std::uint32_t>(store_->parity_index()))
+            .has_value();
+    if (may_come && !Mutant("S7-vacant")) {
+      return absl::UnavailableError(absl::StrCat("extent=", extent_, " row=", row_,
+                                                 ": nobody coordinates columns=0x",
+                                                 absl::Hex(vacant_)));
+    }
     return absl::DataLossError(absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
                                             absl::Hex(lost_), ", parities=0x",
                                             absl::Hex(complete)));

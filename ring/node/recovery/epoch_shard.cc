@@ -82,6 +82,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   options.value_size_max = view_->value_size_max;
   options.hash_seed = context_->hash_seed;
   options.catalogue = context_->catalogue;
+  options.pace = context_->pace;
   if (change_->plan().last.has_value()) options.took_over_in = options.epoch;
   return options;
 }

@@ -20,7 +20,7 @@ std::uint32_t KeyOf(const MemberPort::Membership& membership) {
 
 }  // namespace
 
-MemberValues::MemberValues(MemberPort* members, ControlPort* control, recovery::Pace* pace)
+MemberValues::MemberValues(MemberPort* members, ControlPort* control, Pace* pace)
     : members_(members), control_(control), pace_(pace) {}
 
 void MemberValues::Progress(std::uint64_t now_ns) {

@@ -21,9 +21,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "ring/base/pace.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/member_port.h"
-#include "ring/recovery/pace.h"
 
 namespace ring::node {
 
@@ -31,7 +31,7 @@ class MemberValues {
  public:
   static constexpr std::size_t kFetchesMax = 16;
 
-  MemberValues(MemberPort* members, ControlPort* control, recovery::Pace* pace);
+  MemberValues(MemberPort* members, ControlPort* control, Pace* pace);
 
   void Progress(std::uint64_t now_ns);
 
@@ -63,7 +63,7 @@ class MemberValues {
 
   MemberPort* members_;
   ControlPort* control_;
-  recovery::Pace* pace_;
+  Pace* pace_;
   absl::flat_hash_map<std::uint32_t, Walk> walks_;
   absl::flat_hash_map<std::uint64_t, Fetch> fetches_;
   std::uint64_t next_id_ = 1;

@@ -22,7 +22,7 @@ bool AwaitsValue(const memgest::LineTable& lines, std::uint32_t line, Version ve
 }
 }  // namespace
 
-ValueFetch::ValueFetch(Send send, recovery::Pace* pace, GroupId group, ShardId shard,
+ValueFetch::ValueFetch(Send send, Pace* pace, GroupId group, ShardId shard,
                        std::function<void()> on_value)
     : send_(std::move(send)),
       pace_(pace),
@@ -52,7 +52,7 @@ void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
     fetch.piece = 0;
     fetch.bytes.clear();
   }
-  shard_->RetryLost();
+  shard_->RetryLost(false);
   walk_line_ = 0;
   walked_ = false;
 }

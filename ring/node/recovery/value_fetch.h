@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "ring/base/pace.h"
 #include "ring/cluster/view.h"
 #include "ring/coordinator/takeover.h"
 #include "ring/node/control/control_port.h"
 #include "ring/recovery/fetch_message.h"
-#include "ring/recovery/pace.h"
 
 namespace ring::node {
 
@@ -41,8 +41,7 @@ class ValueFetch {
       std::function<void(NodeId source, const recovery::FetchRequest& request, ControlReply done)>;
 
   // on_value: operations of the shard may go on.
-  ValueFetch(Send send, recovery::Pace* pace, GroupId group, ShardId shard,
-             std::function<void()> on_value);
+  ValueFetch(Send send, Pace* pace, GroupId group, ShardId shard, std::function<void()> on_value);
   ~ValueFetch();
 
   // The coordinator that was just taken over: its logs end where they were adopted. Before anything
@@ -79,7 +78,7 @@ class ValueFetch {
   std::vector<NodeId> SourcesOf(MemgestId memgest) const;
 
   Send send_;
-  recovery::Pace* pace_;
+  Pace* pace_;
   GroupId group_;
   ShardId shard_id_;
   std::function<void()> on_value_;

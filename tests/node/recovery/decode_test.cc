@@ -165,6 +165,69 @@ TEST_F(DecodeTest, S7_WhatRankDecodesIsServedAndTheRestIsDataLost) {
   EXPECT_GT(lost, 20);
 }
 
+// A node that was only silent has its blocks yet: while nobody has its role, a row that needs them
+// is away, not gone, and comes when the node is back.
+TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
+  Start(1, [](NodeConfig* config) {
+    std::erase_if(config->memgests, [](const protocol::MemgestDescriptor& memgest) {
+      return memgest.name != "REP4" && memgest.name != "SRS21";
+    });
+    config->default_memgest = "REP4";
+    SmallBlocksSlowly(config);
+  });
+  for (int i = 0; i < 60; ++i) Put(KeyOf(1, "k", i), "SRS21", 4000);
+  for (int i = 0; i < 60; ++i) Put(KeyOf(2, "k", i), "SRS21", 4000);
+  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_TRUE(AnyLost(1, "SRS21"));
+  const NodeId silent(2);
+  ASSERT_OK(cluster_.Fail(silent));  // it lives, and nobody takes its role
+  const auto serves = [this] {
+    bool is = false;
+    cluster_.Run([&] {
+      is = Shard(1) != nullptr && Shard(1)->serving() &&
+           cluster_.view().IsNormal(kGroup, ShardId(1));
+    });
+    return is;
+  };
+  while (!serves()) std::this_thread::yield();
+  GetOptions soon;
+  soon.deadline = absl::Milliseconds(50);
+  int away = 0;
+  for (int i = 0; i < 60; ++i) {
+    const absl::Status status = client_->Get(KeyOf(1, "k", i), soon).status();
+    ASSERT_FALSE(absl::IsDataLoss(status)) << i << ": " << status;
+    away += status.ok() ? 0 : 1;
+  }
+  EXPECT_GT(away, 0) << "all had come before the role was vacant";
+  ASSERT_OK(cluster_.RegisterAgain(silent));
+  ASSERT_NO_FATAL_FAILURE(WaitServing());
+  ExpectEverything();
+}
+
+// What was gone in an epoch is asked for again in the next one, when a get wants it: a decode that
+// failed for want of a source is no verdict for ever.
+TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
+  Start(1, SmallBlocksSlowly);
+  Load("SRS21", 20);
+  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_TRUE(AnyLost(1, "SRS21"));
+  cluster_.Run([&] {
+    coordinator::ShardCoordinator& shard = *Shard(1)->coordinator();
+    const std::uint32_t end = shard.lines().granule_count() * memgest::kLinesPerGranule;
+    for (std::uint32_t line = 0; line < end; ++line) {
+      if (!shard.lines().Has(line)) continue;
+      const memgest::MetadataLine& one = shard.lines().line(line);
+      if (one.version != 0 && (one.flags & memgest::kAbsent) != 0)
+        shard.OnValue(line, Version(one.version), false);  // as who decodes it would say
+    }
+    EXPECT_GT(MemgestAt(1, "SRS21").lost_count, 0u);
+  });
+  ASSERT_OK(cluster_.Fail(NodeId(4)));  // another epoch
+  ASSERT_NO_FATAL_FAILURE(WaitServing());
+  cluster_.Run([&] { EXPECT_EQ(MemgestAt(1, "SRS21").lost_count, 0u); });
+  ExpectEverything();
+}
+
 // SRS(2,1,4) survives some losses of two data nodes with one parity: more than m.
 TEST_F(DecodeTest, S7_RankPatternsOfMoreThanMLosses) {
   Start(2, [](NodeConfig* config) {

@@ -1,18 +1,18 @@
-// ring/recovery/pace.h — how fast recovery in the background may go.
+// ring/base/pace.h — how fast work in the background may go.
 //
 // What:      Pace: a bucket of bytes that fills with the configured rate.
 // Shape:     holds at most a tenth of a second's bytes, and at least what one step takes.
 // Units:     bytes; nanoseconds of the caller's clock.
-// Ownership: value; one a node, shared by everything that recovers on it.
+// Ownership: value; one a node, shared by everything that recovers or rebuilds on it.
 // Threads:   one, the node's.
 // Errors:    none.
-#ifndef RING_RECOVERY_PACE_H_
-#define RING_RECOVERY_PACE_H_
+#ifndef RING_BASE_PACE_H_
+#define RING_BASE_PACE_H_
 
 #include <algorithm>
 #include <cstdint>
 
-namespace ring::recovery {
+namespace ring {
 
 class Pace {
  public:
@@ -37,6 +37,6 @@ class Pace {
   std::uint64_t filled_ns_ = 0;
 };
 
-}  // namespace ring::recovery
+}  // namespace ring
 
-#endif  // RING_RECOVERY_PACE_H_
+#endif  // RING_BASE_PACE_H_

@@ -1,0 +1,93 @@
+// New parities are sent what the shard holds, at the pace of recovery in the background (S6).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "memgest/size_class.h"
+#include "ring/base/pace.h"
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+constexpr std::uint64_t kRate = 1 << 20;
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+// The parity of role 4 is sent all that the shard holds in SRS32, as a new one is. It has it, and
+// counts nothing twice.
+void BeginRebuild(ShardHarness& harness) {
+  const Role role(4);
+  memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
+  const std::uint64_t extent = memgest.rebuild().Begin(role);
+  ASSERT_GT(extent, 0u);
+  std::vector<NamedSet> sets = harness.LivingSets();
+  for (NamedSet& set : sets) {
+    if (set.memgest == kSrs32) set.incomplete = {{role, extent}};
+  }
+  harness.shard().ApplyNormal(sets);
+}
+
+TEST(Rebuild, S6ANewParityIsSentNoMoreThanThePaceAllows) {
+  constexpr int kValues = 100;
+  constexpr std::size_t kValueSize = 20'000;
+  Pace pace(kRate);
+  HarnessOptions options;
+  options.pace = &pace;
+  ShardHarness harness(options);
+  for (int i = 0; i < kValues; ++i)
+    harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(kValueSize, std::uint64_t(i))));
+  harness.Settle();
+  ASSERT_NO_FATAL_FAILURE(BeginRebuild(harness));
+  const memgest::ParityRebuild& rebuild = harness.shard().FindMemgest(kSrs32)->rebuild();
+  // What the bucket holds at first, and the piece that empties it.
+  const std::uint64_t slack = kRate / 10 + memgest::kPayloadSizeMax;
+  const std::uint64_t start_ns = harness.now_ns;
+  std::uint64_t longest_wait_ns = 0;
+  for (int i = 0; !rebuild.Complete(Role(4), harness.shard().log()); ++i) {
+    ASSERT_LT(harness.now_ns - start_ns, 10 * kSecondNs) << "it does not end";
+    if (i % 100 == 0) {  // puts do not wait for it
+      const std::uint64_t asked_ns = harness.now_ns;
+      EXPECT_EQ(harness.Run(harness.Put(kRep3, "k", "v")).outcome, protocol::Outcome::kOk);
+      longest_wait_ns = std::max(longest_wait_ns, harness.now_ns - asked_ns);
+    }
+    harness.Turn();
+    const double seconds = static_cast<double>(harness.now_ns - start_ns) / kSecondNs;
+    ASSERT_LE(rebuild.pushed_bytes(), static_cast<std::uint64_t>(kRate * seconds) + slack);
+  }
+  EXPECT_GE(rebuild.pushed_bytes(), kValues * kValueSize);
+  // It took what the pace says, and not much more.
+  const double seconds = static_cast<double>(harness.now_ns - start_ns) / kSecondNs;
+  EXPECT_LE(seconds, 1.2 * static_cast<double>(rebuild.pushed_bytes()) / kRate);
+  EXPECT_LT(longest_wait_ns, 1'000'000u);
+}
+
+TEST(Rebuild, S6ItsProgressGrowsUntilItIsComplete) {
+  Pace pace(kRate);
+  HarnessOptions options;
+  options.pace = &pace;
+  ShardHarness harness(options);
+  for (int i = 0; i < 50; ++i)
+    harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(20'000, std::uint64_t(i))));
+  harness.Settle();
+  const memgest::ParityRebuild& rebuild = harness.shard().FindMemgest(kSrs32)->rebuild();
+  EXPECT_TRUE(rebuild.progress().empty());
+  ASSERT_NO_FATAL_FAILURE(BeginRebuild(harness));
+  std::uint64_t last = 0;
+  std::size_t steps = 0;
+  while (!rebuild.Complete(Role(4), harness.shard().log())) {
+    ASSERT_LT(harness.now_ns, 20 * kSecondNs);
+    harness.Turn();
+    ASSERT_EQ(rebuild.progress().size(), 1u);
+    const memgest::ParityRebuild::Progress now = rebuild.progress()[0];
+    EXPECT_EQ(now.role, Role(4));
+    ASSERT_GE(now.sent_cells, last);
+    ASSERT_LE(now.sent_cells, now.all_cells);
+    steps += now.sent_cells > last ? 1 : 0;
+    last = now.sent_cells;
+  }
+  EXPECT_EQ(last, rebuild.progress()[0].all_cells);
+  EXPECT_GT(steps, 10u);
+}
+
+}  // namespace
+}  // namespace ring::coordinator

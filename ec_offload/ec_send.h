@@ -13,6 +13,9 @@
 //            The calc queue must be separate: a WAIT counts completions, and a queue that others
 //            use as well would release it too early.
 // Shape:     at most kTargetCountMax parities; one post for each queue pair.
+//            A library of its own: the store does not use it. There a failed CALC would cost the
+//            connection to a parity, and a WAIT lets go what nobody has looked at (ADR 0021); its
+//            deltas come from the delta calculator or from memgest/calc_queue.h.
 // Ownership: descriptors (requests, gather lists, pointers) are free when Send returns; the buffers
 //            belong to the device until the WRITEs complete.
 // Threads:   the device's.

@@ -93,7 +93,8 @@ struct NodeConfig {
   EncodePath encode = EncodePath::kAuto;
   std::uint32_t encode_check = 1;  // of so many calculations of the device one is made again
   std::string admin_token_file;    // what the admin service asks its callers for; empty: nothing
-  bool fault_injection = false;    // an operator may kill, pause and cut off this node
+  // An operator may kill, pause and cut off this node, and make its device do wrong.
+  bool fault_injection = false;
   PollPolicy poll = PollPolicy::kAdaptive;
   std::uint32_t poll_us = 50;
   LogSeverity log_level = LogSeverity::kINFO;

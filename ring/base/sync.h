@@ -51,7 +51,6 @@ class CondVar {
     lock.release();
     return result == std::cv_status::no_timeout;
   }
-  void NotifyOne() { cv_.notify_one(); }
   void NotifyAll() { cv_.notify_all(); }
 
  private:

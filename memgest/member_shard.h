@@ -155,16 +155,15 @@ class MemberShard {
   // version's only while its line holds that version (E3).
   const HeapSpace* replica_heap(MemgestId id) const;
   // ... for the coordinator that this member becomes, as lines() and completions() are: nothing is
-  // folded here any more. REQUIRES: it is replicated here.
-  // REQUIRES: Knows(id).
+  // folded here any more. REQUIRES: Knows(id), and it is replicated here.
   HeapSpace TakeHeap(MemgestId id);
   bool Knows(MemgestId id) const { return states_.contains(id); }
   // Lines, completion records and the address space of replica heaps.
   std::uint64_t resident_bytes() const;
 
  private:
-  static constexpr std::size_t kAhead =
-      2;  // entries that are prefetched behind the one being folded
+  // Entries that are prefetched behind the one being folded.
+  static constexpr std::size_t kAhead = 2;
 
   struct MemgestState {
     protocol::MemgestDescriptor descriptor;
@@ -240,8 +239,8 @@ class MemberShard {
   std::vector<std::uint32_t> install_crcs_;  // of its pieces that were taken
   bool held_ = false;  // what was promised last is not Normal yet, as far as this node knows
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
-  MemgestState* last_state_ =
-      nullptr;  // runs of entries of one memgest, and of one client, are common
+  // Runs of entries of one memgest, and of one client, are common.
+  MemgestState* last_state_ = nullptr;
   ClientId last_client_id_;
   CompletionTable::Client* last_client_ = nullptr;
   bool fence_ = false;  // weakly ordered stores since the last fence

@@ -34,7 +34,7 @@ struct MetadataLine {
   std::uint64_t version = 0;
   std::uint32_t value_crc = 0;
   std::uint32_t value_length = 0;
-  std::uint64_t expiry_ns = 0;
+  std::uint64_t expiry_ns = 0;  // reserved: 0, as nothing sets one (V10)
   std::uint32_t offset_cells = 0;
   std::uint32_t prev = kNoLine;
   std::uint16_t key_length = 0;

@@ -88,8 +88,7 @@ class ShardLog {
 
   // Appends one entry: takes order and index, attaches waiting collections of this log (G2), sends
   // it to the members. payloads: one for all members, or one a member; those of a BASE may be
-  // withheld from some. REQUIRES: HasRoom(EntrySize
-  // + kCollectRoom).
+  // withheld from some. REQUIRES: HasRoom(EntrySize + kCollectRoom).
   Pending& Append(Memgest& memgest, EntryFields fields, absl::Span<const EntryPayload> payloads);
   // Room for a full collect list, to be added to what HasRoom is asked.
   static constexpr std::size_t kCollectRoom = kCollectCountMax * sizeof(CollectItem) + 64;

@@ -231,10 +231,10 @@ class SlotAllocator {
   // comes to a class only when the class's FIFO is empty, so an entry of its earlier stay cannot be
   // mistaken for one of the present.
   std::array<LineFifo, kSizeClassCount + 1> free_;
-  std::array<std::vector<std::uint32_t>, kSizeClassCount>
-      open_;  // blocks with slots that have no granule yet
-  absl::flat_hash_map<std::uint32_t, std::vector<std::uint32_t>>
-      parked_;                                 // by barred block: lines popped
+  // Blocks with slots that have no granule yet.
+  std::array<std::vector<std::uint32_t>, kSizeClassCount> open_;
+  // By barred block: lines popped.
+  absl::flat_hash_map<std::uint32_t, std::vector<std::uint32_t>> parked_;
   std::vector<std::uint32_t> granules_free_;   // of dissolved blocks
   std::vector<std::uint32_t> granules_plain_;  // of class 0, not of the reserve
   std::uint32_t granules_plain_idle_ = 0;      // ... with no line taken

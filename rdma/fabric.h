@@ -14,8 +14,8 @@
 //            order, and are certain only once something posted after it is seen.
 // Units:     bytes; remote addresses are the remote process's virtual addresses.
 // Ownership: buffers named by a posted request belong to the device until its completion, or until
-//            the completion of a later signalled request of the same queue pair. kInline requests
-//            copy at the post. The device outlives everything made from it.
+//            the completion of a later signalled request of the same queue pair. Requests
+//            with inline_data copy at the post. The device outlives everything made from it.
 // Threads:   a device and all that is made from it belong to one thread, except where said. The
 //            peer's thread and process are another: every access by a peer is checked against key,
 //            bounds, rights and generation.
@@ -114,8 +114,8 @@ struct WorkRequest {
   const WorkRequest* next = nullptr;
   Opcode opcode = Opcode::kSend;
   bool signaled = false;
-  bool inline_data =
-      false;  // gather list is copied at the post; at most Device::Caps::inline_size_max bytes
+  // The gather list is copied at the post; at most Device::Caps::inline_size_max bytes.
+  bool inline_data = false;
   bool has_imm = false;  // SEND with immediate data
   // On the last request of a chain: another chain follows in this turn, so a device that sends in
   // packets may wait for it.
@@ -126,14 +126,14 @@ struct WorkRequest {
   // peer has it. A failure at the peer then shows as a disconnect. Spares tcp an acknowledgement.
   bool unacknowledged = false;
   std::uint32_t imm = 0;
-  absl::Span<const Sge>
-      sges;  // gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic)
+  // Gathered (SEND, WRITE) or scattered (READ, and the old value of an atomic).
+  absl::Span<const Sge> sges;
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
   std::uint64_t compare_or_add = 0;  // CMP_AND_SWP: expected; FETCH_AND_ADD: addend
   std::uint64_t swap = 0;
-  CompletionQueue* wait_cq =
-      nullptr;  // WAIT: until wait_count further completions are in this queue
+  // WAIT: until wait_count further completions are in this queue.
+  CompletionQueue* wait_cq = nullptr;
   std::uint32_t wait_count = 0;
   const CalcArguments* calc = nullptr;
 };

@@ -1,8 +1,9 @@
 // rdma/sim/sim_network.h — a fabric in one thread, on virtual time, from one seed.
 //
 // What:      SimNetwork owns time, randomness, the processes that are there (hosts), the addresses
-//            at which they listen, who can reach whom, and what was injected. OpenSimDevice opens a
-//            device on it: rdma/soft with connections of the network instead of the system.
+//            at which they listen, who can reach whom, and what was injected. SimDevice::Open
+//            opens a device on it: rdma/soft with connections of the network instead of the
+//            system.
 // Shape:     a NIC works while its process is paused, and dies with it. Requests of a queue pair
 //            arrive in order, those of different ones freely. What was sent before a process
 //            crashed may still arrive: some requests, the last one torn.

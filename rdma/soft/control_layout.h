@@ -74,8 +74,8 @@ struct SharedReceive {
 // 0 twice in a row.
 struct alignas(32) SharedArrival {
   std::atomic<std::uint32_t> stamp;
-  std::atomic<std::uint32_t>
-      key;  // of the mailbox: a late writer of an older connection is not heard
+  // Of the mailbox: a late writer of an older connection is not heard.
+  std::atomic<std::uint32_t> key;
   std::atomic<std::uint32_t> byte_len;
   std::atomic<std::uint32_t> imm;
   std::atomic<std::uint8_t> status;

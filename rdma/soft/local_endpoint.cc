@@ -62,8 +62,8 @@ class Inbox {
 class Registry {
  public:
   static Registry& Get() {
-    static Registry& registry =
-        *new Registry;  // never destroyed: devices may outlive static objects
+    // Never destroyed: devices may outlive static objects.
+    static Registry& registry = *new Registry;
     return registry;
   }
   bool Add(const std::string& name, std::shared_ptr<Inbox> inbox) {

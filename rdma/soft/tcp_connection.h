@@ -170,8 +170,8 @@ class TcpConnection final : public FdHandler,
   UringReceiver::Slot uring_slot_ = 0;
   bool watched_ = true;  // by epoll
   State state_;
-  std::uint64_t deadline_ns_ =
-      0;  // of the handshake, a draining socket, or a message without a receive; 0: none
+  // Of the handshake, a draining socket, or a message without a receive; 0: none.
+  std::uint64_t deadline_ns_ = 0;
   bool hung_up_ = false;
   bool paused_ = false;   // a SEND waits for a receive
   bool counted_ = false;  // among the device's polled connections

@@ -76,8 +76,8 @@ void ShardCoordinator::OnCommit(memgest::Pending& pending) {
   } else if (Mutant("V3")) {
     QueueCollection(above, memgest::kNoLine);
   } else {
-    CollectBelow(
-        above);  // V3: a higher version was committed before; this one changes nothing visible
+    // V3: a higher version was committed before; this one changes nothing visible.
+    CollectBelow(above);
   }
 }
 

@@ -73,8 +73,8 @@ class KeyTable {
  private:
   static constexpr std::size_t kPairs = 8;
   static constexpr std::uint32_t kEmptyTag = 0;
-  static constexpr std::uint32_t kDeletedTag =
-      1;  // keeps a probe going over a bucket that was once full
+  // Keeps a probe going over a bucket that was once full.
+  static constexpr std::uint32_t kDeletedTag = 1;
   static constexpr std::uint64_t kBucketCountMin = 64;
   static constexpr std::uint64_t kMovesPerInsert = 4;
 

@@ -80,7 +80,7 @@ struct Reply {
   Version version;
   std::uint32_t value_length = 0;
   std::uint32_t value_crc = 0;
-  std::uint64_t expiry_ns = 0;
+  std::uint64_t expiry_ns = 0;  // reserved: 0, as nothing sets one (V10)
   ValueSource value;
 };
 

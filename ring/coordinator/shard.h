@@ -3,7 +3,10 @@
 // What:      ShardCoordinator holds the shard's state and runs the four operations, one file each:
 //            put.cc, get.cc, remove.cc, move.cc; large values go through large_write.cc; commit.cc
 //            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait,
-//            expire.cc forgets clients.
+//            answer.cc checks and answers, write.cc is the step of every write. expire.cc forgets
+//            clients, release.cc gives memory back, drain.cc empties a memgest, unknown.cc asks for
+//            one that is not known. epoch.cc, takeover.cc, rebuild.cc, absent.cc and retire.cc: new
+//            epochs, a role that came here, new parities, values that are not here, the end.
 // Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
 // Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
 //            device, sink, arena.
@@ -177,8 +180,7 @@ class ShardCoordinator {
   bool gone() const { return is_retired_ && pins_left_ == 0 && large_writes_.empty(); }
 
   // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come
-  //        again after the
-  // next completions. True: answered, or it will be.
+  // again after the next completions. True: answered, or it will be.
   bool Execute(const Request& request);
 
   // Hints for requests of a batch, in stages (hot path): the bucket; then the line and the value or
@@ -267,8 +269,8 @@ class ShardCoordinator {
     std::uint32_t value_crc = 0;
     std::uint64_t expiry_ns = 0;
     bool explicit_move = false;
-    const std::byte* coded_value =
-        nullptr;  // SRS: the new bytes, registered; replicated: already in the slot
+    // SRS: the new bytes, registered; replicated: already in the slot.
+    const std::byte* coded_value = nullptr;
     memgest::DeltaArena::Piece piece;  // SRS: room for the deltas; may also hold the value
     std::size_t piece_value_size = 0;  // bytes of the piece before the deltas
   };

@@ -136,8 +136,8 @@ void ClientPort::OnDisconnected(rdma::QueuePair* qp) {
 
 void ClientPort::Close(std::uint32_t index) {
   std::unique_ptr<Connection> connection = std::move(connections_[index]);
-  connection->qp
-      .reset();  // its completions are dropped: nothing of it is in the device's hands any more
+  // Its completions are dropped: nothing of it is in the device's hands any more.
+  connection->qp.reset();
   for (; !connection->pinned.empty(); connection->pinned.pop_front()) {
     connection->pinned.front().shard->Unpin(connection->pinned.front().line);
   }

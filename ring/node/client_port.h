@@ -49,8 +49,8 @@ struct ClientPortOptions {
   std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
   NodeId node;
   Incarnation incarnation;
-  std::size_t shard_count =
-      0;  // shards of this node: completion-record handles are kept per connection and shard
+  // Shards of this node: completion-record handles are kept per connection and shard.
+  std::size_t shard_count = 0;
 };
 
 class ClientPort final : public coordinator::ReplySink {

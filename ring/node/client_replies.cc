@@ -215,8 +215,8 @@ void ClientPort::Post(Connection& connection, std::vector<ConnectionWrite>* writ
     if (count == 0) break;
     for (std::size_t i = 0; i < count; ++i) {
       const ConnectionWrite& write = (*writes)[done + i];
-      rdma::WorkRequest& request =
-          chain_[i];  // an unacknowledged WRITE since construction; the rest is set each time
+      // An unacknowledged WRITE since construction; the rest is set each time.
+      rdma::WorkRequest& request = chain_[i];
       request.wr_id = std::uint64_t{connection.index} << kIndexShift;  // if it fails
       request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
       request.signaled = false;

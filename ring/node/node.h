@@ -55,7 +55,8 @@ struct NodeOptions {
   Random* random = nullptr;
   std::string host;  // of this machine: nodes and clients with an equal one share memory
   const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
-  // To the replicated state machine, whose views come back through ApplyView. Null: membership is
+  // To the replicated state machine, whose views come back through ApplyView. Null: with
+  // fail_over on the node's own membership() takes them; with it off nobody does: membership is
   // static, and every epoch is normal as soon as its members are connected.
   CommandSink propose;
   // Ends the node, with its memory, soon. Null: nobody can.

@@ -45,8 +45,8 @@ TEST(Commit, G6Rep1LeavesTheStrongVersionBelowForTheDayItVanishes) {
   const Version strong = harness.Run(harness.Put(kRep3, "k", "strong")).version;
   harness.Settle();
   harness.Run(harness.Put(kRep1, "k", "weak"));
-  harness.Run(
-      harness.Delete("k"));  // a tombstone must outlive the strong version (G4): not in Rep(1)
+  // A tombstone must outlive the strong version (G4): not in Rep(1).
+  harness.Run(harness.Delete("k"));
   harness.Run(harness.Put(kRep1, "k", "weak again"));
   harness.Settle();
   for (MemberTwin* member : harness.members()) {

@@ -59,8 +59,8 @@ struct Shard {
   MemberShard member;
   std::uint64_t index = 0;
   std::vector<Version> live;
-  std::vector<Version>
-      collecting;              // appended for collection, reusable at once: the ring is in order
+  // Appended for collection, reusable at once: the ring is in order.
+  std::vector<Version> collecting;
   std::deque<Change> changes;  // one an entry
   std::vector<std::byte> folded;
 };

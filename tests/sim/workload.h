@@ -44,8 +44,8 @@ class Workload {
   std::uint64_t weights_[6];  // get, put, delete, move, conditional put, conditional delete or move
   std::uint64_t large_percent_;
   std::uint64_t huge_percent_;
-  std::uint64_t
-      stale_percent_;  // of conditions that are drawn from a version that is not the newest
+  // Of conditions that are drawn from a version that is not the newest.
+  std::uint64_t stale_percent_;
   std::map<int, Version> known_;
   ValueId last_value_ = 0;
 };

@@ -5,17 +5,6 @@
 namespace ring::rdma {
 namespace {
 
-struct NamedStatus {
-  WcStatus status;
-  absl::string_view name;
-};
-constexpr std::array kStatuses = {NamedStatus{WcStatus::kRetryExceeded, "retry"},
-                                  NamedStatus{WcStatus::kRnrRetryExceeded, "rnr"},
-                                  NamedStatus{WcStatus::kRemoteAccess, "remote-access"},
-                                  NamedStatus{WcStatus::kRemoteInvalid, "remote-invalid"},
-                                  NamedStatus{WcStatus::kLocalProtection, "local-protection"},
-                                  NamedStatus{WcStatus::kLocalLength, "local-length"}};
-
 absl::Status OutOfBounds(absl::string_view field, std::uint32_t value, std::uint32_t least,
                          std::uint32_t most) {
   return absl::InvalidArgumentError(
@@ -43,14 +32,14 @@ absl::string_view DeviceFaultName(DeviceFaultKind kind) {
 }
 
 absl::string_view FaultStatusName(WcStatus status) {
-  for (const NamedStatus& one : kStatuses) {
+  for (const NamedFaultStatus& one : kFaultStatuses) {
     if (one.status == status) return one.name;
   }
   return "";
 }
 
 std::optional<WcStatus> FaultStatusFromName(absl::string_view name) {
-  for (const NamedStatus& one : kStatuses) {
+  for (const NamedFaultStatus& one : kFaultStatuses) {
     if (one.name == name) return one.status;
   }
   return std::nullopt;

@@ -62,8 +62,19 @@ struct DeviceFault {
 
 absl::Status CheckDeviceFault(const DeviceFault& fault);
 
-// What `fail` and `tear` may say: "retry", "rnr", "remote-access", "remote-invalid",
-// "local-protection", "local-length". Empty for others.
+// What `fail` and `tear` may say.
+struct NamedFaultStatus {
+  WcStatus status;
+  absl::string_view name;
+};
+inline constexpr std::array kFaultStatuses = {
+    NamedFaultStatus{WcStatus::kRetryExceeded, "retry"},
+    NamedFaultStatus{WcStatus::kRnrRetryExceeded, "rnr"},
+    NamedFaultStatus{WcStatus::kRemoteAccess, "remote-access"},
+    NamedFaultStatus{WcStatus::kRemoteInvalid, "remote-invalid"},
+    NamedFaultStatus{WcStatus::kLocalProtection, "local-protection"},
+    NamedFaultStatus{WcStatus::kLocalLength, "local-length"}};
+// Empty for others.
 absl::string_view FaultStatusName(WcStatus status);
 std::optional<WcStatus> FaultStatusFromName(absl::string_view name);
 

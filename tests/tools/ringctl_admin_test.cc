@@ -284,7 +284,7 @@ TEST_F(RingctlAdminTest, RefusalsOfNodeChangesNameTheNode) {
 TEST_F(RingctlAdminTest, FaultsArriveAndTheirBoundsAreChecked) {
   EXPECT_EQ(RunJson({"fault", "pause", "n1", "--ms", "250"})["fault"], "pause");
   EXPECT_EQ(Run({"fault", "drop", "n1", "3", "--ms", "60000"}).status, 0);
-  EXPECT_EQ(Run({"fault", "break", "n1", "2"}).status, 0);
+  EXPECT_EQ(Run({"fault", "break", "n1", "n2"}).status, 0);  // a name is as good as a number
   EXPECT_EQ(Run({"fault", "cut", "n1", "2", "--ms", "700"}).status, 0);
   EXPECT_EQ(Run({"fault", "kill", "n4"}).status, 0);
   using node::Fault;
@@ -299,6 +299,9 @@ TEST_F(RingctlAdminTest, FaultsArriveAndTheirBoundsAreChecked) {
   EXPECT_EQ(Run({"fault", "pause", "n1", "--ms", "60001"}).status, 2);
   EXPECT_EQ(Run({"fault", "pause", "n1"}).status, 2);
   EXPECT_EQ(Run({"fault", "cut", "n1", "2"}).status, 2);
+  const ProgramResult nobody = Run({"fault", "break", "n1", "nobody"});
+  EXPECT_EQ(nobody.status, 1);
+  EXPECT_THAT(nobody.err, HasSubstr("no node is named nobody"));
   port_.fail_next = {absl::FailedPreconditionError("set fault_injection = \"on\"")};
   const ProgramResult refused = Run({"fault", "kill", "n1"});
   EXPECT_EQ(refused.status, 1);

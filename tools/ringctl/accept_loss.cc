@@ -53,8 +53,7 @@ int Run(const Options& options, bool yes) {
 }  // namespace
 
 void AddAcceptLoss(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub =
-      app.add_subcommand("accept-loss", "Let stopped shards go on without what is lost");
+  CLI::App* sub = AddAdminCommand(app, kAcceptLossCommand);
   const auto yes = std::make_shared<bool>(false);
   sub->add_flag("--yes", *yes, "Do it; else the stopped shards are shown");
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options, *yes); }; });

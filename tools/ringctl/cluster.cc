@@ -173,7 +173,7 @@ int Run(const Options& options, const WatchOptions& watch) {
 }  // namespace
 
 void AddCluster(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("cluster", "Show nodes, roles and groups");
+  CLI::App* sub = AddAdminCommand(app, kClusterCommand);
   const auto watch = std::make_shared<WatchOptions>();
   AddWatch(sub, "--watch", "Show it again and again, until Ctrl-C", watch.get());
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options, *watch); }; });

@@ -191,7 +191,7 @@ int Run(const Options& options, const EventOptions& events) {
 }  // namespace
 
 void AddEvents(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("events", "Show what happened to nodes and roles, and when");
+  CLI::App* sub = AddAdminCommand(app, kEventsCommand);
   const auto events = std::make_shared<EventOptions>();
   AddWatch(sub, "--follow", "Go on with what happens, until Ctrl-C; with --json, a line an event",
            &events->follow);

@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
@@ -17,7 +19,7 @@ using rdma::DeviceFaultKind;
 
 struct FaultOptions {
   std::string node;
-  std::uint32_t peer = 0;
+  std::string peer;
   std::uint32_t ms = 0;
   rdma::DeviceFault device;
   std::string status = "retry";
@@ -25,10 +27,27 @@ struct FaultOptions {
 
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
+// A name or a number, as the admin service reads those of NODE.
+absl::StatusOr<NodeId> FindPeer(admin::AdminClient* client, const std::string& text) {
+  const absl::StatusOr<cluster::View> view = client->GetClusterView();
+  if (!view.ok()) return view.status();
+  if (const cluster::NodeInfo* const node = view->FindNode(text); node != nullptr) return node->id;
+  std::uint32_t number = 0;
+  if (absl::SimpleAtoi(text, &number) && number < view->nodes.size()) return NodeId(number);
+  return absl::NotFoundError(
+      absl::StrCat("no node is named ", ShowBytes(text), ": ringctl cluster shows those that are"));
+}
+
+// peer: between the node and which other one; empty: the fault needs none.
 int Run(const Options& options, const std::string& what, const std::string& node,
-        const node::Fault& fault) {
+        const std::string& peer, node::Fault fault) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("fault", client.status()));
+  if (!peer.empty()) {
+    const absl::StatusOr<NodeId> other = FindPeer(client->get(), peer);
+    if (!other.ok()) return Fail(options, In("fault", other.status()));
+    fault.peer = *other;
+  }
   const absl::Status status = (*client)->InjectFault(node, fault);
   if (!status.ok()) return Fail(options, In("fault", status));
   if (options.json) {
@@ -83,13 +102,19 @@ int ShowStatus(const Options& options, const std::string& node) {
   return kExitOk;
 }
 
+std::vector<std::string> StatusNames() {
+  std::vector<std::string> names;
+  for (const rdma::NamedFaultStatus& one : rdma::kFaultStatuses) names.push_back(Text(one.name));
+  return names;
+}
+
 // Kills, pauses, and faults between nodes.
 void AddNodeFaults(CLI::App* sub, Invocation* invocation,
                    const std::shared_ptr<FaultOptions>& fault) {
   const auto add = [=](const char* name, const char* help, FaultKind kind, bool peer, bool ms) {
     CLI::App* one = sub->add_subcommand(name, help);
     one->add_option("NODE", fault->node, "Name or number")->required();
-    if (peer) one->add_option("PEER", fault->peer, "Number of the other node")->required();
+    if (peer) one->add_option("PEER", fault->peer, "Name or number of the other node")->required();
     if (ms) {
       one->add_option("--ms", fault->ms, "For so many milliseconds")
           ->check(CLI::Range(1u, node::kFaultMsMax))
@@ -99,9 +124,8 @@ void AddNodeFaults(CLI::App* sub, Invocation* invocation,
       invocation->run = [=] {
         node::Fault what;
         what.kind = kind;
-        if (peer) what.peer = NodeId(fault->peer);
         what.duration_ms = fault->ms;
-        return Run(invocation->options, name, fault->node, what);
+        return Run(invocation->options, name, fault->node, fault->peer, what);
       };
     });
   };
@@ -135,8 +159,7 @@ void AddDeviceFaults(CLI::App* sub, Invocation* invocation,
     }
     if (kind == DeviceFaultKind::kFail || kind == DeviceFaultKind::kTear) {
       one->add_option("--status", fault->status, "What the completion says")
-          ->check(CLI::IsMember({"retry", "rnr", "remote-access", "remote-invalid",
-                                 "local-protection", "local-length"}));
+          ->check(CLI::IsMember(StatusNames()));
     }
     one->callback([=] {
       if (fault->device.count == 0 && fault->device.duration_ms == 0)
@@ -147,7 +170,7 @@ void AddDeviceFaults(CLI::App* sub, Invocation* invocation,
         what.device = fault->device;
         what.device.kind = kind;
         what.device.status = *rdma::FaultStatusFromName(fault->status);
-        return Run(invocation->options, name, fault->node, what);
+        return Run(invocation->options, name, fault->node, "", what);
       };
     });
   };
@@ -162,8 +185,7 @@ void AddDeviceFaults(CLI::App* sub, Invocation* invocation,
 }  // namespace
 
 void AddFault(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand(
-      "fault", "Make a node fail on purpose (its configuration must allow it: fault_injection)");
+  CLI::App* sub = AddAdminCommand(app, kFaultCommand);
   sub->require_subcommand(1);
   const auto fault = std::make_shared<FaultOptions>();
   AddNodeFaults(sub, invocation, fault);

@@ -121,10 +121,7 @@ int Run(const Options& options, const WatchOptions& watch) {
 }  // namespace
 
 void AddHealth(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand(
-      "health",
-      "Show what is protected, at risk, or does not serve. Exit status: 0 OK, 1 WARN, 2 FAIL, "
-      "3 nobody answered");
+  CLI::App* sub = AddAdminCommand(app, kHealthCommand);
   const auto watch = std::make_shared<WatchOptions>();
   AddWatch(sub, "--watch", "Show it again and again, until Ctrl-C", watch.get());
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options, *watch); }; });

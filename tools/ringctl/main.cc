@@ -2,13 +2,11 @@
 // milliseconds; what needs gRPC is done by ringctl-admin, which takes its place (execv).
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,18 +17,6 @@
 
 namespace ring::tools {
 namespace {
-
-constexpr std::array<std::pair<const char*, const char*>, 9> kAdminCommands = {{
-    {"memgest", "List, show, create, delete memgests; choose the default one"},
-    {"cluster", "Show nodes, roles and groups"},
-    {"health", "Show what is protected, at risk, or does not serve"},
-    {"events", "Show what happened to nodes and roles, and when"},
-    {"node", "Add, drain or remove a node"},
-    {"fault", "Make a node fail on purpose"},
-    {"stats", "Show what memgests hold and what nodes did"},
-    {"scrub", "Compare all replicas and parities with the data"},
-    {"accept-loss", "Let stopped shards go on without what is lost"},
-}};
 
 // The command: the first word that is neither an option nor an option's value.
 absl::string_view FindCommand(int argc, char** argv) {
@@ -68,8 +54,8 @@ int ExecuteAdmin(char** argv) {
 
 int Main(int argc, char** argv) {
   const absl::string_view command = FindCommand(argc, argv);
-  for (const auto& [name, help] : kAdminCommands) {
-    if (command == name) return ExecuteAdmin(argv);
+  for (const AdminCommand& one : kAdminCommands) {
+    if (command == one.name) return ExecuteAdmin(argv);
   }
   Invocation invocation;
   CLI::App app{"Puts, gets and moves keys of a Ring cluster, and runs the cluster.", "ringctl"};
@@ -82,7 +68,7 @@ int Main(int argc, char** argv) {
   AddLoad(app, &invocation);
   AddVerify(app, &invocation);
   // For --help; the words above have taken the others already.
-  for (const auto& [name, help] : kAdminCommands) app.add_subcommand(name, help);
+  for (const AdminCommand& one : kAdminCommands) AddAdminCommand(app, one);
   const auto named = app.get_subcommands(
       [command](CLI::App* sub) { return absl::string_view(sub->get_name()) == command; });
   if (!command.empty() && named.empty())

@@ -217,8 +217,7 @@ void AddDefault(CLI::App* memgest, Invocation* invocation) {
 }  // namespace
 
 void AddMemgest(CLI::App& app, Invocation* invocation) {
-  CLI::App* memgest =
-      app.add_subcommand("memgest", "List, show, create, delete memgests; choose the default one");
+  CLI::App* memgest = AddAdminCommand(app, kMemgestCommand);
   memgest->require_subcommand(1);
   memgest->fallthrough();
   auto all = std::make_shared<bool>(false);

@@ -154,7 +154,7 @@ void AddNodeAdd(CLI::App& node, Invocation* invocation) {
 }  // namespace
 
 void AddNode(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("node", "Add, drain or remove a node");
+  CLI::App* sub = AddAdminCommand(app, kNodeCommand);
   sub->require_subcommand(1);
   const auto node = std::make_shared<NodeOptions>();
   CLI::App* drain = sub->add_subcommand("drain", "Give a living node's roles to spares, and wait");

@@ -32,6 +32,10 @@ void AddOptions(CLI::App& app, Options* options) {
       ->type_name("SECONDS");
 }
 
+CLI::App* AddAdminCommand(CLI::App& app, const AdminCommand& command) {
+  return app.add_subcommand(command.name, command.help);
+}
+
 int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
   // Here and not before: subcommands would inherit it.
   app.footer(

@@ -7,6 +7,7 @@
 #ifndef RING_TOOLS_RINGCTL_OPTIONS_H_
 #define RING_TOOLS_RINGCTL_OPTIONS_H_
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -64,6 +65,33 @@ void AddLoad(CLI::App& app, Invocation* invocation);
 void AddVerify(CLI::App& app, Invocation* invocation);
 
 // --- The commands of operators, in ringctl-admin ---
+struct AdminCommand {
+  const char* name;
+  const char* help;
+};
+inline constexpr AdminCommand kMemgestCommand = {
+    "memgest", "List, show, create, delete memgests; choose the default one"};
+inline constexpr AdminCommand kClusterCommand = {"cluster", "Show nodes, roles and groups"};
+inline constexpr AdminCommand kHealthCommand = {
+    "health",
+    "Show what is protected, at risk, or does not serve. Exit status: 0 OK, 1 WARN, 2 FAIL, "
+    "3 nobody answered"};
+inline constexpr AdminCommand kEventsCommand = {"events",
+                                                "Show what happened to nodes and roles, and when"};
+inline constexpr AdminCommand kNodeCommand = {"node", "Add, drain or remove a node"};
+inline constexpr AdminCommand kFaultCommand = {
+    "fault", "Make a node fail on purpose (its configuration must allow it: fault_injection)"};
+inline constexpr AdminCommand kStatsCommand = {"stats",
+                                               "Show what memgests hold and what nodes did"};
+inline constexpr AdminCommand kScrubCommand = {"scrub",
+                                               "Compare all replicas and parities with the data"};
+inline constexpr AdminCommand kAcceptLossCommand = {
+    "accept-loss", "Let stopped shards go on without what is lost"};
+// In the order of --help.
+inline constexpr std::array kAdminCommands = {kMemgestCommand, kClusterCommand, kHealthCommand,
+                                              kEventsCommand,  kNodeCommand,    kFaultCommand,
+                                              kStatsCommand,   kScrubCommand,   kAcceptLossCommand};
+CLI::App* AddAdminCommand(CLI::App& app, const AdminCommand& command);
 void AddMemgest(CLI::App& app, Invocation* invocation);
 void AddCluster(CLI::App& app, Invocation* invocation);
 void AddHealth(CLI::App& app, Invocation* invocation);

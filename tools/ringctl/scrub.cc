@@ -43,7 +43,7 @@ int Run(const Options& options) {
 }  // namespace
 
 void AddScrub(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("scrub", "Compare all replicas and parities with the data");
+  CLI::App* sub = AddAdminCommand(app, kScrubCommand);
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options); }; });
 }
 

@@ -107,7 +107,7 @@ int Run(const Options& options) {
 }  // namespace
 
 void AddStats(CLI::App& app, Invocation* invocation) {
-  CLI::App* sub = app.add_subcommand("stats", "Show what memgests hold and what nodes did");
+  CLI::App* sub = AddAdminCommand(app, kStatsCommand);
   sub->callback([=] { invocation->run = [=] { return Run(invocation->options); }; });
 }
 

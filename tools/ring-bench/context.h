@@ -22,10 +22,6 @@ struct Context {
   absl::Status status;
 };
 
-struct TargetOptions;
-// --seeds, --transport, --reactors.
-void AddTargetOptions(CLI::App* command, TargetOptions* options);
-
 void AddKvCommand(CLI::App& app, Context* context);
 void AddMoveCommand(CLI::App& app, Context* context);
 void AddMemoryCommand(CLI::App& app, Context* context);

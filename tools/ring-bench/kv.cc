@@ -1,3 +1,4 @@
+// ring-bench kv: puts and gets; clusters, memgests and operations in turn (A B A B).
 #include <cmath>
 #include <memory>
 #include <thread>
@@ -420,24 +421,6 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
 }
 
 }  // namespace
-
-void AddTargetOptions(CLI::App* command, TargetOptions* options) {
-  CLI::Option* seeds =
-      command->add_option("--seeds", options->seeds, "A running cluster: HOST:PORT,...")
-          ->delimiter(',')
-          ->envname("RING_BENCH_SEEDS");
-  command
-      ->add_option("--transport", options->transport,
-                   "local (cluster in this process), shm, tcp; with --seeds also auto")
-      ->check(CLI::IsMember({"local", "shm", "tcp", "auto"}))
-      ->capture_default_str();
-  command->add_option("--reactors", options->reactor_count, "Reactor threads of its own cluster")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str()
-      ->excludes(seeds);
-  command->add_flag("--pin", options->pin,
-                    "Keep the cluster's threads and the clients' on processors of their own");
-}
 
 void AddKvCommand(CLI::App& app, Context* context) {
   auto options = std::make_shared<KvOptions>();

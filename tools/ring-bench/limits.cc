@@ -1,3 +1,4 @@
+// ring-bench limits: the floors under the store: round trips, memory work, memcpy, raw ISA-L.
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>

@@ -10,8 +10,10 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures a Ring cluster, the floors under it, and its peers.\n\n"
       "Without --seeds it starts a cluster of its own: five nodes and a spare, in this process\n"
-      "(--transport local) or in a ringd beside it (shm, tcp). Compare figures of one run only:\n"
-      "shared machines are noisy. docs/BENCHMARKS.md has the commands behind the published tables.",
+      "(--transport local) or in a ringd beside it (shm, tcp), whatever RING_SEEDS says: it\n"
+      "writes keys, and measures another cluster only where --seeds names it. Compare figures of\n"
+      "one run only: shared machines are noisy. docs/BENCHMARKS.md has the commands behind the\n"
+      "published tables.",
       "ring-bench"};
   app.require_subcommand(1);
   app.fallthrough();

@@ -1,3 +1,4 @@
+// ring-bench memory: resident bytes for each memgest, beside the bytes that were stored.
 #include <sys/resource.h>
 #include <unistd.h>
 

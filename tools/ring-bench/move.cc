@@ -1,3 +1,4 @@
+// ring-bench move: moves by size and memgest, beside puts and get + put.
 #include <functional>
 #include <memory>
 

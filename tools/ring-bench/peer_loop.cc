@@ -1,3 +1,4 @@
+// The work that every peer is given: keys loaded first, then puts or gets in a pipeline.
 #include <poll.h>
 
 #include <algorithm>

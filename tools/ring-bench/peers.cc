@@ -1,3 +1,4 @@
+// ring-bench peers: starts Redis and memcached, gives them the same work, and stops them.
 #include <poll.h>
 #include <unistd.h>
 

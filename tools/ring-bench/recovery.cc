@@ -1,3 +1,5 @@
+// ring-bench recovery: a coordinator is killed under load; how long each phase takes until all
+// serve.
 #include <algorithm>
 #include <deque>
 #include <memory>

@@ -96,6 +96,26 @@ absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOption
 
 void Target::Unpin() { RunOn(0, std::thread::hardware_concurrency()); }
 
+void AddTargetOptions(CLI::App* command, TargetOptions* options) {
+  CLI::Option* seeds =
+      command
+          ->add_option("--seeds", options->seeds,
+                       "A running cluster: HOST:PORT,...; keys are written to it. RING_SEEDS is "
+                       "not read: what is measured is said")
+          ->delimiter(',');
+  command
+      ->add_option("--transport", options->transport,
+                   "local (cluster in this process), shm, tcp; with --seeds also auto")
+      ->check(CLI::IsMember({"local", "shm", "tcp", "auto"}))
+      ->capture_default_str();
+  command->add_option("--reactors", options->reactor_count, "Reactor threads of its own cluster")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->excludes(seeds);
+  command->add_flag("--pin", options->pin,
+                    "Keep the cluster's threads and the clients' on processors of their own");
+}
+
 Target::~Target() {
   // Nodes that stop one after the other miss each other: that is no news.
   if (host_ != nullptr) SetMinLogSeverity(LogSeverity::kERROR);

@@ -2,7 +2,7 @@
 //
 // What:      Target: an embedded cluster in this process (local, or asked for), a ringd of its own
 //            (shm, tcp), or one that runs already (seeds). Gives clients that use the transport
-//            asked for.
+//            asked for. AddTargetOptions: which one, on the command line.
 // Ownership: owns what it started; clients must be gone before it.
 // Threads:   Start and the destructor on one thread; NewClient on any.
 // Errors:    those of Host::Start, Client::Connect and ChildProcess.
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "api/client.h"
 #include "ring/node/host.h"
@@ -61,6 +62,9 @@ class Target {
   std::unique_ptr<node::Host> host_;
   std::unique_ptr<tools::ChildProcess> ringd_;
 };
+
+// --seeds, --transport, --reactors, --pin.
+void AddTargetOptions(CLI::App* command, TargetOptions* options);
 
 }  // namespace ring::bench
 

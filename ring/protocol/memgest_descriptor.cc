@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "ring/base/wire.h"
 
 namespace ring::protocol {
 namespace {
@@ -43,18 +44,6 @@ absl::Status CheckName(absl::string_view name) {
 bool IsScheme(std::uint8_t value) { return value >= 1 && value <= 2; }
 bool IsCommitRule(std::uint8_t value) { return value >= 1 && value <= 2; }
 bool IsState(std::uint8_t value) { return value >= 1 && value <= 4; }
-
-void AppendLittleEndian(std::uint32_t value, int size, std::string* out) {
-  for (int i = 0; i < size; ++i) out->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
-}
-
-std::uint32_t LoadLittleEndian(absl::string_view bytes, std::size_t at, std::size_t size) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    value |= std::uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
-  }
-  return value;
-}
 
 }  // namespace
 
@@ -124,46 +113,48 @@ std::vector<Role> MemgestDescriptor::MemberRoles(ShardId shard, int s, int d) co
 }
 
 void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* out) {
-  AppendLittleEndian(descriptor.id.value(), 2, out);
-  AppendLittleEndian(static_cast<std::uint8_t>(descriptor.scheme), 1, out);
-  AppendLittleEndian(static_cast<std::uint8_t>(descriptor.commit), 1, out);
-  AppendLittleEndian(static_cast<std::uint8_t>(descriptor.state), 1, out);
-  AppendLittleEndian(descriptor.r, 1, out);
-  AppendLittleEndian(descriptor.k, 1, out);
-  AppendLittleEndian(descriptor.m, 1, out);
-  AppendLittleEndian(descriptor.block_size, 4, out);
+  ByteWriter writer;
+  writer.Put(descriptor.id.value());
+  writer.Put(static_cast<std::uint8_t>(descriptor.scheme));
+  writer.Put(static_cast<std::uint8_t>(descriptor.commit));
+  writer.Put(static_cast<std::uint8_t>(descriptor.state));
+  writer.Put(descriptor.r);
+  writer.Put(descriptor.k);
+  writer.Put(descriptor.m);
+  writer.Put(descriptor.block_size);
   const absl::string_view name = absl::string_view(descriptor.name).substr(0, kMemgestNameSizeMax);
-  AppendLittleEndian(static_cast<std::uint32_t>(name.size()), 1, out);
-  out->append(name.data(), name.size());
+  writer.Put(static_cast<std::uint8_t>(name.size()));
+  writer.PutBytes(name);
+  out->append(writer.bytes());
 }
 
 absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in) {
-  const absl::string_view bytes = *in;
-  const std::size_t name_length =
-      bytes.size() < kFixedSize ? 0 : LoadLittleEndian(bytes, kFixedSize - 1, 1);
-  if (bytes.size() < kFixedSize + name_length) {
-    return absl::InvalidArgumentError(absl::StrCat("memgest descriptor is truncated: length=",
-                                                   bytes.size(), " of ", kFixedSize + name_length));
-  }
-  const MemgestId id(static_cast<std::uint16_t>(LoadLittleEndian(bytes, 0, 2)));
-  if (absl::Status status = CheckId(id); !status.ok()) return status;
-  const auto byte_at = [&](std::size_t at) { return static_cast<std::uint8_t>(bytes[at]); };
-  if (!IsScheme(byte_at(2))) return OutOfBounds("scheme", byte_at(2), 1, 2);
-  if (!IsCommitRule(byte_at(3))) return OutOfBounds("commit", byte_at(3), 1, 2);
-  if (!IsState(byte_at(4))) return OutOfBounds("state", byte_at(4), 1, 4);
-  const absl::string_view name = bytes.substr(kFixedSize, name_length);
-  if (absl::Status status = CheckName(name); !status.ok()) return status;
+  ByteReader reader(*in);
   MemgestDescriptor descriptor;
-  descriptor.id = id;
+  descriptor.id = MemgestId(reader.Get<std::uint16_t>());
+  const auto scheme = reader.Get<std::uint8_t>();
+  const auto commit = reader.Get<std::uint8_t>();
+  const auto state = reader.Get<std::uint8_t>();
+  descriptor.r = reader.Get<std::uint8_t>();
+  descriptor.k = reader.Get<std::uint8_t>();
+  descriptor.m = reader.Get<std::uint8_t>();
+  descriptor.block_size = reader.Get<std::uint32_t>();
+  const auto name_length = reader.Get<std::uint8_t>();
+  const absl::string_view name = reader.GetBytes(name_length);
+  if (!reader.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "memgest descriptor is truncated: length=", in->size(), " of ", kFixedSize + name_length));
+  }
+  if (absl::Status status = CheckId(descriptor.id); !status.ok()) return status;
+  if (!IsScheme(scheme)) return OutOfBounds("scheme", scheme, 1, 2);
+  if (!IsCommitRule(commit)) return OutOfBounds("commit", commit, 1, 2);
+  if (!IsState(state)) return OutOfBounds("state", state, 1, 4);
+  if (absl::Status status = CheckName(name); !status.ok()) return status;
   descriptor.name = std::string(name);
-  descriptor.scheme = static_cast<Scheme>(byte_at(2));
-  descriptor.commit = static_cast<CommitRule>(byte_at(3));
-  descriptor.state = static_cast<MemgestState>(byte_at(4));
-  descriptor.r = byte_at(5);
-  descriptor.k = byte_at(6);
-  descriptor.m = byte_at(7);
-  descriptor.block_size = LoadLittleEndian(bytes, 8, 4);
-  in->remove_prefix(kFixedSize + name_length);
+  descriptor.scheme = static_cast<Scheme>(scheme);
+  descriptor.commit = static_cast<CommitRule>(commit);
+  descriptor.state = static_cast<MemgestState>(state);
+  *in = *reader.rest();
   return descriptor;
 }
 

@@ -35,7 +35,8 @@ BANNED_WORDS = [
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/wo" r"rk/")
 
 CPP = (".h", ".cc")
-SCRIPTS = ("tools/setup", "tools/test", "tools/check", "tools/run", ".ci/run")
+SCRIPTS = ("tools/setup", "tools/test", "tools/check", "tools/run", "tools/local-cluster",
+           "tools/chaos", "tools/false-alarms", "tools/demo", ".ci/run")
 
 
 def is_code(path):
@@ -167,6 +168,19 @@ def check_own_header(files):
     return findings
 
 
+# Their folder was being changed when the rule came; nothing may be added here.
+OPENING_OWED = ("api/admin/convert_health.cc", "api/admin/convert_view.cc")
+
+
+def check_opening(files):
+    """Outside of tests, a source file without a header of its own says first what it is for."""
+    return [f"{path}:1: no own header, so it must begin with a comment: what is it for?"
+            for path, text in files.items()
+            if path.endswith(".cc") and not path.startswith("tests/") and
+            path[:-len(".cc")] + ".h" not in files and path not in OPENING_OWED and
+            not text.startswith("//")]
+
+
 def check_markdown(path, text):
     titles, fenced = [], False
     for number, line in enumerate(text.splitlines(), 1):
@@ -274,8 +288,8 @@ def check_tree(files):
         findings += check_text(path, text)
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
-    return (findings + check_own_header(files) + check_targets(list(files), lists) +
-            check_mutants(files))
+    return (findings + check_own_header(files) + check_opening(files) +
+            check_targets(list(files), lists) + check_mutants(files))
 
 
 def main():

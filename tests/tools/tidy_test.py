@@ -155,6 +155,17 @@ class OwnHeader(unittest.TestCase):
             self.assertEqual(len(tidy.check_own_header({**files, "srs/layout.cc": text})), 1)
 
 
+class Opening(unittest.TestCase):
+    def test_a_source_file_without_a_header_says_what_it_is_for(self):
+        self.assertEqual(tidy.check_opening({"tools/x/get.cc": "#include <map>\n"}), [
+            "tools/x/get.cc:1: no own header, so it must begin with a comment: what is it for?"])
+        self.assertEqual(tidy.check_opening({"tools/x/get.cc": "// x get: prints.\n"}), [])
+
+    def test_a_header_says_it_for_its_source_file_and_a_test_is_named_after_what_it_tests(self):
+        self.assertEqual(tidy.check_opening({"srs/a.h": HEADER, "srs/a.cc": "int a;\n",
+                                             "tests/srs/a_test.cc": "int a;\n"}), [])
+
+
 class Markdown(unittest.TestCase):
     def test_one_title_per_document(self):
         self.assertEqual(tidy.check_text("a.md", "# A\n\n## B\n"), [])

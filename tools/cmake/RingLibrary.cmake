@@ -1,5 +1,5 @@
-# The build is the module table: one ring_library() per folder, one ring_test() per tests/ folder,
-# one ring_fuzz() per fuzz target.
+# The build is the module table: one ring_library() per folder, a ring_test() for each test program
+# (most folders below tests/ have one, some several), one ring_fuzz() per fuzz target.
 
 add_library(ring_options INTERFACE)
 target_compile_options(ring_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow

@@ -1,3 +1,4 @@
+// ringctl cluster: nodes, roles, groups and who leads, once or again and again.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,3 +1,4 @@
+// ringctl events: what happened to nodes and roles; fail-overs as tables of their phases.
 #include <cstdio>
 #include <map>
 #include <memory>

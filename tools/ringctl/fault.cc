@@ -1,3 +1,4 @@
+// ringctl fault: a node, or its network device, fails on purpose.
 #include <cstdint>
 #include <cstdio>
 #include <memory>

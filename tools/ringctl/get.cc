@@ -1,3 +1,4 @@
+// ringctl get: the bytes of a value, to the standard output or a file.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// ringctl health: what is protected, at risk, lost, or does not serve; the exit status says which.
 #include <cmath>
 #include <cstdio>
 #include <memory>

@@ -1,3 +1,4 @@
+// ringctl memgest: shows the catalogue, and changes it.
 #include <cstdio>
 #include <functional>
 #include <memory>

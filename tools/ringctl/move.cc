@@ -1,3 +1,4 @@
+// ringctl move: a key goes into another memgest, its value stays within the cluster.
 #include <cstdio>
 #include <memory>
 #include <string>

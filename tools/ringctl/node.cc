@@ -1,3 +1,4 @@
+// ringctl node: adds, drains and removes nodes; a drain is waited for.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,3 +1,4 @@
+// ringctl put: stores the argument, a file, or the standard input.
 #include <unistd.h>
 
 #include <cstdio>

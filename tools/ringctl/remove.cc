@@ -1,3 +1,4 @@
+// ringctl delete: deletes a key. (`delete` is a keyword of C++, so the file is called remove.)
 #include <cstdio>
 #include <memory>
 #include <string>

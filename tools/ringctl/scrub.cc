@@ -1,3 +1,4 @@
+// ringctl scrub: compares all replicas and parities with the data, with a progress bar.
 #include <cstdio>
 #include <string>
 

@@ -1,3 +1,4 @@
+// ringctl stats: what memgests hold and what nodes did, as tables.
 #include <cstdio>
 #include <string>
 

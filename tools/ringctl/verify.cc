@@ -1,3 +1,4 @@
+// ringctl verify: compares every file below a folder with what is stored.
 #include <algorithm>
 #include <memory>
 #include <string>

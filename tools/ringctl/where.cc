@@ -1,3 +1,4 @@
+// ringctl where: memgest, group, shard and coordinator of a key.
 #include <cstdio>
 #include <memory>
 #include <string>

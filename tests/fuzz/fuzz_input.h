@@ -1,9 +1,11 @@
 // tests/fuzz/fuzz_input.h — a fuzzer's bytes, taken from the front.
 //
-// What:      FuzzInput: numbers and runs of bytes for targets that make choices of them.
+// What:      FuzzInput: numbers and runs of bytes for targets that make choices of them. RoundTrip:
+//            what a message's decoder and encoder owe each other.
 // Ownership: borrows the bytes.
 // Threads:   one.
-// Errors:    none: at the end a number is 0, and a run has fewer bytes than asked for.
+// Errors:    none: at the end a number is 0, and a run has fewer bytes than asked for. RoundTrip
+//            ends the process.
 #ifndef RING_TESTS_FUZZ_FUZZ_INPUT_H_
 #define RING_TESTS_FUZZ_FUZZ_INPUT_H_
 
@@ -12,6 +14,9 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+
+#include "absl/strings/string_view.h"
+#include "ring/base/check.h"
 
 namespace ring::testing {
 
@@ -44,6 +49,17 @@ class FuzzInput {
   const std::uint8_t* data_;
   std::size_t size_;
 };
+
+// What was understood says the same again, though not always in the same bytes.
+template <class Decode, class Encode>
+void RoundTrip(absl::string_view bytes, Decode decode, Encode encode) {
+  const auto decoded = decode(bytes);
+  if (!decoded.ok()) return;
+  const std::string again = encode(*decoded);
+  const auto twice = decode(again);
+  RING_CHECK(twice.ok()) << twice.status();
+  RING_CHECK(encode(*twice) == again);
+}
 
 }  // namespace ring::testing
 

@@ -8,19 +8,9 @@
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"
 #include "ring/recovery/seal_message.h"
+#include "tests/fuzz/fuzz_input.h"
 
 namespace {
-
-// What was understood says the same again.
-template <class Decode, class Encode>
-void RoundTrip(absl::string_view bytes, Decode decode, Encode encode) {
-  const auto decoded = decode(bytes);
-  if (!decoded.ok()) return;
-  const std::string again = encode(*decoded);
-  const auto twice = decode(again);
-  RING_CHECK(twice.ok()) << twice.status();
-  RING_CHECK(encode(*twice) == again);
-}
 
 void CheckInside(absl::string_view part, absl::string_view bytes) {
   RING_CHECK(part.empty() ||
@@ -31,6 +21,7 @@ void CheckInside(absl::string_view part, absl::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ring::recovery;
+  using ring::testing::RoundTrip;
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   RoundTrip(bytes, DecodeSealRequest, EncodeSealRequest);
   RoundTrip(bytes, DecodeSealAnswer, EncodeSealAnswer);

@@ -8,6 +8,7 @@
 #include "ring/base/check.h"
 #include "ring/cluster/catalogue.h"
 #include "ring/cluster/view.h"
+#include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ring::cluster;
@@ -23,11 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       break;
     case 1:
-      if (const auto command = DecodeCommand(bytes); command.ok()) {
-        const auto again = DecodeCommand(EncodeCommand(*command));
-        RING_CHECK(again.ok());
-        RING_CHECK(EncodeCommand(*again) == EncodeCommand(*command));
-      }
+      ring::testing::RoundTrip(bytes, DecodeCommand, EncodeCommand);
       break;
     default:
       if (const auto catalogue = DecodeCatalogue(3, 2, bytes); catalogue.ok()) {

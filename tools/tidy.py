@@ -27,6 +27,19 @@ BANNED = [
     (r"\bGTEST_SKIP\b", "a skipped test is no test", None),
     (r"\bDISABLED_", "a disabled test is no test", None),
 ]
+# Sleeps with a time, in tests: a test that sleeps until something "must have happened" is slow, and
+# wrong on a slow machine. These may, by file.
+SLEEP = re.compile(r"\b(?:SleepFor|sleep_for|sleep_until|nanosleep)\s*\(")
+SLEEP_ALLOWED = {
+    "tests/api/client_link_test.cc": "lets both sides fall asleep; asserts nothing about when",
+    "tests/chaos/faults.cc": "real processes: how long a fault lasts is the fault",
+    "tests/chaos/view_watch.cc": "asks a real cluster for its view, again and again",
+    "tests/node/control/control_catalogue_test.cc": "asks until it is so, within the test's time",
+    "tests/node/control/control_port_test.cc": "asks until it is so, within the test's time",
+    "tests/node/device_fault_test.cc": "asks until it is so, until a deadline",
+    "tests/node/hostile/hostile_fixture.h": "asks until it is so, 3,000 times at most",
+    "tests/node/hostile/hostile_peer_test.cc": "asks until it is so, 3,000 times at most",
+}
 # Matched against whole lines, comments included. Split, so that this file passes its own rules.
 BANNED_WORDS = [
     (r"\bNO" r"LINT", "fix it or change the rule"),
@@ -145,6 +158,8 @@ def check_cpp(path, text):
         for pattern, advice, prefixes in BANNED:
             if (prefixes is None or path.startswith(prefixes)) and re.search(pattern, line):
                 findings.append(f"{path}:{number}: {advice}")
+        if path.startswith("tests/") and path not in SLEEP_ALLOWED and SLEEP.search(line):
+            findings.append(f"{path}:{number}: a sleep hides a race: wait for the event")
     for first, count in functions(text):
         if count > FUNCTION_LINES_MAX:
             findings.append(f"{path}:{first}: function of {count} lines, "

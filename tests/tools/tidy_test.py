@@ -99,6 +99,14 @@ class Banned(unittest.TestCase):
             self.assertEqual(self.count(path, line), 1, path)
         self.assertEqual(self.count("tools/bench.cc", line), 0)
 
+    def test_a_test_sleeps_only_where_the_list_says_why(self):
+        for line in ("absl::SleepFor(t);", "std::this_thread::sleep_for(t);",
+                     "sleep_until(t);", "nanosleep(&a, &b);"):
+            self.assertEqual(self.count("tests/a.cc", line), 1, line)
+            self.assertEqual(self.count("tools/a.cc", line), 0, line)
+            self.assertEqual(self.count(next(iter(tidy.SLEEP_ALLOWED)), line), 0, line)
+        self.assertEqual(self.count("tests/a.cc", "// SleepFor(t) hides a race"), 0)
+
     def test_words_are_banned_in_comments_too(self):
         for word in ("TO" + "DO", "FIX" + "ME", "X" + "XX", "NO" + "LINT(x)",
                      "NO" + "LINTNEXTLINE"):

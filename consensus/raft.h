@@ -10,7 +10,7 @@
 // Errors:    kUnavailable "not the leader ..." (nothing happened), kResourceExhausted (a bound),
 //            kInvalidArgument, kFailedPrecondition (a change that may not begin now). Anything a
 //            message says is checked or harmless; a broken invariant ends the process.
-// Source:    Ongaro's dissertation (2014); protocol-rules, section 10, whose points the comments
+// Source:    Ongaro's dissertation (2014); rules 10.1 to 10.9, whose numbers the comments
 //            and test names cite.
 #ifndef RING_CONSENSUS_RAFT_H_
 #define RING_CONSENSUS_RAFT_H_

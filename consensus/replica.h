@@ -15,7 +15,7 @@
 // Errors:    kUnavailable: not the leader, nothing happened; leader() says who is. kUnknown: it may
 //            happen or not (10.8: ask again with the same request id). kAborted: it will never
 //            happen. Others: as Raft, or the state machine's own.
-// Source:    protocol-rules, section 10; L1 for the observer.
+// Source:    rules 10.1 to 10.9; L1 for the observer.
 #ifndef RING_CONSENSUS_REPLICA_H_
 #define RING_CONSENSUS_REPLICA_H_
 

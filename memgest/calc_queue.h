@@ -13,7 +13,7 @@
 // Threads:   one, the node's.
 // Errors:    trouble() says why the queue closed.
 // Cost:      no allocation. On the software NIC, which calculates in Post, see docs/adr/0021.
-// Source:    INEC (SC'20); protocol rule S11; fault class F15; docs/adr/0021.
+// Source:    INEC (SC'20); rule S11; fault class F15; docs/adr/0021.
 #ifndef RING_MEMGEST_CALC_QUEUE_H_
 #define RING_MEMGEST_CALC_QUEUE_H_
 

@@ -17,7 +17,7 @@
 // Cost:      one array access once the client's handle is known; Find of a client is one hash
 //            look-up. No allocation but for a new client and the growth of its ring.
 //            Heard: a compare, and once a minute a client moves in a list.
-// Source:    RIFL (SOSP'15); protocol rules X1, X2, X3, X4, X7.
+// Source:    RIFL (SOSP'15); rules X1, X2, X3, X4, X7.
 #ifndef RING_MEMGEST_COMPLETION_TABLE_H_
 #define RING_MEMGEST_COMPLETION_TABLE_H_
 

@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    none.
 // Cost:      as memgest/snapshot.h says: in one step.
-// Source:    protocol rules L7, section 5 (step 4).
+// Source:    rule L7; step 4 of an epoch change.
 #ifndef RING_MEMGEST_COORDINATOR_SNAPSHOT_H_
 #define RING_MEMGEST_COORDINATOR_SNAPSHOT_H_
 

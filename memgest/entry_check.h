@@ -4,7 +4,7 @@
 //            bounds and CRCs; this is about meaning.
 // Threads:   pure.
 // Errors:    kInvalidArgument naming the field.
-// Source:    protocol rules section 0 (entry types), S10, X4.
+// Source:    docs/PROTOCOL.md "Entry"; rules S10, X4.
 #ifndef RING_MEMGEST_ENTRY_CHECK_H_
 #define RING_MEMGEST_ENTRY_CHECK_H_
 

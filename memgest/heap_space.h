@@ -13,7 +13,7 @@
 // Errors:    Ensure: kResourceExhausted naming the range and what the arena said, kInvalidArgument
 //            past 2^32 cells; what was there before stays.
 // Cost:      At(): one load and an add. Touch(): a bit of a chunk's map for each page.
-// Source:    Ring section 5.1 (heap); protocol rules S3.
+// Source:    Ring section 5.1 (heap); rule S3.
 #ifndef RING_MEMGEST_HEAP_SPACE_H_
 #define RING_MEMGEST_HEAP_SPACE_H_
 

@@ -14,7 +14,7 @@
 // Threads:   one, the node's.
 // Errors:    kResourceExhausted when the arena or the line limit is spent.
 // Cost:      line(), granule(): two loads. No allocation for keys of up to 24 bytes.
-// Source:    hot-path layout; protocol rules E5 (reserve).
+// Source:    docs/adr/0006; rule E5 (reserve).
 #ifndef RING_MEMGEST_LINE_TABLE_H_
 #define RING_MEMGEST_LINE_TABLE_H_
 

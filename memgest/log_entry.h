@@ -27,7 +27,7 @@
 // Errors:    decoding gives kInvalidArgument naming the field; nothing outside the given bytes is
 //            read, whatever they hold.
 // Cost:      no allocation unless decoding fails.
-// Source:    protocol rules, section 0 (entry), E4 (valid tail), G2 (collect list), S10 (PART,
+// Source:    docs/PROTOCOL.md "Entry"; rules E4 (valid tail), G2 (collect list), S10 (PART,
 //            FINAL).
 #ifndef RING_MEMGEST_LOG_ENTRY_H_
 #define RING_MEMGEST_LOG_ENTRY_H_

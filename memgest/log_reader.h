@@ -16,7 +16,7 @@
 //            it is.
 // Cost:      one load of the control word when there is nothing to fold; a CRC of each entry's
 //            payload. Seal: a pass over what is not folded; ReadBack: two over the ring.
-// Source:    protocol rules E4, E5, E9, L5; section 5, steps 2 and 5.
+// Source:    rules E4, E5, E9, L5; steps 2 and 5 of an epoch change.
 #ifndef RING_MEMGEST_LOG_READER_H_
 #define RING_MEMGEST_LOG_READER_H_
 

@@ -11,7 +11,7 @@
 // Threads:   one, the node's.
 // Errors:    none: HasRoom is asked before.
 // Cost:      no allocation and no copy; 64 bytes written for an entry of up to two payloads.
-// Source:    protocol rules section 5, step 5: entries are sent again as they were appended, never
+// Source:    step 5 of an epoch change: entries are sent again as they were appended, never
 //            rebuilt.
 #ifndef RING_MEMGEST_LOG_RETENTION_H_
 #define RING_MEMGEST_LOG_RETENTION_H_

@@ -12,7 +12,7 @@
 // Errors:    TailDecoder: kInvalidArgument naming the field; it takes nothing more then. A piece
 //            that was taken before is ignored.
 // Cost:      one copy of the entries on either side.
-// Source:    protocol rules section 5, step 5: entries are copied from rings, never rebuilt.
+// Source:    step 5 of an epoch change: entries are copied from rings, never rebuilt.
 #ifndef RING_MEMGEST_LOG_TAIL_H_
 #define RING_MEMGEST_LOG_TAIL_H_
 

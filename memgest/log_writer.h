@@ -18,7 +18,7 @@
 //            position() or going backwards make the writer broken(): it posts nothing more, and its
 //            ring counts for nothing.
 // Cost:      no allocation, one copy of the head (128 bytes) per entry, one CRC of it; log_bench.
-// Source:    protocol rules E5, L6, L8, S11; Ring section 5.2.
+// Source:    rules E5, L6, L8, S11; Ring section 5.2.
 #ifndef RING_MEMGEST_LOG_WRITER_H_
 #define RING_MEMGEST_LOG_WRITER_H_
 

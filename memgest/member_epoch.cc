@@ -1,4 +1,4 @@
-// A member in an epoch change: Seal, Adopt, Reset (protocol rules, section 5).
+// A member in an epoch change: Seal, Adopt, Reset (steps 2, 6 and 7).
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -25,7 +25,8 @@
 //            line, one more for each collected version, no hash table but when memgest or client
 //            change. 1 KiB, 400 K cold slots, decoding and both CRCs included, one collection an
 //            entry: replica about 195 ns, parity about 250 ns (tests/memgest/fold_bench.cc).
-// Source:    Ring section 5.2; protocol rules E1 to E9, G2, L5, S1, S6, S10, X2; section 5.
+// Source:    Ring section 5.2; rules E1 to E9, G2, L5, S1, S6, S10, X2; the
+//            steps of an epoch change.
 #ifndef RING_MEMGEST_MEMBER_SHARD_H_
 #define RING_MEMGEST_MEMBER_SHARD_H_
 

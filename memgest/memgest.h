@@ -7,7 +7,8 @@
 // Ownership: owns heap and allocator; borrows the shard's lines and the writers of its members.
 // Threads:   one, the node's.
 // Errors:    as the allocator.
-// Source:    Ring section 5; protocol rules section 0 (log, members, commit rule), G1, G2.
+// Source:    Ring section 5; docs/RULES.md "Words" (log, members, commit rule); rules
+//            G1, G2.
 #ifndef RING_MEMGEST_MEMGEST_H_
 #define RING_MEMGEST_MEMGEST_H_
 

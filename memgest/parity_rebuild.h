@@ -15,7 +15,7 @@
 // Errors:    none: what does not go now goes with a later Step.
 // Cost:      one multiplication and one CRC over each piece and new parity. Pages that were never
 //            touched cost an entry a block, without a payload.
-// Source:    protocol rules S6, E5; docs/adr/0018.
+// Source:    rules S6, E5; docs/adr/0018.
 #ifndef RING_MEMGEST_PARITY_REBUILD_H_
 #define RING_MEMGEST_PARITY_REBUILD_H_
 

@@ -16,7 +16,7 @@
 //            kResourceExhausted for memory. Nothing was folded then. The parity has 2^32 cells and
 //            s/k times as many blocks as a shard's heap, so here heaps end at k/s of 2^32 cells.
 // Cost:      one read-modify-write of the payload.
-// Source:    Ring section 5.3 (parity update); protocol rules S1, S2, S3, S6; ADR 0018.
+// Source:    Ring section 5.3 (parity update); rules S1, S2, S3, S6; ADR 0018.
 #ifndef RING_MEMGEST_PARITY_STORE_H_
 #define RING_MEMGEST_PARITY_STORE_H_
 

@@ -8,7 +8,7 @@
 // Cost:      one pass that copies and sums. Payloads of at least kStreamSizeMin bypass the caches:
 //            nobody reads a replica's heap soon, and the slot's old lines need not be fetched. With
 //            1 KiB into cold slots that takes a fifth off a fold, against stores behind a prefetch.
-// Source:    Ring section 5.2; non-temporal stores as in the hot-path measurements.
+// Source:    Ring section 5.2.
 #ifndef RING_MEMGEST_REPLICA_STORE_H_
 #define RING_MEMGEST_REPLICA_STORE_H_
 

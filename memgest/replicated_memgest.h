@@ -6,7 +6,7 @@
 //            waits for that).
 // Threads:   one, the node's.
 // Errors:    none: room was reserved before (V5).
-// Source:    Ring section 5.2; protocol rules G2, S10, V5.
+// Source:    Ring section 5.2; rules G2, S10, V5.
 #ifndef RING_MEMGEST_REPLICATED_MEMGEST_H_
 #define RING_MEMGEST_REPLICATED_MEMGEST_H_
 

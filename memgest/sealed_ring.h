@@ -11,7 +11,7 @@
 //            as failed then. ReadTail: kOutOfRange, and nothing was shown, when the entry that was
 //            asked for is not whole in the ring any more: who needs it becomes a learner.
 // Cost:      Create: a pass over what was not folded. ReadTail: two passes over the ring.
-// Source:    protocol rules E1, E4, L5; section 5, steps 2, 4, 5.
+// Source:    rules E1, E4, L5; steps 2, 4, 5 of an epoch change.
 #ifndef RING_MEMGEST_SEALED_RING_H_
 #define RING_MEMGEST_SEALED_RING_H_
 

@@ -16,7 +16,7 @@
 //            posting says.
 // Cost:      per entry: one head built where it is kept, copied and summed per member; per commit:
 //            one compare per member.
-// Source:    protocol rules section 0 (commit position), E5, E9, L6.
+// Source:    docs/RULES.md "Words" (commit position); rules E5, E9, L6.
 #ifndef RING_MEMGEST_SHARD_LOG_H_
 #define RING_MEMGEST_SHARD_LOG_H_
 
@@ -121,7 +121,7 @@ class ShardLog {
     return true;
   }
 
-  // The epoch change (protocol rules, section 5) at a coordinator that lives on, or takes over.
+  // The epoch change (steps 5 and 6) at a coordinator that lives on, or takes over.
   // Drops all writers: nothing they are told counts any more (L6). From here to Normal nothing is
   // appended, committed or told. What was appended belongs to the new epoch. REQUIRES: epoch is
   // higher, or the present one and not Normal yet; the queue pairs of the writers are reset.

@@ -1,4 +1,4 @@
-// ShardLog in an epoch change (protocol rules, section 5, steps 5 and 6), and learners (L7).
+// ShardLog in an epoch change (steps 5 and 6), and learners (L7).
 //
 // A writer knows one number, the order up to which its member has everything (ADR 0008). A member
 // that holds some of the kept entries and lacks others gets each of those under the order before

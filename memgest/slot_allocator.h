@@ -19,7 +19,7 @@
 //            last 1/64 of the shard's granules, at least one, are theirs, with their memory (E5).
 // Cost:      Allocate and Free: a FIFO pop and push of a u32, the granule's and the block's record;
 //            no heap allocation while a class has free slots.
-// Source:    protocol rules G2, E5, S2, S4, S6, S14.
+// Source:    rules G2, E5, S2, S4, S6, S14.
 #ifndef RING_MEMGEST_SLOT_ALLOCATOR_H_
 #define RING_MEMGEST_SLOT_ALLOCATOR_H_
 

@@ -16,7 +16,7 @@
 //            that serves; 50 ns a line where it is installed (tests/memgest/fold_bench.cc). Taking
 //            it bit by bit would need a copy of what changes meanwhile, which every fold and put
 //            would pay for.
-// Source:    protocol rules L7, S4, X2; section 5, step 4.
+// Source:    rules L7, S4, X2; step 4 of an epoch change.
 #ifndef RING_MEMGEST_SNAPSHOT_H_
 #define RING_MEMGEST_SNAPSHOT_H_
 

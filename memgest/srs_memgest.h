@@ -12,7 +12,7 @@
 // Threads:   one, the node's.
 // Errors:    none: room was reserved before (V5), and the calculator of a delta cannot refuse.
 // Cost:      one pass over old and new bytes; see ec_offload/delta_calculator.h.
-// Source:    Ring section 5.3; protocol rules S3, S8, S11, S14.
+// Source:    Ring section 5.3; rules S3, S8, S11, S14.
 #ifndef RING_MEMGEST_SRS_MEMGEST_H_
 #define RING_MEMGEST_SRS_MEMGEST_H_
 

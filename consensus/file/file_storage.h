@@ -11,7 +11,7 @@
 //            Persist: of the operating system (disk full, failed fsync); the next call first puts
 //            the file back to what was durable, so a failed fsync is never taken for done.
 // Cost:      one pwrite and one fsync a Persist; a new file every segment_size_max bytes.
-// Source:    protocol-rules 10.6, 10.7; Rebello et al., "Can Applications Recover from fsync
+// Source:    rules 10.6, 10.7; Rebello et al., "Can Applications Recover from fsync
 //            Failures?" (ATC 2020).
 #ifndef RING_CONSENSUS_FILE_FILE_STORAGE_H_
 #define RING_CONSENSUS_FILE_FILE_STORAGE_H_

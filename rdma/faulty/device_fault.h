@@ -17,7 +17,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    CheckDeviceFault: kInvalidArgument naming the field and its bounds.
-// Source:    protocol rules section 11 (F7, F8, F10, F11).
+// Source:    fault classes F7, F8, F10, F11.
 #ifndef RING_RDMA_FAULTY_DEVICE_FAULT_H_
 #define RING_RDMA_FAULTY_DEVICE_FAULT_H_
 

@@ -6,7 +6,7 @@
 // Threads:   one, the device's.
 // Errors:    none.
 // Cost:      one load when nothing is asked for; else a look at the clock.
-// Source:    protocol rules section 11.
+// Source:    fault classes F1 to F15.
 #ifndef RING_RDMA_FAULTY_FAULT_PLAN_H_
 #define RING_RDMA_FAULTY_FAULT_PLAN_H_
 

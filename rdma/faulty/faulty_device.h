@@ -11,7 +11,7 @@
 //            kResourceExhausted, and say that they were; connections over a cut kUnavailable.
 // Cost:      a virtual call more for everything, and a walk over each chain. Who wants no faults
 //            does without it.
-// Source:    protocol rules section 11 (F7, F8, F10, F11).
+// Source:    fault classes F7, F8, F10, F11.
 #ifndef RING_RDMA_FAULTY_FAULTY_DEVICE_H_
 #define RING_RDMA_FAULTY_FAULTY_DEVICE_H_
 

@@ -10,7 +10,7 @@
 // Threads:   one, the device's.
 // Errors:    as the device below.
 // Cost:      without a fault one virtual call and a walk over the chain.
-// Source:    protocol rules section 11 (F7, F8, F10).
+// Source:    fault classes F7, F8, F10.
 #ifndef RING_RDMA_FAULTY_FAULTY_QUEUE_PAIR_H_
 #define RING_RDMA_FAULTY_FAULTY_QUEUE_PAIR_H_
 

@@ -12,7 +12,7 @@
 // Threads:   one.
 // Errors:    see fabric.h.
 // Cost:      a few heap operations a request; no system call but for memory.
-// Source:    protocol rules section 11; FoundationDB's and TigerBeetle's simulators for the idea.
+// Source:    fault classes F1 to F15; FoundationDB's and TigerBeetle's simulators for the idea.
 #ifndef RING_RDMA_SIM_SIM_NETWORK_H_
 #define RING_RDMA_SIM_SIM_NETWORK_H_
 

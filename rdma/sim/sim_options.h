@@ -6,7 +6,7 @@
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    none.
-// Source:    protocol rules, section 11: classes F1 to F15.
+// Source:    fault classes F1 to F15.
 #ifndef RING_RDMA_SIM_SIM_OPTIONS_H_
 #define RING_RDMA_SIM_SIM_OPTIONS_H_
 

@@ -6,7 +6,7 @@
 // Threads:   SetMutant before anything else runs.
 // Errors:    none.
 // Cost:      nothing, or a comparison of short strings in the build of the mutants.
-// Source:    protocol rules: a rule without a killed mutant counts as untested.
+// Source:    docs/RULES.md: a rule without a killed mutant counts as untested.
 #ifndef RING_BASE_MUTANT_H_
 #define RING_BASE_MUTANT_H_
 

@@ -11,7 +11,7 @@
 // Errors:    in CommandResult::status; a refused command changes nothing but the record of its
 //            request, so that a retry is refused the same way (X6).
 // Cost:      linear in memgests and requests remembered; off the hot path.
-// Source:    protocol rules G10, G11, X1, X2, X6, V2.
+// Source:    rules G10, G11, X1, X2, X6, V2.
 #ifndef RING_CLUSTER_CATALOGUE_H_
 #define RING_CLUSTER_CATALOGUE_H_
 

@@ -7,7 +7,7 @@
 // Threads:   pure.
 // Errors:    DecodeClusterCommand: kInvalidArgument naming the field. What a view cannot hold, or
 //            what does not fit the present one, is ClusterState's to refuse.
-// Source:    protocol rules sections 0, 4 and 5; L7, L8, E5, E8, X6.
+// Source:    the steps of an epoch change; rules L7, L8, E5, E8, X6.
 #ifndef RING_CLUSTER_CLUSTER_COMMAND_H_
 #define RING_CLUSTER_CLUSTER_COMMAND_H_
 
@@ -62,7 +62,7 @@ struct NewEpoch {
   friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
 };
 
-// Section 5, step 6; and L7: a further one of the same epoch names more.
+// Step 6 of an epoch change, and L7: a further one of the same epoch names more.
 struct SetNormal {
   GroupId group;
   ShardId shard;

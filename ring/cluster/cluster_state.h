@@ -12,7 +12,7 @@
 // Errors:    in ClusterResult::status. A refused command changes nothing but the record of an admin
 //            request, so that its retry is refused the same way.
 // Cost:      copies the view; off the hot path.
-// Source:    protocol rules sections 0, 4 (L4, L7, L8, L10, L11), 5 (steps 1 and 6), E5, E8, G10,
+// Source:    steps 1 and 6 of an epoch change; rules L4, L7, L8, L10, L11, E5, E8, G10,
 //            G11, X6.
 #ifndef RING_CLUSTER_CLUSTER_STATE_H_
 #define RING_CLUSTER_CLUSTER_STATE_H_

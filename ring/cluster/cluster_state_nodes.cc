@@ -61,7 +61,7 @@ absl::Status CheckAddressesFree(const View& view, const NodeInfo& info) {
   return absl::OkStatus();
 }
 
-// Whether an epoch change may still want what this start of the node holds (section 5, step 2).
+// Whether an epoch change may still want what this start of the node holds (step 2).
 bool IsSource(const View& view, const NodeInfo& node) {
   const Holder holder{node.id, node.incarnation};
   for (const GroupView& group : view.groups) {

@@ -4,7 +4,7 @@
 //            again. So it may be one only if the others have everything, and are enough to go on.
 // Threads:   pure.
 // Errors:    kInvalidArgument: no such redundant roles. kFailedPrecondition: not now, and why.
-// Source:    protocol rules E5, S13.
+// Source:    rules E5, S13.
 #ifndef RING_CLUSTER_DEMOTION_H_
 #define RING_CLUSTER_DEMOTION_H_
 

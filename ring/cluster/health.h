@@ -6,7 +6,7 @@
 // Shape:     one line a finding; shards and memgests are summed up, not listed one by one.
 // Threads:   pure.
 // Errors:    none. REQUIRES: a valid view.
-// Source:    protocol rules L10, L11, E6, E8, S13.
+// Source:    rules L10, L11, E6, E8, S13.
 #ifndef RING_CLUSTER_HEALTH_H_
 #define RING_CLUSTER_HEALTH_H_
 

@@ -9,7 +9,8 @@
 //            role if that is vacant: in another one it has to join from nothing.
 // Threads:   pure.
 // Errors:    RaiseEpochs: kResourceExhausted naming the group.
-// Source:    protocol rules L10; section 5, step 1; architecture section 3 (degraded operation).
+// Source:    rule L10; step 1 of an epoch change; docs/OPERATIONS.md "When a node
+//            dies".
 #ifndef RING_CLUSTER_PLACEMENT_H_
 #define RING_CLUSTER_PLACEMENT_H_
 

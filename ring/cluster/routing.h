@@ -6,7 +6,7 @@
 // Threads:   pure.
 // Errors:    none.
 // Cost:      slice-by-8 CRC16, then four multiplications.
-// Source:    architecture section 3; Redis cluster specification (hash tags).
+// Source:    docs/ARCHITECTURE.md "The picture"; Redis cluster specification (hash tags).
 #ifndef RING_CLUSTER_ROUTING_H_
 #define RING_CLUSTER_ROUTING_H_
 

@@ -10,7 +10,7 @@
 // Ownership: value; nodes and clients share it by std::shared_ptr<const View> off the hot path.
 // Threads:   immutable once built.
 // Errors:    Validate and Decode: kInvalidArgument naming the field.
-// Source:    architecture section 3 (groups, shards, roles); protocol rules section 0.
+// Source:    docs/ARCHITECTURE.md "The picture" (groups, shards, roles); docs/RULES.md "Words".
 #ifndef RING_CLUSTER_VIEW_H_
 #define RING_CLUSTER_VIEW_H_
 

@@ -8,7 +8,7 @@
 // Ownership: outlives the coordinators that ask.
 // Threads:   one, the node's.
 // Errors:    kFailed: nobody could say.
-// Source:    protocol rule G11.
+// Source:    rule G11.
 #ifndef RING_COORDINATOR_CATALOGUE_READER_H_
 #define RING_COORDINATOR_CATALOGUE_READER_H_
 

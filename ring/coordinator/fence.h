@@ -12,7 +12,7 @@
 // Threads:   one, the node's.
 // Errors:    none: what cannot be decided yet is held.
 // Cost:      once a batch of replies.
-// Source:    protocol rules V7, L1, L2, L3.
+// Source:    rules V7, L1, L2, L3.
 #ifndef RING_COORDINATOR_FENCE_H_
 #define RING_COORDINATOR_FENCE_H_
 

@@ -10,7 +10,7 @@
 // Threads:   one, the node's.
 // Errors:    Insert: kResourceExhausted when the arena is spent; then nothing changed.
 // Cost:      Find: one bucket line, then one metadata line per matching tag.
-// Source:    Ring section 5.1 (volatile hashtable); hot-path layout; protocol rules V8.
+// Source:    Ring section 5.1 (volatile hashtable); docs/adr/0006; rule V8.
 #ifndef RING_COORDINATOR_KEY_TABLE_H_
 #define RING_COORDINATOR_KEY_TABLE_H_
 

@@ -15,7 +15,7 @@
 //            invisible, and their slots are free again once every member has them. A READ that
 //            cannot be posted is refused as UNAVAILABLE: the client sends the request again.
 // Cost:      one pass over the value in, one for its CRC.
-// Source:    protocol rules S10, G7, V5, V6.
+// Source:    rules S10, G7, V5, V6.
 #ifndef RING_COORDINATOR_LARGE_WRITE_H_
 #define RING_COORDINATOR_LARGE_WRITE_H_
 

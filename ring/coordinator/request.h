@@ -7,7 +7,7 @@
 //            (deferred.cc).
 // Threads:   one, the node's.
 // Errors:    none of its own.
-// Source:    protocol rules V6 (pins), V7 (capture, fence, reply), X1.
+// Source:    rules V6 (pins), V7 (capture, fence, reply), X1.
 #ifndef RING_COORDINATOR_REQUEST_H_
 #define RING_COORDINATOR_REQUEST_H_
 

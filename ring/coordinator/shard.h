@@ -13,7 +13,7 @@
 // Threads:   one, the node's. Every operation is one uninterrupted step (V5).
 // Errors:    every refusal is an Outcome in the reply, with no change of state.
 // Cost:      no allocation, lock or system call per small put or get that need not wait.
-// Source:    Ring sections 5 and 6; protocol rules sections 2, 3, 7.
+// Source:    Ring sections 5 and 6; rules V1 to V10, G1 to G11, X1 to X7.
 #ifndef RING_COORDINATOR_SHARD_H_
 #define RING_COORDINATOR_SHARD_H_
 
@@ -127,7 +127,7 @@ class ShardCoordinator {
   }
   const std::vector<std::unique_ptr<memgest::Memgest>>& memgests() const { return memgests_; }
 
-  // epoch.cc: the epoch change (protocol rules, section 5) at a coordinator that lives on. Between
+  // epoch.cc: the epoch change (steps 5 and 6) at a coordinator that lives on. Between
   // BeginEpoch and the first ApplyNormal it answers reads of what is committed, if it served
   // before; all else waits. Members come back by log().AddWriter. REQUIRES: as
   // ShardLog::BeginEpoch.

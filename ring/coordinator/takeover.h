@@ -8,7 +8,7 @@
 // Ownership: TakeOver owns the state; the fetcher outlives the coordinator.
 // Threads:   one, the node's.
 // Errors:    none of its own.
-// Source:    protocol rules section 5, step 4; V2, S4, S5.
+// Source:    step 4 of an epoch change; V2, S4, S5.
 #ifndef RING_COORDINATOR_TAKEOVER_H_
 #define RING_COORDINATOR_TAKEOVER_H_
 

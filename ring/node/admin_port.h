@@ -9,7 +9,7 @@
 // Threads:   any thread but a reactor's.
 // Errors:    absl::Status as each method says; kDeadlineExceeded: outcome unknown, retry with the
 //            same request id.
-// Source:    protocol rules G10, G11, X6.
+// Source:    rules G10, G11, X6.
 #ifndef RING_NODE_ADMIN_PORT_H_
 #define RING_NODE_ADMIN_PORT_H_
 

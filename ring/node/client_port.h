@@ -16,7 +16,7 @@
 //            ends the connection. Over client_max connections: refused with a reason.
 // Cost:      idle: one load per client. Per request no allocation, and two work requests for the
 //            answer, one more for a value.
-// Source:    architecture "The path of a put"; protocol rules V6, V7, X3.
+// Source:    docs/ARCHITECTURE.md "The path of a put"; rules V6, V7, X3.
 #ifndef RING_NODE_CLIENT_PORT_H_
 #define RING_NODE_CLIENT_PORT_H_
 

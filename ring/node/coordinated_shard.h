@@ -12,7 +12,7 @@
 // Threads:   one, the node's.
 // Errors:    a member that is lost breaks its writer: a new epoch is proposed, and what needs the
 //            member is refused as unavailable until then.
-// Source:    protocol rules section 5; L6, L7, L8, V2; architecture section 3 (log).
+// Source:    the steps of an epoch change; L6, L7, L8, V2.
 #ifndef RING_NODE_COORDINATED_SHARD_H_
 #define RING_NODE_COORDINATED_SHARD_H_
 

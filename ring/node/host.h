@@ -9,7 +9,7 @@
 // Errors:    Start: kInvalidArgument (config; or poll = "busy" and more threads that poll than
 //            processors, those of the host's other nodes included), kResourceExhausted,
 //            kUnavailable (address in use), naming the thing.
-// Source:    architecture section 3 (embedded default).
+// Source:    docs/OPERATIONS.md "Start" (the embedded cluster).
 #ifndef RING_NODE_HOST_H_
 #define RING_NODE_HOST_H_
 

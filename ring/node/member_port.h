@@ -12,7 +12,7 @@
 // Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused
 //            with the reason. A ring that is corrupt below its commit position ends the membership:
 //            logged, never folded on.
-// Source:    protocol rules E5, E9, L5, L8; section 5; architecture section 3 (log).
+// Source:    rules E5, E9, L5, L8; the steps of an epoch change; docs/PROTOCOL.md "The log".
 #ifndef RING_NODE_MEMBER_PORT_H_
 #define RING_NODE_MEMBER_PORT_H_
 

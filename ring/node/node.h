@@ -9,7 +9,7 @@
 // Errors:    Open: kResourceExhausted, kInvalidArgument, kUnavailable (address in use), naming the
 //            address.
 // Cost:      an idle node's turn is a few loads per client and ring.
-// Source:    architecture section 3 (the loop); hot path section 3.
+// Source:    docs/ARCHITECTURE.md "The loop".
 #ifndef RING_NODE_NODE_H_
 #define RING_NODE_NODE_H_
 

@@ -9,7 +9,7 @@
 // Errors:    none of its own.
 // Cost:      after poll_ns without work it sleeps in the kernel, unless it was told never to: the
 //            host sees to it that there is a processor for that (ring/base/processors.h).
-// Source:    architecture section 3 (the loop); hot path section 3.
+// Source:    docs/ARCHITECTURE.md "The loop".
 #ifndef RING_NODE_REACTOR_H_
 #define RING_NODE_REACTOR_H_
 

@@ -16,7 +16,7 @@
 //            change it.
 // Threads:   pure.
 // Errors:    DecodeRequest gives kBadRequest, kTooLarge: nothing outside the ring is read.
-// Source:    architecture, "The path of a put"; protocol rules X1, X3, X4.
+// Source:    docs/ARCHITECTURE.md "The path of a put"; rules X1, X3, X4.
 #ifndef RING_PROTOCOL_CLIENT_FRAME_H_
 #define RING_PROTOCOL_CLIENT_FRAME_H_
 

@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field (wrong magic, version, kind, length).
-// Source:    protocol rules L8 (incarnation in every handshake).
+// Source:    rule L8 (incarnation in every handshake).
 #ifndef RING_PROTOCOL_HELLO_H_
 #define RING_PROTOCOL_HELLO_H_
 
@@ -60,8 +60,9 @@ struct ClientAccept {
 
 // Travels: never renumber.
 enum LogHelloFlags : std::uint16_t {
-  kLogJoins =
-      1,  // the member is not of the last Normal: it drops what it has of the shard (step 7)
+  // The member is not of the last Normal: it drops what it has of the shard (step 7 of an epoch
+  // change).
+  kLogJoins = 1,
 };
 
 // Coordinator of (group, shard) to a member: open a ring for this epoch.

@@ -21,7 +21,7 @@ AdoptedLog AdoptOne(const LogMembers& log, absl::Span<const SealedRole> sealed,
   adopted.memgest = log.memgest->id;
   int answers = 0;
   for (const SealedRole& answer : sealed) {
-    // Who is neither may hold entries that were never part of the log (step 7).
+    // Who is neither may hold entries that were never part of the log (step 7 of an epoch change).
     const bool counts = (log.active & RoleBit(answer.role)) != 0 || Mutant("step2-learner");
     if (!counts && (log.holders & RoleBit(answer.role)) == 0) continue;
     answers += counts ? 1 : 0;

@@ -9,7 +9,7 @@
 // Ownership: values; Decode* of answers with bytes borrow the body.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the message.
-// Source:    protocol rules S2, S5, S7; Ring section 5.5.
+// Source:    rules S2, S5, S7; Ring section 5.5.
 #ifndef RING_RECOVERY_BLOCK_MESSAGE_H_
 #define RING_RECOVERY_BLOCK_MESSAGE_H_
 

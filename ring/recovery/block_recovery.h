@@ -17,7 +17,7 @@
 //            parity; if each gives such, they are installed, and only the versions that they do
 //            not fit are lost.
 // Cost:      one copy of a block, and its checksums; for a block of several, a look at the others.
-// Source:    Ring section 5.5 (on-demand recovery); protocol rules S4, S5, S7, S12, I4.
+// Source:    Ring section 5.5 (on-demand recovery); rules S4, S5, S7, S12, I4.
 #ifndef RING_RECOVERY_BLOCK_RECOVERY_H_
 #define RING_RECOVERY_BLOCK_RECOVERY_H_
 

@@ -14,7 +14,7 @@
 // Errors:    what fails is tried again until a newer epoch comes; who cannot be reached in time is
 //            not named and joins as a learner, if nobody needs what it has. Else another epoch is
 //            asked for: an error of a link, or of memory, costs nobody the last copy (E8, F11).
-// Source:    protocol rules section 5; E1, E2, E6, E7, E8, L7.
+// Source:    the steps of an epoch change; E1, E2, E6, E7, E8, L7.
 #ifndef RING_RECOVERY_EPOCH_CHANGE_H_
 #define RING_RECOVERY_EPOCH_CHANGE_H_
 

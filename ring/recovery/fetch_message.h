@@ -11,7 +11,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
-// Source:    protocol rules section 5, steps 4 and 5; L7; S5.
+// Source:    steps 4 and 5 of an epoch change; L7; S5.
 #ifndef RING_RECOVERY_FETCH_MESSAGE_H_
 #define RING_RECOVERY_FETCH_MESSAGE_H_
 

@@ -11,7 +11,7 @@
 // Ownership: values; InstallRequest::piece borrows.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
-// Source:    protocol rules L7, section 0 (data-complete).
+// Source:    rule L7; docs/RULES.md "Words" (data-complete).
 #ifndef RING_RECOVERY_JOIN_MESSAGE_H_
 #define RING_RECOVERY_JOIN_MESSAGE_H_
 

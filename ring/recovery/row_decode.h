@@ -7,7 +7,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none: what cannot be decoded is a result.
-// Source:    protocol rules S6, S7, L7; Ring section 3.2.
+// Source:    rules S6, S7, L7; Ring section 3.2.
 #ifndef RING_RECOVERY_ROW_DECODE_H_
 #define RING_RECOVERY_ROW_DECODE_H_
 

@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
-// Source:    protocol rules section 5, step 2; L5, L8.
+// Source:    step 2 of an epoch change; L5, L8.
 #ifndef RING_RECOVERY_SEAL_MESSAGE_H_
 #define RING_RECOVERY_SEAL_MESSAGE_H_
 

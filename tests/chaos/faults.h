@@ -19,7 +19,7 @@
 // Threads:   one, that of the nodes.
 // Errors:    kDeadlineExceeded: the cluster was not protected again in time; kUnavailable: a
 //            program could not be started.
-// Source:    protocol rules section 11: F1, F2, F4 to F8, F10, F11.
+// Source:    fault classes F1, F2, F4 to F8, F10, F11.
 #ifndef RING_TESTS_CHAOS_FAULTS_H_
 #define RING_TESTS_CHAOS_FAULTS_H_
 

@@ -7,7 +7,7 @@
 // Ownership: owns its threads; borrows the watch.
 // Threads:   Start, Stop and ReadAll from one thread.
 // Errors:    what is wrong with a single answer is a Violation.
-// Source:    protocol rules I2 to I4.
+// Source:    rules I2 to I4.
 #ifndef RING_TESTS_CHAOS_LOAD_H_
 #define RING_TESTS_CHAOS_LOAD_H_
 

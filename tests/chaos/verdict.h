@@ -7,7 +7,7 @@
 //            times what begins comes first, which forbids less.
 // Threads:   pure.
 // Errors:    Violations.
-// Source:    protocol rules I1 to I4, G6, X1.
+// Source:    rules I1 to I4, G6, X1.
 #ifndef RING_TESTS_CHAOS_VERDICT_H_
 #define RING_TESTS_CHAOS_VERDICT_H_
 

@@ -7,7 +7,7 @@
 // Ownership: owns its thread.
 // Threads:   thread-safe.
 // Errors:    a node that does not answer is asked again in its turn.
-// Source:    protocol rule G6.
+// Source:    rule G6.
 #ifndef RING_TESTS_CHAOS_VIEW_WATCH_H_
 #define RING_TESTS_CHAOS_VIEW_WATCH_H_
 

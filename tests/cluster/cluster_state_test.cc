@@ -256,7 +256,7 @@ TEST_F(ClusterStateTest, ANormalRecordNamesTheHoldersOfItsEpoch) {
   EXPECT_FALSE(view().IsNormal(GroupId(0), ShardId(1)));
 }
 
-// Section 5, step 6: an epoch that was abandoned never becomes normal.
+// Step 6 of an epoch change: an epoch that was abandoned never becomes normal.
 TEST_F(ClusterStateTest, ALateNormalRecordIsRefused) {
   const SetNormal late = NormalOf(view(), 0, 0);
   Fail(1, 101);

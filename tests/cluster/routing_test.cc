@@ -61,7 +61,7 @@ TEST(HashTag, IsBinarySafe) {
   EXPECT_EQ(HashedPart(key), absl::string_view("\0x", 2));
 }
 
-// architecture, section 3.
+// 16,384 slots over 15 shards.
 TEST(Routing, GivesEachShardOfThreeAndTwo1092Or1093Slots) {
   const Routing routing(3, 2);
   std::map<std::pair<int, int>, int> slots;

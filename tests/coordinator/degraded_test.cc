@@ -1,4 +1,4 @@
-// A member is gone and the epoch has not changed yet: who goes on, and who says so. S13, section 0.
+// A member is gone and the epoch has not changed yet: who goes on, and who says so. S13, f.
 #include <string>
 #include <vector>
 

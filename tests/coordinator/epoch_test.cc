@@ -1,5 +1,5 @@
-// The epoch change at a coordinator that lives on, with members that died, lag or stay: section 5,
-// steps 5 and 6; V1, G2, L6, S13, X2.
+// The epoch change at a coordinator that lives on, with members that died, lag or stay: steps 5
+// and 6; V1, G2, L6, S13, X2.
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// A member through epoch changes: Seal, Adopt, Reset, and the raw tail (protocol rules, section 5).
+// A member through epoch changes: Seal, Adopt, Reset, and the raw tail (steps 2, 6 and 7).
 #include <memory>
 #include <string>
 #include <vector>

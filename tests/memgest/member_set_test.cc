@@ -74,7 +74,7 @@ constexpr RoleMask Roles(std::initializer_list<int> roles) {
   return mask;
 }
 
-// Section 0: how many of the others must have acknowledged, for each rule and set.
+// The commit rule: how many of the others must have acknowledged, for each rule and set.
 TEST(MemberSet, TheRuleHoldsForThoseWhoAreNamed) {
   const struct {
     MemgestDescriptor descriptor;

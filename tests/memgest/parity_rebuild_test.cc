@@ -179,7 +179,7 @@ TEST(ParityRebuild, S6ABaseThatComesTwiceIsCountedOnce) {
   EXPECT_EQ(Compare(group, 1), Compare(group, 0));
 }
 
-// Section 8: delta of a block that is not based, lost on its way, sent again in the next epoch, and
+// S6: delta of a block that is not based, lost on its way, sent again in the next epoch, and
 // the base behind it.
 TEST(ParityRebuild, S6ADeltaThatIsSentAgainBeforeItsBaseIsCountedOnce) {
   CodedGroup group(ring::testing::SeedFor("again"), 2, 2, 3);

@@ -1,5 +1,5 @@
 // The log of a shard through an epoch change: what goes to whom again, under which orders, and what
-// is refused. Section 5, step 5; L6, L7, ADR 0008, ADR 0013.
+// is refused. Step 5 of an epoch change; L6, L7, ADR 0008, ADR 0013.
 #include <map>
 #include <memory>
 #include <string>

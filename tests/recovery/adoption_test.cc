@@ -1,4 +1,4 @@
-// Which logs a new epoch goes on with: protocol rules section 5, steps 2 to 4.
+// Which logs a new epoch goes on with: steps 2 to 4 of an epoch change.
 #include "ring/recovery/adoption.h"
 
 #include <gmock/gmock.h>

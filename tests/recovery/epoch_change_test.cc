@@ -1,4 +1,4 @@
-// One shard's way into a new epoch: protocol rules section 5, step by step, and at random.
+// One shard's way into a new epoch, step by step, and at random.
 #include "ring/recovery/epoch_change.h"
 
 #include <gmock/gmock.h>

@@ -9,7 +9,7 @@
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    none.
-// Source:    protocol rules F10, I4, S3.
+// Source:    rules F10, I4, S3.
 #ifndef RING_TESTS_SIM_DAMAGE_MODEL_H_
 #define RING_TESTS_SIM_DAMAGE_MODEL_H_
 

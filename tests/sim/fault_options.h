@@ -1,6 +1,6 @@
 // tests/sim/fault_options.h — every fault that a run may be given, how often, and for how long.
 //
-// What:      FaultOptions: all faults of whole clusters, by the classes of the protocol rules.
+// What:      FaultOptions: all faults of whole clusters, by class (F1 to F15, docs/TESTING.md).
 //            FaultPlan and NodeFaults draw from them; FaultFields lists them, for ring-sim.
 // Units:     at the end of each name. _ns: nanoseconds of simulated time; _ppm: parts per million;
 //            _one_in: one of so many, drawn, 0: none; else a count. _mean_ns: between two of a
@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    none.
-// Source:    protocol rules section 11.
+// Source:    fault classes F1 to F15.
 #ifndef RING_TESTS_SIM_FAULT_OPTIONS_H_
 #define RING_TESTS_SIM_FAULT_OPTIONS_H_
 

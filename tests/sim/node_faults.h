@@ -13,7 +13,7 @@
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
-// Source:    protocol rules section 11.
+// Source:    fault classes F1 to F15.
 #ifndef RING_TESTS_SIM_NODE_FAULTS_H_
 #define RING_TESTS_SIM_NODE_FAULTS_H_
 

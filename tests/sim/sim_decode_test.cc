@@ -56,7 +56,7 @@ int JoinedCount(SimValues& run, const cluster::Place& place) {
   return count;
 }
 
-// ... and the parity that lacks the put gets it, and goes on (section 5, step 5; S8).
+// ... and the parity that lacks the put gets it, and goes on (step 5 of an epoch change; S8).
 TEST(SimDecodeTest, S1_APutThatReachedSomeParitiesDoesNotTearItsNeighbours) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     for (std::uint32_t parities = 0; parities < 4; ++parities) {

@@ -113,6 +113,15 @@ class Banned(unittest.TestCase):
             self.assertEqual(self.count("srs/a.cc", "// " + word + ": later"), 1, word)
         self.assertEqual(self.count("README.md", "# A\nTO" + "DO"), 0)
 
+    def test_a_numbered_section_is_one_of_another_text(self):
+        for line in ("// Source:    protocol rules sec" "tion 5, step 2", "# hot path sec" "tion 3",
+                     "// Ring sec" "tion 5; sec" "tion 0 (f)", "// Sec" "tion 8: lost"):
+            self.assertEqual(self.count("ring/a.cc", line), 1, line)
+        for line in ("// Ring section 5.2; rule S1", "// RFC 6750 section 2.1",
+                     '"the paper, section 6.4: serves"', "// the Ring paper (section 6.1)",
+                     "// Raft's dissertation, section 3.6", "// in sections"):
+            self.assertEqual(self.count("ring/a.cc", line), 0, line)
+
     def test_a_path_of_this_machine_is_found_in_any_file(self):
         for path in ("docs/a.md", "srs/a.cc", "data.json"):
             findings = tidy.check_text(path, "# see /wo" + "rk/main\n")

@@ -7,7 +7,7 @@
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    none.
-// Source:    Ring figures 12 and 13; performance target P8.
+// Source:    Ring figures 12 and 13; docs/BENCHMARKS.md "Aims", P8.
 #ifndef RING_TOOLS_RING_BENCH_RECOVERY_REPORT_H_
 #define RING_TOOLS_RING_BENCH_RECOVERY_REPORT_H_
 

@@ -2,11 +2,11 @@
 //
 // What:      MutantCases() has one row for each switch of the product code (tools/check compares
 //            the two), and some for pairs of switches that stand in for each other.
-//            RulesWithout() names the rules of sections 2 to 7 that no switch can break, and why.
+//            RulesWithout() names the rules of the store that no switch can break, and why.
 // Shape:     an id is the rule, or the rule and a word: "G2", "S6-late"; a pair is "A+B".
 // Threads:   any.
 // Errors:    none: what the table lacks is named by RulesForgotten and tools/check.
-// Source:    protocol rules, sections 2 to 8.
+// Source:    docs/RULES.md.
 #ifndef RING_TOOLS_RING_SIM_MUTANT_CASES_H_
 #define RING_TOOLS_RING_SIM_MUTANT_CASES_H_
 
@@ -44,7 +44,7 @@ absl::Span<const RuleWithout> RulesWithout();
 // "S6-late" is one of "S6".
 std::string RuleOf(const MutantCase& mutant);
 
-// Of the rules of sections 2 to 7, those that have neither a switch nor a reason.
+// Of the rules of the store, those that have neither a switch nor a reason.
 std::string RulesForgotten();
 
 }  // namespace ring::tools

@@ -10,7 +10,7 @@
 // Errors:    kInvalidArgument names the field. JoinConfig: kNotFound (the cluster does not know the
 //            name: add it, and try again), kFailedPrecondition (it was removed, or the file is not
 //            this cluster's).
-// Source:    architecture section 5 (AddNode).
+// Source:    docs/OPERATIONS.md "Adding a node".
 #ifndef RING_NODE_CONFIG_ADDED_NODE_H_
 #define RING_NODE_CONFIG_ADDED_NODE_H_
 

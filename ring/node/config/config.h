@@ -10,7 +10,7 @@
 // Errors:    kInvalidArgument: every line is one problem, file:line:column: what, and what to do.
 //            kUnimplemented: the file is sound and asks for a transport that this version lacks.
 //            LoadNodeConfig also: kNotFound, kPermissionDenied, kUnavailable for the file itself.
-// Source:    architecture sections 3 and 4; protocol rules section 11 (bad inputs).
+// Source:    docs/OPERATIONS.md "Configuration"; docs/RULES.md "Faults and bad input".
 #ifndef RING_NODE_CONFIG_CONFIG_H_
 #define RING_NODE_CONFIG_CONFIG_H_
 

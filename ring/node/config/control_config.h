@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    CheckControl names the key, and what to do.
-// Source:    protocol rules L1, L11, E5, E8, 10.6.
+// Source:    rules L1, L11, E5, E8, 10.6.
 #ifndef RING_NODE_CONFIG_CONTROL_CONFIG_H_
 #define RING_NODE_CONFIG_CONTROL_CONFIG_H_
 

@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    a read fails when no leader is known, it moves, or nobody answers for kPatienceNs.
 // Cost:      none for a node that asks nothing; at most one quorum round every kPeriodNs.
-// Source:    protocol rule G11; section 10, 5.
+// Source:    rules G11, 10.5.
 #ifndef RING_NODE_CONTROL_CATALOGUE_READS_H_
 #define RING_NODE_CONTROL_CATALOGUE_READS_H_
 

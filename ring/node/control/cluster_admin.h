@@ -5,7 +5,7 @@
 // Ownership: borrows reactors and clock, which outlive it.
 // Threads:   the port's callers are any thread but a reactor's.
 // Errors:    as AdminPort says.
-// Source:    protocol rules G10, G11, X6.
+// Source:    rules G10, G11, X6.
 #ifndef RING_NODE_CONTROL_CLUSTER_ADMIN_H_
 #define RING_NODE_CONTROL_CLUSTER_ADMIN_H_
 

@@ -14,7 +14,7 @@
 // Errors:    kUnavailable names the node that could not be asked; the change is not done, or is
 //            completed by a retry with the same id (X6), or undone after a while. Else as
 //            Catalogue::Apply; NOT_EMPTY is kFailedPrecondition.
-// Source:    protocol rules G10, G11, X6.
+// Source:    rules G10, G11, X6.
 #ifndef RING_NODE_CONTROL_CONTROL_CATALOGUE_H_
 #define RING_NODE_CONTROL_CONTROL_CATALOGUE_H_
 

@@ -15,7 +15,7 @@
 //            with another incarnation lost its memory and is refused (L8).
 //            An attempt to connect that is not answered for 3 s ends, and is made again.
 // Cost:      idle: one poll of a completion queue a turn, and one more for each 16 nodes added.
-// Source:    architecture section 3 (log: "the node pair's control queue pair"); protocol rule L8.
+// Source:    docs/ARCHITECTURE.md "The control plane"; rule L8.
 #ifndef RING_NODE_CONTROL_CONTROL_PORT_H_
 #define RING_NODE_CONTROL_CONTROL_PORT_H_
 

@@ -8,7 +8,7 @@
 // Threads:   pure.
 // Errors:    Decode: kInvalidArgument. SumOfShards: kUnavailable with the shard, for whose
 //            coordinator, of that very start, no count is there.
-// Source:    protocol rules G10.
+// Source:    rule G10.
 #ifndef RING_NODE_CONTROL_DRAIN_MESSAGE_H_
 #define RING_NODE_CONTROL_DRAIN_MESSAGE_H_
 

@@ -10,7 +10,7 @@
 // Ownership: values.
 // Threads:   thread-compatible; no clock.
 // Errors:    none.
-// Source:    protocol rules L1 (detection), L4, L8.
+// Source:    rules L1 (detection), L4, L8.
 #ifndef RING_NODE_CONTROL_FAILURE_DETECTOR_H_
 #define RING_NODE_CONTROL_FAILURE_DETECTOR_H_
 

@@ -10,7 +10,7 @@
 // Ownership: values.
 // Threads:   thread-compatible; no clock, no I/O.
 // Errors:    DecodeProbe: kInvalidArgument.
-// Source:    protocol rule 10.6.
+// Source:    rule 10.6.
 #ifndef RING_NODE_CONTROL_FOUNDING_H_
 #define RING_NODE_CONTROL_FOUNDING_H_
 

@@ -10,7 +10,7 @@
 // Threads:   one, the node's.
 // Errors:    Propose: kUnavailable: it did not happen; kUnknown, kDeadlineExceeded: it may have;
 //            else what the state machine says.
-// Source:    protocol rules section 10; L8, L9.
+// Source:    rules 10.1 to 10.9; L8, L9.
 #ifndef RING_NODE_CONTROL_MEMBERSHIP_H_
 #define RING_NODE_CONTROL_MEMBERSHIP_H_
 

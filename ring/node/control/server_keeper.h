@@ -8,7 +8,7 @@
 // Ownership: borrows the replica.
 // Threads:   one, the node's.
 // Errors:    none: who asks asks again until its server is in the configuration.
-// Source:    protocol rules 10.4, 10.6.
+// Source:    rules 10.4, 10.6.
 #ifndef RING_NODE_CONTROL_SERVER_KEEPER_H_
 #define RING_NODE_CONTROL_SERVER_KEEPER_H_
 

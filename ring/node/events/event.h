@@ -7,7 +7,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    DecodeEvents: kInvalidArgument.
-// Source:    protocol rules section 5; Ring figure 12 (recovery by phase).
+// Source:    the steps of an epoch change; Ring figure 12 (recovery by phase).
 #ifndef RING_NODE_EVENTS_EVENT_H_
 #define RING_NODE_EVENTS_EVENT_H_
 

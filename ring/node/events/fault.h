@@ -8,7 +8,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    CheckFault, DecodeFault: kInvalidArgument naming the field.
-// Source:    protocol rules section 11 (F1, F5 to F8, F10, F11).
+// Source:    fault classes F1, F5 to F8, F10, F11.
 #ifndef RING_NODE_EVENTS_FAULT_H_
 #define RING_NODE_EVENTS_FAULT_H_
 

@@ -7,7 +7,7 @@
 // Ownership: borrows the node, which owns it.
 // Threads:   one, the node's. A pause stops it, for at most kFaultMsMax.
 // Errors:    kFailedPrecondition (not allowed here), and DecodeFault's.
-// Source:    protocol rules section 11.
+// Source:    fault classes F1 to F15.
 #ifndef RING_NODE_EVENTS_FAULT_SERVICE_H_
 #define RING_NODE_EVENTS_FAULT_SERVICE_H_
 

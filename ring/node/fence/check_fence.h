@@ -13,7 +13,7 @@
 // Errors:    none: without a majority replies are held.
 // Cost:      a READ of 8 bytes of a majority, once a batch of replies; on links that finish at the
 //            post the batch passes in the same call, else a round trip later.
-// Source:    protocol rules L1, L2, L3; docs/adr/0019-fence.md has the argument.
+// Source:    rules L1, L2, L3; docs/adr/0019-fence.md has the argument.
 #ifndef RING_NODE_FENCE_CHECK_FENCE_H_
 #define RING_NODE_FENCE_CHECK_FENCE_H_
 

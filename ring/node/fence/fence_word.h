@@ -11,7 +11,7 @@
 // Threads:   one, the node's; peers read meanwhile.
 // Errors:    none: a snapshot that cannot be read ends the process, as where it is restored.
 // Cost:      of a persist with commands: their decoding.
-// Source:    protocol rule L1, check.
+// Source:    rule L1, check.
 #ifndef RING_NODE_FENCE_FENCE_WORD_H_
 #define RING_NODE_FENCE_FENCE_WORD_H_
 

@@ -13,7 +13,7 @@
 // Errors:    none: without a grant replies are held.
 // Cost:      one look at the clock a batch of replies, behind their capture (L2): a look from
 //            before the capture would let a value pass that was read after the lease had ended.
-// Source:    protocol rules L1, L2; Gray and Cheriton, "Leases" (SOSP 1989).
+// Source:    rules L1, L2; Gray and Cheriton, "Leases" (SOSP 1989).
 #ifndef RING_NODE_FENCE_LEASE_FENCE_H_
 #define RING_NODE_FENCE_LEASE_FENCE_H_
 

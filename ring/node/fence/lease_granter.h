@@ -10,7 +10,7 @@
 // Ownership: values.
 // Threads:   thread-compatible; no clock, no I/O.
 // Errors:    CheckGrant: kFailedPrecondition says why not.
-// Source:    protocol rules L1, L4, L9.
+// Source:    rules L1, L4, L9.
 #ifndef RING_NODE_FENCE_LEASE_GRANTER_H_
 #define RING_NODE_FENCE_LEASE_GRANTER_H_
 

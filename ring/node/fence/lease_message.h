@@ -6,7 +6,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode: kInvalidArgument.
-// Source:    protocol rule L1 (lease).
+// Source:    rule L1 (lease).
 #ifndef RING_NODE_FENCE_LEASE_MESSAGE_H_
 #define RING_NODE_FENCE_LEASE_MESSAGE_H_
 

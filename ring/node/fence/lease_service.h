@@ -10,7 +10,7 @@
 // Threads:   one, the node's.
 // Errors:    kUnavailable: not the leader, nothing happened; a proposal that waited when leadership
 //            moved, too. kFailedPrecondition: no lease for this node now.
-// Source:    protocol rules L1, L4.
+// Source:    rules L1, L4.
 #ifndef RING_NODE_FENCE_LEASE_SERVICE_H_
 #define RING_NODE_FENCE_LEASE_SERVICE_H_
 

@@ -9,7 +9,7 @@
 // Threads:   pure.
 // Errors:    none. A word is never 0: that is what a server shows that knows nothing.
 // Cost:      RoleWord: a hash of 16 bytes and 8 a voter.
-// Source:    protocol rule L1, check; docs/adr/0019-fence.md.
+// Source:    rule L1, check; docs/adr/0019-fence.md.
 #ifndef RING_NODE_FENCE_ROLE_MARK_H_
 #define RING_NODE_FENCE_ROLE_MARK_H_
 

@@ -10,7 +10,7 @@
 // Errors:    a link that fails is dropped, its READs fail, and it connects anew, ever later. A node
 //            that connected to a former start of a peer leaves it when the view names another.
 // Cost:      idle: a look at the clock's turn each kStepNs.
-// Source:    protocol rules L1 (check), L8.
+// Source:    rules L1 (check), L8.
 #ifndef RING_NODE_FENCE_WORD_LINKS_H_
 #define RING_NODE_FENCE_WORD_LINKS_H_
 

@@ -8,7 +8,7 @@
 // Threads:   one, the node's.
 // Errors:    as block_recovery.h: a value whose block is gone is lost, one that does not come for
 //            long is refused meanwhile.
-// Source:    Ring section 5.5; protocol rules S4, S5, S12.
+// Source:    Ring section 5.5; rules S4, S5, S12.
 #ifndef RING_NODE_RECOVERY_BLOCK_FETCH_H_
 #define RING_NODE_RECOVERY_BLOCK_FETCH_H_
 

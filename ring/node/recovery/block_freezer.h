@@ -12,7 +12,7 @@
 // Errors:    answered: kNotFound (no such memgest or block here), kUnavailable (the shard is not
 //            served here in this epoch), kResourceExhausted, kAborted (1 s passed, or the epoch
 //            changed, first).
-// Source:    protocol rules S2, S4.
+// Source:    rules S2, S4.
 #ifndef RING_NODE_RECOVERY_BLOCK_FREEZER_H_
 #define RING_NODE_RECOVERY_BLOCK_FREEZER_H_
 

@@ -14,7 +14,7 @@
 //            good is more than rank allows), kUnavailable (it did not come together in time: ask
 //            again).
 // Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term.
-// Source:    protocol rules S1, S2, S7, S8; Ring section 5.5.
+// Source:    rules S1, S2, S7, S8; Ring section 5.5.
 #ifndef RING_NODE_RECOVERY_DECODE_JOB_H_
 #define RING_NODE_RECOVERY_DECODE_JOB_H_
 

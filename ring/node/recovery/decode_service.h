@@ -9,7 +9,7 @@
 // Errors:    answered: kResourceExhausted (too many at once), a job's own; of a row: kAborted (the
 //            epoch is over), kFailedPrecondition (not all of the row is here, or it is past that
 //            moment), kUnavailable (it did not come to it in time).
-// Source:    protocol rules S2, S7; Ring section 5.5.
+// Source:    rules S2, S7; Ring section 5.5.
 #ifndef RING_NODE_RECOVERY_DECODE_SERVICE_H_
 #define RING_NODE_RECOVERY_DECODE_SERVICE_H_
 

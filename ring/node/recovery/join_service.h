@@ -5,7 +5,7 @@
 // Ownership: borrows the node's ports.
 // Threads:   one, the node's.
 // Errors:    answered to who asked.
-// Source:    protocol rules L7, E6.
+// Source:    rules L7, E6.
 #ifndef RING_NODE_RECOVERY_JOIN_SERVICE_H_
 #define RING_NODE_RECOVERY_JOIN_SERVICE_H_
 

@@ -10,7 +10,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none.
-// Source:    protocol rule E5.
+// Source:    rule E5.
 #ifndef RING_NODE_RECOVERY_LAG_WATCH_H_
 #define RING_NODE_RECOVERY_LAG_WATCH_H_
 

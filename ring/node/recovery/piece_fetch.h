@@ -10,7 +10,7 @@
 // Errors:    told to `done`, once: a source's own, kInvalidArgument from what it sent, or what
 //            `take` says. A source that has no room to prepare more is asked again when the others
 //            have answered.
-// Source:    protocol rules section 5, steps 4 and 5.
+// Source:    steps 4 and 5 of an epoch change.
 #ifndef RING_NODE_RECOVERY_PIECE_FETCH_H_
 #define RING_NODE_RECOVERY_PIECE_FETCH_H_
 

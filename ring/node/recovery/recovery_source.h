@@ -11,7 +11,7 @@
 // Errors:    answered: kNotFound (no membership, version or prepared thing), kFailedPrecondition
 //            (another epoch was promised here), kOutOfRange (entries are in no ring any more),
 //            kResourceExhausted.
-// Source:    protocol rules section 5, steps 4 and 5; E3, S5.
+// Source:    steps 4 and 5 of an epoch change; E3, S5.
 #ifndef RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 #define RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 

@@ -8,7 +8,7 @@
 // Ownership: owns the buffers until they go back to the pool.
 // Threads:   one, the node's.
 // Errors:    none. A coordinator that is never heard of again costs the rings it wrote to.
-// Source:    protocol rule L5.
+// Source:    rule L5.
 #ifndef RING_NODE_RECOVERY_RETIRED_RINGS_H_
 #define RING_NODE_RECOVERY_RETIRED_RINGS_H_
 

@@ -11,7 +11,7 @@
 // Errors:    Begin: kResourceExhausted, no memory. A column's own: as block_freezer.h says, and
 //            what the control port says of a coordinator that cannot be asked.
 // Cost:      one WRITE of each block.
-// Source:    protocol rules S2, L5.
+// Source:    rules S2, L5.
 #ifndef RING_NODE_RECOVERY_ROW_CUT_H_
 #define RING_NODE_RECOVERY_ROW_CUT_H_
 

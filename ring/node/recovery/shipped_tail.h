@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    a log that is too long for what a coordinator keeps is left out whole: who lacks
 //            entries of it joins. AdoptInto: kInternal if the log refuses what it has room for.
-// Source:    protocol rules section 5, step 5; S8.
+// Source:    step 5 of an epoch change; S8.
 #ifndef RING_NODE_RECOVERY_SHIPPED_TAIL_H_
 #define RING_NODE_RECOVERY_SHIPPED_TAIL_H_
 

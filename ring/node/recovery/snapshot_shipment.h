@@ -8,7 +8,7 @@
 // Threads:   one, the node's. `done` is called from Progress or from a control callback, once.
 // Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), or
 //            kDeadlineExceeded when nothing was taken for kPatienceNs.
-// Source:    protocol rules L7.
+// Source:    rule L7.
 #ifndef RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
 #define RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
 

@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    told to `done`, once: the sources' own, or kInvalidArgument from what they sent.
 // Cost:      two round trips and what the bytes take, but for very large shards.
-// Source:    protocol rules section 5, steps 4 and 5; Ring section 5.5.
+// Source:    steps 4 and 5 of an epoch change; Ring section 5.5.
 #ifndef RING_NODE_RECOVERY_TAKEOVER_H_
 #define RING_NODE_RECOVERY_TAKEOVER_H_
 

@@ -10,7 +10,7 @@
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
 //            and others are; so is everyone when bytes do not have the version's checksum. A value
 //            is lost when each source refused it kRefusalsOfEach times, until the next record.
-// Source:    Ring section 5.5 (on-demand recovery); protocol rules S5, S12, E3, F10, I4.
+// Source:    Ring section 5.5 (on-demand recovery); rules S5, S12, E3, F10, I4.
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
 

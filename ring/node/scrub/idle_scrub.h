@@ -11,7 +11,7 @@
 // Threads:   one, the node's.
 // Errors:    none; a run that cannot compare something ends, and says so in the log.
 // Cost:      without requests at most 2 MiB every 5 ms; else a load and a comparison a look.
-// Source:    protocol rule S12.
+// Source:    rule S12.
 #ifndef RING_NODE_SCRUB_IDLE_SCRUB_H_
 #define RING_NODE_SCRUB_IDLE_SCRUB_H_
 

@@ -10,7 +10,7 @@
 //            not reached in time is tried again; a parity that never comes to the coordinator's
 //            index is a mismatch. A row with a Lost block is not compared.
 // Cost:      one WRITE of each block, k multiply-adds.
-// Source:    protocol rules S2, S12; Ring section 3.3.
+// Source:    rules S2, S12; Ring section 3.3.
 #ifndef RING_NODE_SCRUB_SCRUB_ROWS_H_
 #define RING_NODE_SCRUB_SCRUB_ROWS_H_
 

@@ -6,7 +6,7 @@
 // Threads:   one, the node's.
 // Errors:    tally().failure: something could not be compared at all, and the run is done.
 // Cost:      a step sums at most 64 KiB of values and compares at most 64 KiB of one parity row.
-// Source:    protocol rules S2, S12.
+// Source:    rules S2, S12.
 #ifndef RING_NODE_SCRUB_SCRUB_RUN_H_
 #define RING_NODE_SCRUB_SCRUB_RUN_H_
 

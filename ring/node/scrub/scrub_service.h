@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    Start: kResourceExhausted while another run is polled. Poll of another run: kNotFound.
 // Cost:      a turn makes one step of the run.
-// Source:    protocol rules S2, S12.
+// Source:    rules S2, S12.
 #ifndef RING_NODE_SCRUB_SCRUB_SERVICE_H_
 #define RING_NODE_SCRUB_SCRUB_SERVICE_H_
 

@@ -13,7 +13,7 @@
 //            no say (L9). A difference is a mismatch unless the version was collected meanwhile:
 //            the collection was queued before any member could fold it.
 // Cost:      Step sums at most kStepBytes, or one value.
-// Source:    protocol rules E3, L9, S12.
+// Source:    rules E3, L9, S12.
 #ifndef RING_NODE_SCRUB_SCRUB_VALUES_H_
 #define RING_NODE_SCRUB_SCRUB_VALUES_H_
 

@@ -1,5 +1,5 @@
-// Each rule of section 10 that a switch can break is broken, and the simulation must notice within
-// 200 seeds. Prints which seed did.
+// Each rule of the consensus (10.1 and on) that a switch can break is broken, and the simulation
+// must notice within 200 seeds. Prints which seed did.
 #include <cstdint>
 #include <cstdio>
 #include <string>

@@ -1,4 +1,4 @@
-// Epoch changes of whole nodes: protocol rules section 5, in one process.
+// Epoch changes of whole nodes, in one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

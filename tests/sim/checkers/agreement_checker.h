@@ -8,7 +8,7 @@
 // Ownership: remembers hashes, borrows nothing.
 // Threads:   one.
 // Errors:    Violations, the first few.
-// Source:    protocol rules section 10, line 9.
+// Source:    rule 10.9.
 #ifndef RING_TESTS_SIM_CHECKERS_AGREEMENT_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_AGREEMENT_CHECKER_H_
 

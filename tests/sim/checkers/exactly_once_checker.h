@@ -7,7 +7,7 @@
 // Ownership: borrows the history.
 // Threads:   pure.
 // Errors:    Violations.
-// Source:    protocol rules I3, X1, X5, X7.
+// Source:    rules I3, X1, X5, X7.
 #ifndef RING_TESTS_SIM_CHECKERS_EXACTLY_ONCE_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_EXACTLY_ONCE_CHECKER_H_
 

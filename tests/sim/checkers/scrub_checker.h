@@ -6,7 +6,7 @@
 // Ownership: borrows the cluster, and lets its time pass.
 // Threads:   one.
 // Errors:    Violations.
-// Source:    protocol rules S2, S12.
+// Source:    rules S2, S12.
 #ifndef RING_TESTS_SIM_CHECKERS_SCRUB_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_SCRUB_CHECKER_H_
 

@@ -11,7 +11,7 @@
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    Violations.
-// Source:    protocol rules I1, I3, G6 (LoseUnreliable is the model of what Rep(1) may lose).
+// Source:    rules I1, I3, G6 (LoseUnreliable is the model of what Rep(1) may lose).
 #ifndef RING_TESTS_SIM_CHECKERS_VERSION_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_VERSION_CHECKER_H_
 

@@ -11,7 +11,7 @@
 //            checked here, kInvalidArgument naming the field, before the port is asked;
 //            the port's statuses pass unchanged. A message that does not parse, or is too large,
 //            never arrives.
-// Source:    protocol rules G10, G11, X6, section 11 (bad inputs).
+// Source:    rules G10, G11, X6; bad inputs (docs/RULES.md).
 #ifndef RING_API_ADMIN_ADMIN_SERVICE_H_
 #define RING_API_ADMIN_ADMIN_SERVICE_H_
 

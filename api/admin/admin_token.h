@@ -9,7 +9,7 @@
 //            too long, bytes that are no token, or a file that others than its owner may read.
 //            No message holds any of the token.
 // Cost:      IsToken takes the same time wherever the first wrong byte is.
-// Source:    protocol rules section 11 (unauthorised admin); RFC 6750 section 2.1.
+// Source:    unauthorised admin, of the bad inputs in docs/RULES.md; RFC 6750 section 2.1.
 #ifndef RING_API_ADMIN_ADMIN_TOKEN_H_
 #define RING_API_ADMIN_ADMIN_TOKEN_H_
 

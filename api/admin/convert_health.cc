@@ -1,3 +1,4 @@
+// Health, as it travels in answers of the admin service.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

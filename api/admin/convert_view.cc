@@ -1,3 +1,4 @@
+// Views and memgests, as they travel in requests and answers of the admin service.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

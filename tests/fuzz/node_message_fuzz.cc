@@ -12,24 +12,11 @@
 #include "ring/node/events/fault.h"
 #include "ring/node/fence/lease_message.h"
 #include "ring/node/health_report.h"
-
-namespace {
-
-// What was understood says the same again.
-template <class Decode, class Encode>
-void RoundTrip(absl::string_view bytes, Decode decode, Encode encode) {
-  const auto decoded = decode(bytes);
-  if (!decoded.ok()) return;
-  const std::string again = encode(*decoded);
-  const auto twice = decode(again);
-  RING_CHECK(twice.ok()) << twice.status();
-  RING_CHECK(encode(*twice) == again);
-}
-
-}  // namespace
+#include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ring::node;
+  using ring::testing::RoundTrip;
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   RoundTrip(bytes, DecodeRenewal, EncodeRenewal);
   RoundTrip(bytes, DecodeProbe, EncodeProbe);

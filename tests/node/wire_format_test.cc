@@ -12,6 +12,7 @@
 #include "memgest/snapshot.h"
 #include "ring/base/crc32c.h"
 #include "ring/cluster/cluster_command.h"
+#include "ring/node/control/cluster_machine.h"
 #include "ring/node/control/control_change.h"
 #include "ring/node/control/control_message.h"
 #include "ring/node/control/drain_message.h"
@@ -21,6 +22,7 @@
 #include "ring/node/fence/lease_message.h"
 #include "ring/node/health_report.h"
 #include "ring/node/scrub/scrub_message.h"
+#include "ring/node/stats.h"
 #include "ring/protocol/hello.h"
 #include "ring/recovery/block_message.h"
 #include "ring/recovery/fetch_message.h"
@@ -156,6 +158,39 @@ void AddControl(Samples* out) {
   out->emplace_back("ScrubState", EncodeScrub(state));
 }
 
+void AddAnswers(Samples* out) {
+  cluster::NodeHealth health;
+  health.node = NodeId(1);
+  cluster::ShardReport& shard = health.shards.emplace_back();
+  shard.group = kGroup;
+  shard.shard = kShard;
+  shard.epoch = kEpoch;
+  shard.serving = true;
+  shard.waiting = "for";
+  shard.sets = {{kMemgest, 0b11001, 0b10001, true, {{Role(3), 7}}}};
+  shard.counts = {{kMemgest, 1, 2, 3, 4}};
+  shard.rebuilds = {{kMemgest, Role(3), 5, 6}};
+  health.members = {{kGroup, kShard, kMemgest, 8}};
+  out->emplace_back("NodeHealth", EncodeHealth(health));
+  cluster::ClusterResult result;
+  result.status = absl::UnavailableError("why");
+  result.changed = true;
+  result.memgest = kMemgest;
+  result.node = NodeId(2);
+  out->emplace_back("ClusterResult", EncodeResult(result));
+  NodeReport report;
+  report.node.node = NodeId(1);
+  report.node.gets = 2;
+  report.node.fence = "lease";
+  MemgestStats& memgest = report.memgests.emplace_back();
+  memgest.id = kMemgest;
+  memgest.keys = 3;
+  out->emplace_back("NodeReport", EncodeReport(report));
+  rdma::DeviceFaultStatus fault;
+  fault.left = 4;
+  out->emplace_back("DeviceFaults", EncodeDeviceFaults({fault}));
+}
+
 void AddCluster(Samples* out) {
   cluster::View view = cluster::TestView();
   cluster::NormalRecord& normal = view.groups[0].shards[0].normal;
@@ -227,13 +262,14 @@ Samples AllSamples() {
   AddHellos(&samples);
   AddRecovery(&samples);
   AddControl(&samples);
+  AddAnswers(&samples);
   AddCluster(&samples);
   AddLog(&samples);
   return samples;
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 5;
+constexpr std::uint16_t kVersion = 6;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},
@@ -266,6 +302,10 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"ScrubVersions", 0x9bdd708e},
       {"ScrubFindings", 0xcb727813},
       {"ScrubState", 0x6d915773},
+      {"NodeHealth", 0x39ffe135},
+      {"ClusterResult", 0x27b6b042},
+      {"NodeReport", 0x638b2e26},
+      {"DeviceFaults", 0x2f992d78},
       {"View", 0x380b18d0},
       {"RegisterNode", 0x03e978d3},
       {"NewEpoch", 0x8b6f3a16},

@@ -29,6 +29,8 @@ struct FaultOptions {
   std::uint64_t node_faults_off_one_in = 4;  // ... all the same not in one of so many runs
   std::uint64_t kind_off_one_in = 3;  // of a run's kinds that have a mean_ns, one of so many is off
   std::uint64_t check_one_in = 3;     // runs fenced by checks, not by leases
+  // Runs in which what is lost comes back as slowly as it may: faults meet it half done.
+  std::uint64_t slow_recovery_one_in = 5;
 
   // --- F1: crashes ---
   std::uint64_t f1_client_mean_ns = 60 * kMs;

@@ -64,6 +64,7 @@ absl::Status SimCluster::Open() {
   config_.arena_size_max = std::uint64_t{4} << 30;
   config_.client_max = 64;
   config_.encode = options_.encode;
+  config_.recovery_rate = options_.recovery_rate;
   config_.control.fail_over = options_.fail_over;
   config_.control.heartbeat_ms = options_.heartbeat_ms;
   config_.control.detect_ms = options_.detect_ms;

@@ -180,6 +180,7 @@ TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
     options.faults.check_one_in = says(" check ") ? 1 : 0;
     options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
     options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
+    options.faults.slow_recovery_one_in = says(" slow ") ? 1 : 0;
     if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
     RunClean(options);
     ++count;

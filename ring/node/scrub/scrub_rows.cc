@@ -78,7 +78,7 @@ void ScrubRowWalk::Next(std::uint64_t now_ns) {
     attempts_ = 0;
     return;
   }
-  if (!store->CoversRow(extent_, row_)) return EndRow(false);  // a parity that is rebuilt (S6)
+  if (!Covers(*store)) return EndRow(false);
   const absl::Status begun = Begin(now_ns);
   if (begun.ok()) return;
   tally_->failure.Update(begun);
@@ -128,6 +128,12 @@ void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
   OnFold(now_ns);
 }
 
+// S6: not while it is rebuilt. That may begin at any time, and the first piece of a block brings
+// its last touch.
+bool ScrubRowWalk::Covers(const memgest::ParityStore& store) const {
+  return store.CoversRow(extent_, row_);
+}
+
 bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {
   const memgest::ParityStore::Row row = store.ReadRow(extent_, row_);
   for (std::size_t column = 0; column < frozen_.size(); ++column) {
@@ -139,7 +145,7 @@ bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {
 void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
   const protocol::MemgestDescriptor* memgest = nullptr;
   const memgest::ParityStore* const store = Find(&memgest);
-  if (store == nullptr) return EndRow(false);
+  if (store == nullptr || !Covers(*store)) return EndRow(false);
   if (Folded(*store)) {
     compared_ = 0;
     stage_ = Stage::kCompare;
@@ -151,7 +157,7 @@ void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
 void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
   const protocol::MemgestDescriptor* memgest = nullptr;
   const memgest::ParityStore* const store = Find(&memgest);
-  if (store == nullptr) return EndRow(false);
+  if (store == nullptr || !Covers(*store)) return EndRow(false);
   // Past the cut's time a block may have thawed: what was compared so far proves nothing.
   if (now_ns - cut_.started_ns() > kCutNs || !Folded(*store))
     return Retry(absl::AbortedError("the cut was lost"), now_ns);

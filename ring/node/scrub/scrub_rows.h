@@ -63,6 +63,7 @@ class ScrubRowWalk {
   absl::Status Begin(std::uint64_t now_ns);
   void OnFrozen(std::uint64_t now_ns);
   void OnFold(std::uint64_t now_ns);
+  bool Covers(const memgest::ParityStore& store) const;
   bool Folded(const memgest::ParityStore& store) const;
   void CompareSlice(std::uint64_t now_ns);
   void EndRow(bool checked);

@@ -97,8 +97,8 @@ class Summary {
   std::map<std::uint32_t, const std::string*> errors_;
 };
 
-// Of a parity that is rebuilt: as many values as it has bytes of, in the heap's order. What was put
-// since it joined it has besides, so this is a bound from below.
+// Of a parity that is rebuilt: as many of the values as of the bytes that it is to be sent. An
+// estimate: values differ in size, and what was sent may not be folded yet.
 std::uint64_t Summary::Rebuilt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
                                std::size_t role, std::uint64_t values) const {
   for (const RebuildReport& one : Report(g, i)->rebuilds) {

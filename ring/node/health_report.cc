@@ -122,9 +122,10 @@ ShardReport GetShard(ByteReader* in) {
     RebuildReport rebuild;
     rebuild.memgest = MemgestId(in->Get<std::uint16_t>());
     rebuild.role = Role(in->Get<std::uint16_t>());
-    rebuild.sent = in->Get<std::uint64_t>();
+    const auto sent = in->Get<std::uint64_t>();
     // What there is none of is no rebuild.
     rebuild.all = std::max<std::uint64_t>(1, in->Get<std::uint64_t>());
+    rebuild.sent = std::min(sent, rebuild.all);
     shard.rebuilds.push_back(rebuild);
   }
   return shard;

@@ -5,7 +5,7 @@
 //            they sleep at once. Busy ones never sleep, so each needs a processor of its own.
 // Threads:   pure.
 // Errors:    kInvalidArgument: busy, and more threads that poll than processors; names both.
-// Source:    hot-path (adaptive polling).
+// Source:    docs/OPERATIONS.md (poll, poll_us).
 #ifndef RING_NODE_POLLING_H_
 #define RING_NODE_POLLING_H_
 

@@ -163,7 +163,8 @@ FaultOptions FirstKinds() {
 }
 
 // Each line: a seed that once found something, in which runs ("nodes": that lose nodes, "check":
-// fenced so, "zombies": with these, "nic": which calculates the deltas, "overrun": that lose too
+// fenced so, "zombies": with these, "nic": which calculates the deltas, "slow":
+// that recover as slowly as they may, "overrun": that lose too
 // much and go on, "later": with the kinds of faults that FirstKinds leaves out), and what.
 TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
   std::ifstream file(RING_SIM_REGRESSIONS);

@@ -22,6 +22,7 @@ int RunMutants(const MutantMode& mode) { return TurnOn(mode.only) ? 0 : 2; }
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -81,7 +82,7 @@ struct Verdict {
 
 // Runs seeds until one notices, and tells of each before it begins.
 void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
-  TurnOn(mutant.id);
+  if (!TurnOn(mutant.id)) _exit(2);
   std::FILE* const pipe = fdopen(out, "w");
   if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
   for (std::uint64_t seed = mode.first; seed <= mode.budget; ++seed) {
@@ -252,6 +253,15 @@ bool TurnOn(const std::string& id) {
   static std::string ids[2];
   ids[0] = id.substr(0, id.find('+'));
   ids[1] = ids[0].size() < id.size() ? id.substr(ids[0].size() + 1) : "";
+  for (const std::string& one : ids) {
+    const bool known =
+        one.empty() || std::any_of(MutantCases().begin(), MutantCases().end(),
+                                   [&one](const MutantCase& row) { return one == row.id; });
+    if (known) continue;
+    std::fprintf(stderr, "ring-sim: --mutant=%s: no bug switch of this name: %s\n", id.c_str(),
+                 "tools/ring-sim/mutant_cases.cc lists them");
+    return false;
+  }
   SetMutant(ids[0].c_str(), ids[1].c_str());
   return true;
 }

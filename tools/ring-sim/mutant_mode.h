@@ -29,7 +29,7 @@ struct MutantMode {
 int RunMutants(const MutantMode& mode);
 
 // Turns a switch on, or two with '+' between them, for all that this process runs. False: the build
-// has no switches, which is said.
+// has no switches, or none of this name, which is said.
 bool TurnOn(const std::string& id);
 
 }  // namespace ring::tools

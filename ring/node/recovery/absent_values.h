@@ -43,7 +43,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   // The record of the present epoch: who has what.
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
     replicated_.SetSources(epoch, normal);
-    // Within an epoch what is gone stays so: nobody else is asked than before.
+    // Within an epoch what is gone stays so (docs/RECOVERY.md, "Known weaknesses").
     if (coded_->recovery().SetSources(epoch, normal, shard_->options().s)) shard_->RetryLost(true);
   }
   void EndEpoch() { coded_->recovery().EndEpoch(); }

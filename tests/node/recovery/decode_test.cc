@@ -20,6 +20,14 @@ using ring::testing::StatusIs;
 using testing::SmallBlocks;
 using testing::SmallBlocksSlowly;
 
+// The first is the default one.
+void KeepOnly(NodeConfig* config, const std::string& replicated, const std::string& coded) {
+  std::erase_if(config->memgests, [&](const protocol::MemgestDescriptor& memgest) {
+    return memgest.name != replicated && memgest.name != coded;
+  });
+  config->default_memgest = replicated;
+}
+
 class DecodeTest : public testing::DecodeFixture {
  protected:
   // A second node is lost while most of the first one's blocks are Lost.
@@ -103,10 +111,7 @@ TEST_F(DecodeTest, S4_SlotsFreedInALostBlockAreUsedAgainWhenItIsPresent) {
 TEST_F(DecodeTest, S7_ADataNodeAndAParityNodeAtOnce) {
   Start(2, [](NodeConfig* config) {
     // Of those that survive two losses: weaker ones would stop the shard (E8).
-    std::erase_if(config->memgests, [](const protocol::MemgestDescriptor& memgest) {
-      return memgest.name != "REP4" && memgest.name != "SRS32";
-    });
-    config->default_memgest = "REP4";
+    KeepOnly(config, "REP4", "SRS32");
     SmallBlocks(config);
   });
   Load("SRS32", 40);
@@ -169,10 +174,7 @@ TEST_F(DecodeTest, S7_WhatRankDecodesIsServedAndTheRestIsDataLost) {
 // is away, not gone, and comes when the node is back.
 TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
   Start(1, [](NodeConfig* config) {
-    std::erase_if(config->memgests, [](const protocol::MemgestDescriptor& memgest) {
-      return memgest.name != "REP4" && memgest.name != "SRS21";
-    });
-    config->default_memgest = "REP4";
+    KeepOnly(config, "REP4", "SRS21");
     SmallBlocksSlowly(config);
   });
   for (int i = 0; i < 60; ++i) Put(KeyOf(1, "k", i), "SRS21", 4000);
@@ -234,10 +236,7 @@ TEST_F(DecodeTest, S7_RankPatternsOfMoreThanMLosses) {
   Start(2, [](NodeConfig* config) {
     config->s = 4;
     config->d = 1;
-    std::erase_if(config->memgests, [](const protocol::MemgestDescriptor& memgest) {
-      return memgest.name != "REP2" && memgest.name != "SRS21";
-    });
-    config->default_memgest = "REP2";
+    KeepOnly(config, "REP2", "SRS21");
     SmallBlocks(config);
   });
   Load("SRS21", 40);

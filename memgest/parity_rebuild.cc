@@ -92,6 +92,8 @@ void ParityRebuild::BarAllocation() {
   }
   const std::uint32_t block_cells = memgest_->allocator().block_size() / kCellSize;
   if (end == 0) first = 0;
+  barring_ = first < end;
+  hurries_ = hurries_ && barring_;
   memgest_->allocator().Bar(static_cast<std::uint32_t>(first / block_cells),
                             static_cast<std::uint32_t>(end / block_cells));
 }

@@ -60,6 +60,10 @@ class ParityRebuild {
 
   // Somebody still lacks something, as far as it is known here.
   bool active() const { return !parities_.empty(); }
+  // Memory that nothing is allocated in yet is needed: what is left to send goes at once, whatever
+  // the pace of recovery is.
+  void Hurry() { hurries_ = barring_; }
+  bool hurries() const { return hurries_; }
   // What is known of a role that began: whether it has all that it was to be sent.
   bool Complete(Role role, const ShardLog& log) const;
   std::vector<From> parities() const;
@@ -98,6 +102,8 @@ class ParityRebuild {
   std::vector<Parity> parities_;  // until a Normal says that they are complete
   std::uint64_t last_order_ = 0;
   std::uint64_t pushed_bytes_ = 0;
+  bool barring_ = false;
+  bool hurries_ = false;
 };
 
 }  // namespace ring::memgest

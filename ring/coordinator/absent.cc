@@ -108,15 +108,11 @@ void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {
 }
 
 // Where there are new sources: who fetches or decodes says again what is gone.
-void ShardCoordinator::RetryLost(bool coded) {
+void ShardCoordinator::RetryLost(absl::FunctionRef<bool(std::uint32_t line)> may_come) {
   for (auto& [line, value] : absent_) {
-    memgest::Memgest& memgest = MemgestOf(line);
-    if (!value.lost || memgest.coded() != coded ||
-        !fetcher_->CanBring(line, memgest.descriptor().id)) {
-      continue;
-    }
+    if (!value.lost || !may_come(line)) continue;
     value.lost = false;
-    --memgest.lost_count;
+    --MemgestOf(line).lost_count;
   }
 }
 

@@ -124,7 +124,12 @@ bool ShardCoordinator::AwaitSpace(const Request& request, memgest::Memgest& memg
   // Something is on its way out: the request stays where it is until that is committed.
   if (!memgest.to_collect().empty() || !memgest.collecting().empty() || !lingering_.empty())
     return false;
-  Refuse(request, protocol::Outcome::kResourceExhausted);
+  memgest.rebuild().Hurry();
+  if (memgest.rebuild().hurries()) {
+    Refuse(request, protocol::Outcome::kUnavailable, Version(), memgest.descriptor().id);
+  } else {
+    Refuse(request, protocol::Outcome::kResourceExhausted);
+  }
   return true;
 }
 

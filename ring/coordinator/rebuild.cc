@@ -1,5 +1,5 @@
 // New parities of coded memgests are sent what the shard holds, a piece a turn (S6), no faster than
-// other recovery in the background.
+// other recovery in the background, unless puts need the memory that is barred meanwhile.
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -12,7 +12,8 @@ void ShardCoordinator::RebuildParities(std::uint64_t now_ns) {
     // What finds no room now goes when something was acknowledged or folded. A memgest that is
     // drained gets no entries that nobody asked for (G10).
     if (log_.held() || log_.Stuck(*memgest) || !memgest->writable()) continue;
-    if (options_.pace != nullptr && !options_.pace->Ready(now_ns)) continue;
+    const bool paced = options_.pace != nullptr && !memgest->rebuild().hurries();
+    if (paced && !options_.pace->Ready(now_ns)) continue;
     const std::uint64_t before = memgest->rebuild().pushed_bytes();
     memgest->rebuild().Step(log_, arena_);
     if (options_.pace != nullptr) options_.pace->Take(memgest->rebuild().pushed_bytes() - before);

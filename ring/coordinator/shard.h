@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memgest/completion_table.h"
@@ -217,8 +218,8 @@ class ShardCoordinator {
   // ... it does not come for now: what waited runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);
-  // ... others may have what is lost: values of coded, or of replicated memgests are wanted again.
-  void RetryLost(bool coded);
+  // ... others may have what is lost: of these lines it is wanted again.
+  void RetryLost(absl::FunctionRef<bool(std::uint32_t line)> may_come);
   // ... nobody brings values any more: the role is lost.
   void AbandonValues();
   // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:

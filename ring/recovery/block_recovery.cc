@@ -155,8 +155,8 @@ void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) 
     RING_LOG(ERROR) << "block lost group=" << group_.value() << " shard=" << shard_.value()
                     << " memgest=" << key.first.value() << " block=" << key.second << ": "
                     << why.ToString();
-    if (wanted_.erase(key) > 0) actions_->OnGone(key.first, key.second);
-    return;
+    wanted_.erase(key);
+    return actions_->OnGone(key.first, key.second);
   }
   if (block.only.has_value() && absl::IsFailedPrecondition(why) &&
       block.failures >= kFailuresUntilDelayed) {

@@ -32,7 +32,8 @@ std::uint32_t MaskOf(const srs::Recipe& recipe, bool parities) {
 
 std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row) {
+                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row,
+                               std::uint32_t columns) {
   const cluster::GroupView& group_view = view.groups[group.value()];
   std::uint32_t complete = 0;
   for (std::uint32_t j = 0; j < memgest.m; ++j) {
@@ -40,6 +41,7 @@ std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
     const cluster::Holder holder = {group_view.roles[role], group_view.incarnations[role]};
     bool has_all = holder.node != cluster::kNoNode;
     for (std::uint32_t column = 0; column < memgest.k && has_all; ++column) {
+      if (!Has(columns, column)) continue;
       const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, row, column).shard));
       const cluster::NormalRecord& normal = group_view.shards[shard.value()].normal;
       has_all = role < normal.holders.size() && normal.holders[role] == holder &&

@@ -1,8 +1,9 @@
 // ring/recovery/row_decode.h — what a Lost block of a parity row can be decoded from.
 //
-// What:      CompleteParities: the parity nodes of a row that have everything the row's shards ever
-//            committed. PlanBlock: the recipe of one block from the columns that are there and as
-//            few parities as its rank needs, or that there is none.
+// What:      CompleteParities: the parity nodes of a row that have everything the shards of its
+//            columns, or of some of them, ever committed. PlanBlock: the recipe of one block from
+//            the columns that are there and as few parities as its rank needs, or that there is
+//            none.
 // Shape:     masks: bit c is column c, bit j is parity j.
 // Ownership: values.
 // Threads:   pure.
@@ -22,12 +23,15 @@
 
 namespace ring::recovery {
 
-// Parities that the last Normal records of all shards of the row name as data-complete, or as
+constexpr std::uint32_t kAllColumns = ~0u;
+
+// Parities that the last Normal records of the columns' shards name as data-complete, or as
 // counting from an extent on that is not behind this one (S6), and whose holders are still those of
 // the records.
 std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row);
+                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row,
+                               std::uint32_t columns = kAllColumns);
 
 // The block in `column`. first: the parity to use if one is enough. REQUIRES: column is one of the
 // lost, `first` one of the parities.

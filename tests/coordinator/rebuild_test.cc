@@ -89,5 +89,33 @@ TEST(Rebuild, S6ItsProgressGrowsUntilItIsComplete) {
   EXPECT_GT(steps, 10u);
 }
 
+// F11: what a new parity does not have yet is given to nobody. A put that finds nothing else is
+// told to come back, and what it waits for is sent as fast as it goes.
+TEST(Rebuild, S6PutsThatFindNoMemoryHastenIt) {
+  Pace pace(kRate);
+  HarnessOptions options;
+  options.pace = &pace;
+  options.memory_limit = std::size_t{24} << 20;
+  ShardHarness harness(options);
+  const auto put = [&](unsigned i) {
+    return harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(8000, i))).outcome;
+  };
+  unsigned count = 0;
+  while (put(count) == protocol::Outcome::kOk) ASSERT_LT(++count, 4000u);
+  for (unsigned i = 0; i < count; i += 2) harness.Run(harness.Delete(std::to_string(i)));
+  harness.Settle();
+  ASSERT_NO_FATAL_FAILURE(BeginRebuild(harness));
+  const std::uint64_t start_ns = harness.now_ns;
+  EXPECT_EQ(put(0), protocol::Outcome::kUnavailable);
+  const memgest::ParityRebuild& rebuild = harness.shard().FindMemgest(kSrs32)->rebuild();
+  while (!rebuild.Complete(Role(4), harness.shard().log())) {
+    ASSERT_LT(harness.now_ns - start_ns, kSecondNs) << rebuild.pushed_bytes();
+    harness.Turn();
+  }
+  EXPECT_GT(rebuild.pushed_bytes(), 2 * kRate) << "the pace would have done";
+  EXPECT_FALSE(rebuild.hurries());
+  EXPECT_EQ(put(0), protocol::Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace ring::coordinator

@@ -138,6 +138,17 @@ TEST(BlockRecoveryTest, S7_WhatNobodyCanDecodeIsGoneForThisEpoch) {
   EXPECT_TRUE(harness.HasBytes(1));
 }
 
+// Health counts what is lost, whether somebody wanted it or not.
+TEST(BlockRecoveryTest, S7_WhatIsGoneIsSaidThoughNobodyWantedIt) {
+  BlockHarness harness(2);
+  harness.Serve(Epoch(2), {3});
+  for (std::uint64_t now_ns = 0; now_ns < 1'000'000'000; now_ns += 1'000'000) {
+    harness.recovery.Step(now_ns);
+    while (!harness.asked.empty()) harness.Answer(absl::DataLossError("too much is lost"));
+  }
+  EXPECT_EQ(harness.gone, (std::vector<std::uint32_t>{0, 1}));
+}
+
 TEST(BlockRecoveryTest, S5_RecoveryNeverOverwritesANewerPut) {
   EXPECT_TRUE(NewerPutSurvivesALateAnswer());
 }

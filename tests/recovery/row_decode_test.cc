@@ -57,6 +57,20 @@ TEST_F(CompleteParitiesTest, S6ARebuiltParityIsOneForTheExtentsThatItCountedForF
   EXPECT_EQ(Parities(7), 0b01u);
 }
 
+// A parity that lacks a living column only will be one: its shard sends what it holds.
+TEST_F(CompleteParitiesTest, S7OfSomeColumnsTheRecordsOfOtherShardsSayNothing) {
+  normal(2).memgests[0].complete &= ~(1u << 4);
+  const protocol::MemgestDescriptor& memgest = *view_.FindMemgest(MemgestId(2));
+  const auto layout = srs::Layout::Create({3, 2, 3, memgest.block_size});
+  std::uint32_t of_shard_2 = 0;
+  for (std::uint32_t column = 0; column < 3; ++column) {
+    if (layout->BlockOf(0, 0, column).shard == 2) of_shard_2 |= 1u << column;
+  }
+  ASSERT_EQ(std::popcount(of_shard_2), 1);
+  EXPECT_EQ(CompleteParities(view_, GroupId(0), memgest, *layout, 0, 0, of_shard_2), 0b01u);
+  EXPECT_EQ(CompleteParities(view_, GroupId(0), memgest, *layout, 0, 0, ~of_shard_2), 0b11u);
+}
+
 TEST(RowDecodeTest, S7_OneLossTakesTheAskedParityAndNoOther) {
   ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 3));
   for (std::uint32_t own = 0; own < 3; ++own) {

@@ -272,6 +272,8 @@ constexpr MutantCase kCases[] = {
      "node/node_epoch_test:DecodeTest.S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers"},
     {"S7-vacant", "what a vacant role's last holder has is gone", kNotRun,
      "node/node_epoch_test:DecodeTest.S7_ABlockIsNotGoneWhileARoleIsOnlyVacant"},
+    {"S7-rebuilt", "what a parity under rebuild will decode is gone", kNotRun,
+     "node/node_epoch_test:DecodeTest.S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt"},
     {"S7-rank", "survivors are counted, whatever their rank", kNotRun,
      "srs/srs_test:DecodePlan.DecidesByRankNotByCountS7"},
     {"S8", "every block of a row has the coefficient of the first", kKilled,

@@ -44,7 +44,10 @@ class AbsentValues final : public coordinator::ValueFetcher {
   void SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
     replicated_.SetSources(epoch, normal);
     // Within an epoch what is gone stays so (docs/RECOVERY.md, "Known weaknesses").
-    if (coded_->recovery().SetSources(epoch, normal, shard_->options().s)) shard_->RetryLost(true);
+    if (!coded_->recovery().SetSources(epoch, normal, shard_->options().s)) return;
+    shard_->RetryLost([this](std::uint32_t line) {
+      return IsCoded(MemgestId(shard_->lines().line(line).memgest)) && coded_->MayCome(line);
+    });
   }
   void EndEpoch() { coded_->recovery().EndEpoch(); }
   void Progress(std::uint64_t now_ns) {

@@ -89,6 +89,16 @@ bool BlockFetch::CanBring(std::uint32_t line) const {
   return can;
 }
 
+bool BlockFetch::MayCome(std::uint32_t line) const {
+  const memgest::Memgest& memgest =
+      *shard_->FindMemgest(MemgestId(shard_->lines().line(line).memgest));
+  bool misses = false;
+  ForEachBlock(line, [&](std::uint32_t block) {
+    misses = misses || memgest.allocator().state(block) != memgest::BlockState::kPresent;
+  });
+  return misses && CanBring(line);
+}
+
 void BlockFetch::Want(std::uint32_t number) {
   const memgest::MetadataLine& line = shard_->lines().line(number);
   const MemgestId id(line.memgest);

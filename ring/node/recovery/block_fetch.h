@@ -35,6 +35,8 @@ class BlockFetch final : public recovery::BlockActions {
 
   // As ValueFetcher's, for lines of coded memgests.
   bool CanBring(std::uint32_t line) const;
+  // ... and what it waits for has not all come, wrong.
+  bool MayCome(std::uint32_t line) const;
   void Want(std::uint32_t line);
 
   recovery::BlockRecovery& recovery() { return recovery_; }

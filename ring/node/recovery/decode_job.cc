@@ -111,7 +111,8 @@ bool DecodeJob::Step(std::uint64_t now_ns) {
       break;
   }
   if (status.ok()) return true;
-  const bool final = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  // Who comes back or is rebuilt does not within this job, and its cuts hold up writers.
+  const bool final = absl::IsDataLoss(status) || absl::IsNotFound(status) || away_;
   return final ? Finish(status) : Retry(status, now_ns);
 }
 
@@ -185,23 +186,30 @@ absl::Status DecodeJob::OnVector() {
       recovery::PlanBlock(codec_->generator(), column_, lost_, complete,
                           static_cast<std::uint32_t>(store_->parity_index()));
   if (!recipe.has_value()) {
-    // What a vacant role's last holder has is only away: it may come back with it.
-    const bool may_come =
-        vacant_ != 0 &&
-        recovery::PlanBlock(codec_->generator(), column_, lost_ & ~vacant_, complete,
-                            static_cast<std::uint32_t>(store_->parity_index()))
-            .has_value();
-    if (may_come && !Mutant("S7-vacant")) {
-      return absl::UnavailableError(absl::StrCat("extent=", extent_, " row=", row_,
-                                                 ": nobody coordinates columns=0x",
-                                                 absl::Hex(vacant_)));
-    }
-    return absl::DataLossError(absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
-                                            absl::Hex(lost_), ", parities=0x",
-                                            absl::Hex(complete)));
+    const std::string what = absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
+                                          absl::Hex(lost_), ", of them without coordinator=0x",
+                                          absl::Hex(vacant_), ", parities=0x", absl::Hex(complete));
+    away_ = MayCome();
+    return away_ ? absl::UnavailableError(what) : absl::DataLossError(what);
   }
   recipe_ = *recipe;
   return AskRows();
+}
+
+// Whether what cannot be decoded now is only away. What a vacant role's last holder has may come
+// back with it, and a parity under rebuild that has the lost columns gets the others from shards
+// that live.
+bool DecodeJob::MayCome() const {
+  const std::uint32_t vacant = Mutant("S7-vacant") ? 0 : vacant_;
+  const std::uint32_t lost = lost_ & ~vacant;
+  const protocol::MemgestDescriptor* const memgest =
+      node_->view()->FindMemgest(request_.log.memgest);
+  const std::uint32_t parities = recovery::CompleteParities(
+      *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_,
+      Mutant("S7-rebuilt") ? recovery::kAllColumns : lost);
+  return recovery::PlanBlock(codec_->generator(), column_, lost, parities,
+                             static_cast<std::uint32_t>(store_->parity_index()))
+      .has_value();
 }
 
 absl::Status DecodeJob::AskRows() {

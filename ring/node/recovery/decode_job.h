@@ -11,8 +11,8 @@
 // Threads:   one, the node's.
 // Errors:    the answer's: kAborted (the epoch is over), kNotFound (the memgest was deleted),
 //            kFailedPrecondition (this parity has not all of the row), kDataLoss (what is lost for
-//            good is more than rank allows), kUnavailable (it did not come together in time: ask
-//            again).
+//            good is more than rank allows), kUnavailable (it did not come together in time, or
+//            needs a role that is vacant or a parity under rebuild: ask again).
 // Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term.
 // Source:    rules S1, S2, S7, S8; Ring section 5.5.
 #ifndef RING_NODE_RECOVERY_DECODE_JOB_H_
@@ -65,6 +65,7 @@ class DecodeJob {
   absl::Status BeginCut(std::uint64_t now_ns);
   absl::Status OnCut();
   absl::Status OnVector();
+  bool MayCome() const;
   absl::Status AskRows();
   absl::Status OnRows();
   bool Combine();
@@ -87,6 +88,7 @@ class DecodeJob {
   RowCut cut_;
   std::uint32_t lost_ = 0;                      // columns, this one among them
   std::uint32_t vacant_ = 0;                    // of them, those without coordinator
+  bool away_ = false;                           // too much of the row, for now
   std::vector<recovery::FreezeAnswer> frozen_;  // by column
   std::vector<std::uint64_t> last_touch_;       // of the captured row
   std::string row_bytes_;                       // captured; empty: zero

@@ -52,7 +52,10 @@ void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
     fetch.piece = 0;
     fetch.bytes.clear();
   }
-  shard_->RetryLost(false);
+  shard_->RetryLost([this](std::uint32_t line) {
+    const MemgestId memgest(shard_->lines().line(line).memgest);
+    return !shard_->FindMemgest(memgest)->coded() && CanBring(line, memgest);
+  });
   walk_line_ = 0;
   walked_ = false;
 }

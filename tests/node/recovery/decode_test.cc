@@ -206,6 +206,43 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
   ExpectEverything();
 }
 
+// Two shards are lost while a new parity has what they had, and not yet all of the third one's: the
+// row can be decoded when that one has sent it.
+TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
+  Start(3, [](NodeConfig* config) {
+    KeepOnly(config, "REP4", "SRS32");
+    SmallBlocksSlowly(config);
+  });
+  for (std::uint16_t shard = 0; shard < 2; ++shard) {
+    for (int i = 0; i < 20; ++i) Put(KeyOf(shard, "k", i), "SRS32", 4000);
+  }
+  for (int i = 0; i < 300; ++i) Put(KeyOf(2, "much", i), "SRS32", 15'000);  // takes the longest
+  ASSERT_NO_FATAL_FAILURE(Lose({4}));
+  const auto is_complete = [this](std::uint16_t shard) {
+    bool complete = false;
+    cluster_.Run([&] {
+      const cluster::View& view = cluster_.view();
+      const cluster::MemgestNormal* const set =
+          view.groups[kGroup.value()].shards[shard].normal.Find(view.FindMemgest("SRS32")->id);
+      complete = set != nullptr && (set->complete >> 4 & 1) != 0;
+    });
+    return complete;
+  };
+  while (!is_complete(0) || !is_complete(1)) std::this_thread::yield();
+  ASSERT_FALSE(is_complete(2)) << "it is rebuilt already";
+  ASSERT_NO_FATAL_FAILURE(Lose({0, 1}));
+  GetOptions soon;
+  soon.deadline = absl::Milliseconds(50);
+  int away = 0;
+  for (int i = 0; i < 20; ++i) {
+    const absl::Status status = client_->Get(KeyOf(0, "k", i), soon).status();
+    ASSERT_FALSE(absl::IsDataLoss(status)) << i << ": " << status;
+    away += status.ok() ? 0 : 1;
+  }
+  EXPECT_GT(away, 0) << "it was rebuilt before the loss";
+  ExpectEverything();
+}
+
 // What was gone in an epoch is asked for again in the next one, when a get wants it: a decode that
 // failed for want of a source is no verdict for ever.
 TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
@@ -362,6 +399,11 @@ TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAre
   ASSERT_NO_FATAL_FAILURE(Lose({1}));
   EXPECT_TRUE(absl::IsDataLoss(Get(bad).status())) << Get(bad).status();
   ExpectEverything();
+  ASSERT_NO_FATAL_FAILURE(WaitPresent(1, "SRS31"));
+  // Its block came, from everybody who had it: another epoch brings nothing new.
+  ASSERT_OK(cluster_.Fail(NodeId(4)));
+  ASSERT_NO_FATAL_FAILURE(WaitServing());
+  cluster_.Run([&] { EXPECT_EQ(MemgestAt(1, "SRS31").lost_count, 1u); });
   EXPECT_OK(client_->Delete(bad).status());
 }
 

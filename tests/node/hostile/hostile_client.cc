@@ -125,7 +125,10 @@ bool HostileClient::Connect(const std::string& address, const std::string& priva
   Vanish();
   established_ = rejected_ = disconnected_ = false;
   failures_ = 0;
-  PoisonReplies();  // stamps begin anew
+  {
+    RaceOnPurpose late_answers;  // of the connection before: they may still land
+    PoisonReplies();             // stamps begin anew
+  }
   cell_ = 0;
   stamp_ = 1;
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =

@@ -1,21 +1,13 @@
 // Whole clusters from seeds: equal seeds give equal runs, and what clients are told is right.
 #include "tests/sim/sim_run.h"
 
-#include <fstream>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/sim/run_clean.h"
 
 namespace ring::sim {
 namespace {
-
-RunResult RunClean(const RunOptions& options) {
-  RunResult result = RunSeed(options);
-  for (const Violation& violation : result.violations)
-    ADD_FAILURE() << "seed=" << options.seed << " " << violation.kind << ": " << violation.detail;
-  EXPECT_EQ(result.scrubs, result.overran ? 0u : 1u) << "seed=" << options.seed;  // S12
-  return result;
-}
 
 RunResult RunClean(std::uint64_t seed, std::uint64_t operations, bool node_failures = false) {
   RunOptions options;
@@ -150,43 +142,6 @@ TEST(SimRun, EqualSeedsGiveEqualHashesWhenNodesAreLost) {
     EXPECT_EQ(first.trace_hash, RunClean(seed, 300, /*node_failures=*/true).trace_hash)
         << "seed=" << seed;
   }
-}
-
-// What those seeds were given: kinds that came later would make other runs of them.
-FaultOptions FirstKinds() {
-  FaultOptions faults;
-  faults.f8_log_break_mean_ns = faults.f8_control_break_mean_ns = 0;
-  faults.f10_copy_run_one_in = faults.f10_row_run_one_in = faults.f10_flight_run_one_in = 0;
-  faults.f11_queue_pair_mean_ns = 0;
-  faults.f12_force_run_one_in = faults.f12_add_run_one_in = faults.f12_remove_one_in = 0;
-  return faults;
-}
-
-// Each line: a seed that once found something, in which runs ("nodes": that lose nodes, "check":
-// fenced so, "zombies": with these, "nic": which calculates the deltas, "slow":
-// that recover as slowly as they may, "overrun": that lose too
-// much and go on, "later": with the kinds of faults that FirstKinds leaves out), and what.
-TEST(SimRun, SeedsThatOnceFoundSomethingHold) {
-  std::ifstream file(RING_SIM_REGRESSIONS);
-  ASSERT_TRUE(file.is_open());
-  std::string line;
-  int count = 0;
-  while (std::getline(file, line)) {
-    if (line.empty() || line[0] == '#') continue;
-    const auto says = [&line](const char* word) { return line.find(word) != std::string::npos; };
-    RunOptions options;
-    options.seed = std::stoull(line);
-    if (!says(" later ")) options.faults = FirstKinds();
-    options.faults.node_faults = says(" nodes ") ? 1 : 0;
-    options.faults.check_one_in = says(" check ") ? 1 : 0;
-    options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
-    options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
-    options.faults.slow_recovery_one_in = says(" slow ") ? 1 : 0;
-    if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
-    RunClean(options);
-    ++count;
-  }
-  RecordProperty("seeds", count);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// Seeds of whole clusters that once found something: each is a test of its own, named by the rule.
+#include <cctype>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/sim/run_clean.h"
+
+namespace ring::sim {
+namespace {
+
+// "seed words rule: what it found": regressions.txt says what the words mean.
+struct Regression {
+  std::uint64_t seed = 0;
+  std::string line;
+  std::string name;
+};
+void PrintTo(const Regression& regression, std::ostream* out) { *out << regression.line; }
+
+std::vector<Regression> Regressions() {
+  std::ifstream file(RING_SIM_REGRESSIONS);
+  std::vector<Regression> all;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    Regression one{std::stoull(line), line, ""};
+    const std::string head = line.substr(0, line.find(':'));
+    const std::string rule = head.substr(head.rfind(' ') + 1);
+    const bool named = head != line && std::isupper(rule[0]) != 0;
+    one.name = absl::StrCat(named ? rule : "Line", "_Seed", one.seed, "_", all.size());
+    all.push_back(one);
+  }
+  return all;
+}
+
+// What the older seeds were given: kinds that came later would make other runs of them.
+FaultOptions FirstKinds() {
+  FaultOptions faults;
+  faults.f8_log_break_mean_ns = faults.f8_control_break_mean_ns = 0;
+  faults.f10_copy_run_one_in = faults.f10_row_run_one_in = faults.f10_flight_run_one_in = 0;
+  faults.f11_queue_pair_mean_ns = 0;
+  faults.f12_force_run_one_in = faults.f12_add_run_one_in = faults.f12_remove_one_in = 0;
+  return faults;
+}
+
+class SimRegression : public ::testing::TestWithParam<Regression> {};
+
+TEST_P(SimRegression, Holds) {
+  const auto says = [](const char* word) {
+    return GetParam().line.find(word) != std::string::npos;
+  };
+  RunOptions options;
+  options.seed = GetParam().seed;
+  if (!says(" later ")) options.faults = FirstKinds();
+  options.faults.node_faults = says(" nodes ") ? 1 : 0;
+  options.faults.check_one_in = says(" check ") ? 1 : 0;
+  options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
+  options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
+  options.faults.slow_recovery_one_in = says(" slow ") ? 1 : 0;
+  if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
+  RunClean(options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SimRegression, ::testing::ValuesIn(Regressions()),
+                         [](const auto& seed) { return seed.param.name; });
+
+}  // namespace
+}  // namespace ring::sim

@@ -34,6 +34,14 @@ TEST(Collect, G1AnExplicitMoveToRep1CollectsAllLowerVersions) {
   harness.Scrub();
 }
 
+// Whether members were told already that the version below the newest one goes: then it is gone
+// with the newest, though its line stays until all of them have said that they know (G2).
+bool BelowHeadIsCollected(ShardHarness& harness, const std::string& key) {
+  const memgest::LineTable& lines = harness.shard().lines();
+  const std::uint32_t below = lines.line(harness.HeadLine(key)).prev;
+  return (lines.line(below).flags & memgest::kCollecting) != 0;
+}
+
 // Else what is older would be all that is left of the key when Rep(1) is lost meanwhile: a value
 // that an acknowledged one has replaced.
 TEST(Collect, G1AnExplicitMoveToRep1CollectsTheNewestLastWhenAnOlderOneIsInFlight) {
@@ -46,6 +54,7 @@ TEST(Collect, G1AnExplicitMoveToRep1CollectsTheNewestLastWhenAnOlderOneIsInFligh
   ASSERT_FALSE(harness.answered(slow));
   ASSERT_EQ(harness.Chain("k").size(), 3u);
   EXPECT_EQ(harness.Chain("k")[1], strong);
+  EXPECT_FALSE(BelowHeadIsCollected(harness, "k"));
   harness.Settle();
   EXPECT_EQ(harness.outcome(slow), Outcome::kOk);
   EXPECT_EQ(harness.Chain("k"), (std::vector<Version>{moved}));
@@ -62,6 +71,7 @@ TEST(Collect, G1AnExplicitMoveToRep1CollectsTheNewestLastWhenAnOlderOneCannotGoY
   for (int i = 0; i < 20; ++i) harness.Turn(2'000'000);
   ASSERT_EQ(harness.Chain("k").size(), 3u);
   EXPECT_EQ(harness.Chain("k")[1], strong);
+  EXPECT_FALSE(BelowHeadIsCollected(harness, "k"));
   harness.Settle();
   EXPECT_EQ(harness.Chain("k"), (std::vector<Version>{moved}));
   harness.Scrub();

@@ -64,6 +64,23 @@ struct Factor {
   std::array<Element, 16> high_products{};  // value * (n << 4)
 };
 
+// The 8x8 bit matrix of a map of bytes that is linear over xor.
+template <class Map>
+constexpr std::uint64_t AffineOf(Map map) {
+  // Output bit i is the parity of the input masked by byte 7-i: bit j of that mask is bit i of
+  // map(2^j).
+  std::uint64_t affine = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    std::uint64_t mask = 0;
+    for (unsigned j = 0; j < 8; ++j) {
+      const unsigned image = map(static_cast<Element>(1U << j));
+      mask |= static_cast<std::uint64_t>((image >> i) & 1) << j;
+    }
+    affine |= mask << (8 * (7 - i));
+  }
+  return affine;
+}
+
 constexpr Factor MakeFactor(Element value) {
   Factor factor;
   factor.value = value;
@@ -71,16 +88,7 @@ constexpr Factor MakeFactor(Element value) {
     factor.low_products[n] = Multiply(value, static_cast<Element>(n));
     factor.high_products[n] = Multiply(value, static_cast<Element>(n << 4));
   }
-  // Output bit i is the parity of the input masked by byte 7-i: bit j of that mask is bit i of
-  // value * 2^j.
-  for (unsigned i = 0; i < 8; ++i) {
-    std::uint64_t mask = 0;
-    for (unsigned j = 0; j < 8; ++j) {
-      const unsigned product = Multiply(value, static_cast<Element>(1U << j));
-      mask |= static_cast<std::uint64_t>((product >> i) & 1) << j;
-    }
-    factor.affine |= mask << (8 * (7 - i));
-  }
+  factor.affine = AffineOf([value](Element byte) constexpr { return Multiply(value, byte); });
   return factor;
 }
 

@@ -16,22 +16,22 @@ void SwapRows(Matrix& matrix, std::size_t a, std::size_t b) {
   for (std::size_t c = 0; c < matrix.columns(); ++c) std::swap(matrix.At(a, c), matrix.At(b, c));
 }
 
-void ScaleRow(Matrix& matrix, std::size_t row, Element factor) {
+void ScaleRow(Matrix& matrix, std::size_t row, Element factor, Field field) {
   for (std::size_t c = 0; c < matrix.columns(); ++c) {
-    matrix.At(row, c) = gf256::Multiply(matrix.At(row, c), factor);
+    matrix.At(row, c) = Multiply(field, matrix.At(row, c), factor);
   }
 }
 
-void AddRow(Matrix& matrix, std::size_t to, std::size_t from, Element factor) {
+void AddRow(Matrix& matrix, std::size_t to, std::size_t from, Element factor, Field field) {
   if (factor == 0) return;
   for (std::size_t c = 0; c < matrix.columns(); ++c) {
     matrix.At(to, c) =
-        static_cast<Element>(matrix.At(to, c) ^ gf256::Multiply(matrix.At(from, c), factor));
+        static_cast<Element>(matrix.At(to, c) ^ Multiply(field, matrix.At(from, c), factor));
   }
 }
 
 // Reduced row echelon form over the first `width` columns; gives each pivot's column.
-std::vector<std::size_t> Reduce(Matrix& matrix, std::size_t width) {
+std::vector<std::size_t> Reduce(Matrix& matrix, std::size_t width, Field field = Field::kGf256) {
   std::vector<std::size_t> pivots;
   for (std::size_t column = 0; column < width && pivots.size() < matrix.rows(); ++column) {
     const std::size_t row = pivots.size();
@@ -39,9 +39,9 @@ std::vector<std::size_t> Reduce(Matrix& matrix, std::size_t width) {
     while (found < matrix.rows() && matrix.At(found, column) == 0) ++found;
     if (found == matrix.rows()) continue;
     SwapRows(matrix, row, found);
-    ScaleRow(matrix, row, gf256::Inverse(matrix.At(row, column)));
+    ScaleRow(matrix, row, Inverse(field, matrix.At(row, column)), field);
     for (std::size_t other = 0; other < matrix.rows(); ++other) {
-      if (other != row) AddRow(matrix, other, row, matrix.At(other, column));
+      if (other != row) AddRow(matrix, other, row, matrix.At(other, column), field);
     }
     pivots.push_back(column);
   }
@@ -105,13 +105,13 @@ std::string Matrix::ToString() const {
   return text;
 }
 
-Matrix Product(const Matrix& a, const Matrix& b) {
+Matrix Product(const Matrix& a, const Matrix& b, Field field) {
   RING_CHECK(a.columns() == b.rows()) << a.columns() << " columns by " << b.rows() << " rows";
   Matrix product(a.rows(), b.columns());
   for (std::size_t r = 0; r < a.rows(); ++r) {
     for (std::size_t c = 0; c < b.columns(); ++c) {
       unsigned sum = 0;
-      for (std::size_t i = 0; i < a.columns(); ++i) sum ^= gf256::Multiply(a.At(r, i), b.At(i, c));
+      for (std::size_t i = 0; i < a.columns(); ++i) sum ^= Multiply(field, a.At(r, i), b.At(i, c));
       product.At(r, c) = static_cast<Element>(sum);
     }
   }
@@ -120,7 +120,7 @@ Matrix Product(const Matrix& a, const Matrix& b) {
 
 std::size_t Rank(Matrix matrix) { return Reduce(matrix, matrix.columns()).size(); }
 
-std::optional<Matrix> Invert(const Matrix& matrix) {
+std::optional<Matrix> Invert(const Matrix& matrix, Field field) {
   RING_CHECK(matrix.rows() == matrix.columns()) << matrix.rows() << " x " << matrix.columns();
   const std::size_t size = matrix.rows();
   Matrix extended(size, 2 * size);
@@ -128,7 +128,7 @@ std::optional<Matrix> Invert(const Matrix& matrix) {
     for (std::size_t c = 0; c < size; ++c) extended.At(r, c) = matrix.At(r, c);
     extended.At(r, size + r) = 1;
   }
-  if (Reduce(extended, size).size() != size) return std::nullopt;
+  if (Reduce(extended, size, field).size() != size) return std::nullopt;
   std::vector<std::size_t> right(size);
   for (std::size_t c = 0; c < size; ++c) right[c] = size + c;
   return extended.SelectColumns(right);

@@ -1,8 +1,9 @@
-// ec_offload/matrix.h — small dense matrices over GF(2^8).
+// ec_offload/matrix.h — small dense matrices over GF(2^8), or over GF(2^4).
 //
 // What:      Matrix; product, rank, inverse, solution of linear systems, and the check that no
 //            square minor is singular (which makes a systematic code maximum distance separable).
-// Shape:     rows x columns, row-major.
+// Shape:     rows x columns, row-major; an element is a byte in either field, and the operations
+//            whose result depends on the field take it. GF(2^4) wants elements below 16.
 // Ownership: a value; copies are deep.
 // Threads:   thread-compatible.
 // Errors:    shapes that do not fit are broken invariants (RING_CHECK). A singular matrix has no
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "ec_offload/field.h"
 #include "ec_offload/gf256.h"
 
 namespace ring::ec_offload {
@@ -55,9 +57,9 @@ class Matrix {
   std::vector<gf256::Element> elements_;
 };
 
-Matrix Product(const Matrix& a, const Matrix& b);
+Matrix Product(const Matrix& a, const Matrix& b, Field field = Field::kGf256);
 std::size_t Rank(Matrix matrix);
-std::optional<Matrix> Invert(const Matrix& matrix);
+std::optional<Matrix> Invert(const Matrix& matrix, Field field = Field::kGf256);
 
 // A row x with x * basis = target, or nullopt where target is not in the row space of basis. The
 // first rows of basis are preferred: coefficients of rows that depend on earlier ones are 0.

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ec_offload/in_place.h"
 #include "ring/base/crc32c.h"
 
 namespace ring::ec_offload {
-namespace {
-
-absl::Status CheckSize(const Matrix& matrix) {
+absl::Status CheckMatrixSize(const Matrix& matrix) {
   for (std::size_t size : {matrix.rows(), matrix.columns()}) {
     if (size < 1 || size > kMatrixSizeMax) {
       return absl::InvalidArgumentError(absl::StrCat("matrix rows=", matrix.rows(),
@@ -24,18 +22,11 @@ absl::Status CheckSize(const Matrix& matrix) {
   return absl::OkStatus();
 }
 
-void SumOutputs(std::byte* const* outputs, std::size_t count, std::size_t length,
-                std::uint32_t* crcs) {
-  if (crcs == nullptr) return;
-  for (std::size_t j = 0; j < count; ++j) crcs[j] = Crc32c(outputs[j], length);
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<ScalarMatrixCalculator>> ScalarMatrixCalculator::Create(
-    Matrix matrix) {
-  if (absl::Status status = CheckSize(matrix); !status.ok()) return status;
-  return std::unique_ptr<ScalarMatrixCalculator>(new ScalarMatrixCalculator(std::move(matrix)));
+    Matrix matrix, Field field) {
+  if (absl::Status status = CheckMatrixSize(matrix); !status.ok()) return status;
+  return std::unique_ptr<ScalarMatrixCalculator>(
+      new ScalarMatrixCalculator(std::move(matrix), field));
 }
 
 bool ScalarMatrixCalculator::Run(const std::byte* const* inputs, std::byte* const* outputs,
@@ -47,16 +38,17 @@ bool ScalarMatrixCalculator::Run(const std::byte* const* inputs, std::byte* cons
     for (std::size_t r = 0; r < matrix_.rows(); ++r) {
       unsigned sum = 0;
       for (std::size_t c = 0; c < matrix_.columns(); ++c)
-        sum ^= gf256::Multiply(matrix_.At(r, c), column[c]);
+        sum ^= MultiplyByte(field_, matrix_.At(r, c), column[c]);
       outputs[r][i] = static_cast<std::byte>(sum);
     }
   }
-  SumOutputs(outputs, matrix_.rows(), length, crcs);
+  for (std::size_t r = 0; crcs != nullptr && r < matrix_.rows(); ++r)
+    crcs[r] = Crc32c(outputs[r], length);
   return true;
 }
 
 absl::StatusOr<std::unique_ptr<IsalMatrixCalculator>> IsalMatrixCalculator::Create(Matrix matrix) {
-  if (absl::Status status = CheckSize(matrix); !status.ok()) return status;
+  if (absl::Status status = CheckMatrixSize(matrix); !status.ok()) return status;
   return std::unique_ptr<IsalMatrixCalculator>(new IsalMatrixCalculator(std::move(matrix)));
 }
 
@@ -88,33 +80,12 @@ void IsalMatrixCalculator::Encode(const std::byte* const* inputs, std::byte* con
   }
 }
 
-void IsalMatrixCalculator::EncodeThroughScratch(const std::byte* const* inputs,
-                                                std::byte* const* outputs,
-                                                std::size_t length) const {
-  constexpr std::size_t kChunk = 512;
-  alignas(64) std::byte scratch[kMatrixSizeMax][kChunk];
-  std::array<const std::byte*, kMatrixSizeMax> from;
-  std::array<std::byte*, kMatrixSizeMax> to;
-  for (std::size_t r = 0; r < matrix_.rows(); ++r) to[r] = scratch[r];
-  for (std::size_t i = 0; i < length; i += kChunk) {
-    const std::size_t size = std::min(kChunk, length - i);
-    for (std::size_t c = 0; c < matrix_.columns(); ++c) from[c] = inputs[c] + i;
-    Encode(from.data(), to.data(), size);
-    for (std::size_t r = 0; r < matrix_.rows(); ++r) std::memcpy(outputs[r] + i, scratch[r], size);
-  }
-}
-
 bool IsalMatrixCalculator::Run(const std::byte* const* inputs, std::byte* const* outputs,
                                std::size_t length, std::uint32_t* crcs) const {
-  const std::byte* const* inputs_end = inputs + matrix_.columns();
-  const bool in_place =
-      std::find_first_of(inputs, inputs_end, outputs, outputs + matrix_.rows()) != inputs_end;
-  if (in_place) {
-    EncodeThroughScratch(inputs, outputs, length);
-  } else {
-    Encode(inputs, outputs, length);
-  }
-  SumOutputs(outputs, matrix_.rows(), length, crcs);
+  RunWholeBlocks({inputs, matrix_.columns(), outputs, matrix_.rows(), length}, crcs,
+                 [this](const std::byte* const* from, std::byte* const* to, std::size_t size) {
+                   Encode(from, to, size);
+                 });
   return true;
 }
 

@@ -1,36 +1,16 @@
 #include "ec_offload/matrix_calculator.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "ring/base/crc32c.h"
 #include "ring/base/random.h"
+#include "tests/ec_offload/random_blocks.h"
 #include "tests/ec_offload/random_matrix.h"
 
 namespace ring::ec_offload {
 namespace {
-
-using Blocks = std::vector<std::vector<std::byte>>;
-
-Blocks RandomBlocks(SeededRandom& random, std::size_t count, std::size_t size) {
-  Blocks blocks(count, std::vector<std::byte>(size));
-  for (auto& block : blocks) {
-    for (auto& byte : block) byte = static_cast<std::byte>(random.Next64());
-  }
-  return blocks;
-}
-
-std::vector<const std::byte*> Inputs(const Blocks& blocks) {
-  std::vector<const std::byte*> pointers;
-  for (const auto& block : blocks) pointers.push_back(block.data());
-  return pointers;
-}
-
-std::vector<std::byte*> Outputs(Blocks& blocks) {
-  std::vector<std::byte*> pointers;
-  for (auto& block : blocks) pointers.push_back(block.data());
-  return pointers;
-}
 
 TEST(MatrixCalculator, IsalEqualsTheScalarOracleWithCrcs) {
   SeededRandom random(41);
@@ -74,14 +54,37 @@ TEST(MatrixCalculator, OutputsMayBeInputsInPlace) {
   }
 }
 
+TEST(MatrixCalculator, IsalEqualsTheOracleAtItsWidest) {
+  SeededRandom random(43);
+  for (const auto& [rows, columns] : {std::pair{255UL, 1UL}, {1UL, 255UL}, {128UL, 128UL}}) {
+    const Matrix matrix = RandomMatrix(random, rows, columns);
+    const auto isal = IsalMatrixCalculator::Create(matrix);
+    const auto scalar = ScalarMatrixCalculator::Create(matrix);
+    ASSERT_TRUE(isal.ok() && scalar.ok());
+    for (const std::size_t length : {1UL, 63UL, 64UL, 200UL}) {
+      const Blocks inputs = RandomBlocks(random, columns, length);
+      Blocks actual(rows, std::vector<std::byte>(length)), expected = actual;
+      ASSERT_TRUE((*isal)->Run(Inputs(inputs).data(), Outputs(actual).data(), length, nullptr));
+      ASSERT_TRUE((*scalar)->Run(Inputs(inputs).data(), Outputs(expected).data(), length, nullptr));
+      ASSERT_EQ(actual, expected) << rows << " x " << columns << " length=" << length;
+      Blocks shared = inputs;
+      shared.resize(std::max(rows, columns), std::vector<std::byte>(length));
+      ASSERT_TRUE((*isal)->Run(Inputs(shared).data(), Outputs(shared).data(), length, nullptr));
+      shared.resize(rows);
+      ASSERT_EQ(shared, expected) << "in place, " << rows << " x " << columns;
+    }
+  }
+}
+
 TEST(MatrixCalculator, RefusesSizesBeyondItsLimit) {
-  for (const Matrix& matrix : {Matrix(), Matrix(33, 1), Matrix(1, 33)}) {
+  for (const Matrix& matrix :
+       {Matrix(), Matrix(kMatrixSizeMax + 1, 1), Matrix(1, kMatrixSizeMax + 1)}) {
     EXPECT_EQ(IsalMatrixCalculator::Create(matrix).status().code(),
               absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(ScalarMatrixCalculator::Create(matrix).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
-  EXPECT_TRUE(IsalMatrixCalculator::Create(Matrix(32, 32)).ok());
+  EXPECT_TRUE(IsalMatrixCalculator::Create(Matrix(kMatrixSizeMax, kMatrixSizeMax)).ok());
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TableMatrixCalculator::TableMatrixCalculator(const Matrix& matrix, Field field,
 void TableMatrixCalculator::Encode(const std::byte* const* inputs, std::byte* const* outputs,
                                    std::size_t length) const {
   DotArguments arguments;
-  arguments.inputs = reinterpret_cast<const std::uint8_t* const*>(inputs);
+  arguments.inputs = inputs;
   arguments.input_count = input_count_;
   // With more than one pass, inputs come from memory once and from the cache in the later passes.
   constexpr std::size_t kInputsSize = std::size_t{64} << 10;
@@ -56,7 +56,7 @@ void TableMatrixCalculator::Encode(const std::byte* const* inputs, std::byte* co
     arguments.from = from;
     arguments.to = from + std::min(chunk, length - from);
     for (const Group& group : groups_) {
-      arguments.outputs = reinterpret_cast<std::uint8_t* const*>(outputs + group.first);
+      arguments.outputs = outputs + group.first;
       arguments.output_count = group.count;
       arguments.factors = group.factors.data();
       engine_.run(arguments);

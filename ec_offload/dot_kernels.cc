@@ -1,6 +1,7 @@
 #include "ec_offload/dot_kernels.h"
 
 #include <array>
+#include <cstdint>
 
 #include "ec_offload/kernel_engines.h"
 
@@ -16,7 +17,7 @@ void DotScalar(const DotArguments& a) {
   for (std::size_t i = a.from; i < a.to; ++i) {
     unsigned sums[kDotCountMax] = {};
     for (std::size_t c = 0; c < a.input_count; ++c) {
-      const std::uint8_t byte = a.inputs[c][i];
+      const auto byte = std::to_integer<std::uint8_t>(a.inputs[c][i]);
       for (std::size_t j = 0; j < a.output_count; ++j) {
         const gf256::Factor& factor = a.factors[c * a.output_count + j];
         sums[j] ^=
@@ -24,7 +25,7 @@ void DotScalar(const DotArguments& a) {
       }
     }
     for (std::size_t j = 0; j < a.output_count; ++j)
-      a.outputs[j][i] = static_cast<std::uint8_t>(sums[j]);
+      a.outputs[j][i] = static_cast<std::byte>(sums[j]);
   }
 }
 

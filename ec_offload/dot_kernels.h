@@ -14,7 +14,6 @@
 #define RING_EC_OFFLOAD_DOT_KERNELS_H_
 
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/types/span.h"
 #include "ec_offload/gf256.h"
@@ -26,8 +25,8 @@ inline constexpr std::size_t kDotCountMax = 4;
 
 // outputs[j][i] = sum over c of factors[c * output_count + j] * inputs[c][i], from <= i < to.
 struct DotArguments {
-  const std::uint8_t* const* inputs = nullptr;
-  std::uint8_t* const* outputs = nullptr;
+  const std::byte* const* inputs = nullptr;
+  std::byte* const* outputs = nullptr;
   const gf256::Factor* factors = nullptr;
   std::size_t input_count = 0;
   std::size_t output_count = 0;  // 1 to kDotCountMax

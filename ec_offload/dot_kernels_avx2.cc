@@ -10,10 +10,8 @@
 namespace ring::ec_offload {
 namespace {
 
-__m256i Load(const std::uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-void Store(std::uint8_t* p, __m256i value) {
+__m256i Load(const std::byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+void Store(std::byte* p, __m256i value) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), value);
 }
 __m256i Table(const std::array<gf256::Element, 16>& products) {
@@ -70,12 +68,12 @@ void Dot(const DotArguments& a) {
   // The last bytes, through buffers: nothing beyond a block is read or written.
   const std::size_t rest = a.to - i;
   const auto load_rest = [&](std::size_t c, std::size_t) {
-    alignas(32) std::uint8_t buffer[32] = {};
+    alignas(32) std::byte buffer[32] = {};
     std::memcpy(buffer, a.inputs[c] + i, rest);
     return Load(buffer);
   };
   const auto store_rest = [&](std::size_t j, std::size_t, __m256i value) {
-    alignas(32) std::uint8_t buffer[32];
+    alignas(32) std::byte buffer[32];
     Store(buffer, value);
     std::memcpy(a.outputs[j] + i, buffer, rest);
   };

@@ -1,0 +1,88 @@
+// ec_offload/eco/include/ecOffload/eco_common.h — libecoffload: what encoder and decoder share.
+//
+// What:      struct eco_context, and mlx_eco_init, mlx_eco_register, mlx_eco_release. Names, fields
+//            and signatures are those of Mellanox' published library; mlx_eco_init_w is ours.
+// Units:     sizes of blocks in bytes, of arrays in elements.
+// Ownership: a context is the library's; blocks are the caller's, and used during calls only.
+// Threads:   any thread may use any coder; calls on one coder run one after the other.
+// Errors:    NULL with errno EINVAL or ENOMEM from init. 0, -1 (bad arguments, or a coder that was
+//            released) or -ENOMEM from the others. See mlx_eco_init(3).
+// Source:    Mellanox, Erasure Coding NIC Offload, API and design document, 0.1.
+#ifndef RING_EC_OFFLOAD_ECO_INCLUDE_ECOFFLOAD_ECO_COMMON_H_
+#define RING_EC_OFFLOAD_ECO_INCLUDE_ECOFFLOAD_ECO_COMMON_H_
+
+#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Programs written for the published header may use these; in C++ such short names would hurt.
+#ifndef __cplusplus
+#ifndef W
+#define W 4
+#endif
+#ifndef dbg_log
+#define dbg_log(...) ((void)0)
+#endif
+#ifndef err_log
+#define err_log(...) fprintf(stderr, __VA_ARGS__)
+#endif
+#endif
+
+// The head of a list. This library needs no memory regions, so it is always empty.
+struct list_head {
+  struct list_head* next;
+  struct list_head* prev;
+};
+typedef struct list_head eco_list;
+
+struct eco_coder_comp {
+  struct ibv_exp_ec_comp comp;
+  void* eco_coder;  // as given to mlx_eco_init
+  int is_remainder_comp;
+};
+
+struct eco_context {
+  struct ibv_exp_ec_calc* calc;           // NULL: this library computes without a device
+  struct ibv_exp_ec_calc_init_attr attr;  // k, m, w, and the k x m encode matrix
+  struct ibv_exp_ec_mem alignment_mem;    // what was registered last, in whole 64 bytes
+  eco_list mrs_list;                      // empty
+  int* int_encode_matrix;                 // m x k, as Jerasure has it
+  uint8_t* remainder_buffers;             // NULL: blocks of any size are computed in place
+  struct ibv_exp_ec_mem remainder_mem;    // empty
+  struct ibv_mr* remainder_mr;            // NULL
+  int block_size;                         // of what was registered last
+  pthread_mutex_t async_mutex;
+  pthread_cond_t async_cond;
+  int async_ref_count;  // 0
+  uint8_t** data;       // NULL between calls
+  uint8_t** coding;     // NULL between calls
+  struct eco_coder_comp alignment_comp;
+  struct eco_coder_comp remainder_comp;
+};
+
+// A context of k data and m code blocks over GF(2^4): k + m <= 16. The matrix is Jerasure's
+// Vandermonde matrix, or with use_vandermonde_matrix 0 its original Cauchy matrix.
+struct eco_context* mlx_eco_init(void* coder, int k, int m, int use_vandermonde_matrix,
+                                 void (*comp_done_func)(struct ibv_exp_ec_comp*));
+// The same over GF(2^w), w being 4 or 8: k + m <= 2^w.
+struct eco_context* mlx_eco_init_w(void* coder, int k, int m, int use_vandermonde_matrix,
+                                   void (*comp_done_func)(struct ibv_exp_ec_comp*), int w);
+
+// Optional. Checks the blocks and lays them out in alignment_mem.
+int mlx_eco_register(struct eco_context* eco_ctx, uint8_t** data, uint8_t** coding, int data_size,
+                     int coding_size, int block_size);
+
+// A context of an encoder or decoder is released with that.
+int mlx_eco_release(struct eco_context* eco_ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // RING_EC_OFFLOAD_ECO_INCLUDE_ECOFFLOAD_ECO_COMMON_H_

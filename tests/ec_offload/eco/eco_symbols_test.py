@@ -1,0 +1,30 @@
+"""The shared library exports what its headers declare, and each of these has a manual page."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+library, folder = sys.argv[1], Path(sys.argv[2])
+dynamic = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True,
+                         text=True).stdout
+exported = {line.split()[2].split("@")[0] for line in dynamic.splitlines()
+            if line.split()[1] not in ("A",)}
+declared = set()
+for header in (folder / "include/ecOffload").glob("*.h"):
+    declared |= set(re.findall(r"\b(mlx_eco_\w+)\(", re.sub(r"//.*", "", header.read_text())))
+pages = "".join(page.read_text() for page in (folder / "man").glob("*.3"))
+undocumented = {name for name in declared
+                if not re.search(rf'^\.BI "[^"]*\b{name}\(', pages, re.MULTILINE)}
+soname = re.search(r"SONAME.*\[(.*)\]", subprocess.run(
+    ["readelf", "-d", library], check=True, capture_output=True, text=True).stdout).group(1)
+
+failures = []
+if exported != declared:
+    failures.append(f"exported and declared differ: {sorted(exported ^ declared)}")
+if undocumented:
+    failures.append(f"without a manual page: {sorted(undocumented)}")
+if soname != "libecOffload.so.1":
+    failures.append(f"soname {soname}")
+print("\n".join(failures) or f"{len(exported)} functions")
+sys.exit(1 if failures else 0)

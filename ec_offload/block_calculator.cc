@@ -6,15 +6,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "ec_offload/in_place.h"
+#include "ec_offload/kernel_engines.h"
 #include "ec_offload/matrix_calculator.h"
 
 namespace ring::ec_offload {
+namespace {
+
+// ISA-L has a form for AVX-512 without GFNI; elsewhere dot_kernels.h is ahead of its 2.30.
+bool IsalIsFaster() { return __builtin_cpu_supports("avx512f") && !WideEngineSupported(); }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<rdma::Calculator>> MakeBlockCalculator(int w, const Matrix& matrix) {
   const std::optional<Field> field = FieldOfWidth(w);
   if (!field.has_value())
     return absl::InvalidArgumentError(absl::StrCat("w=", w, ": give 1, 2, 4 or 8"));
-  if (*field == Field::kGf256) return IsalMatrixCalculator::Create(matrix);
+  if (*field == Field::kGf256 && IsalIsFaster()) return IsalMatrixCalculator::Create(matrix);
   return TableMatrixCalculator::Create(matrix, *field);
 }
 
@@ -38,6 +45,9 @@ TableMatrixCalculator::TableMatrixCalculator(const Matrix& matrix, Field field,
       for (std::size_t j = 0; j < group.count; ++j)
         group.factors.push_back(MakeFactor(field, matrix.At(group.first + j, c)));
     }
+    group.first_is_sum = true;
+    for (std::size_t c = 0; c < input_count_; ++c)
+      group.first_is_sum &= group.factors[c * group.count].value == 1;
     groups_.push_back(std::move(group));
   }
 }
@@ -59,6 +69,7 @@ void TableMatrixCalculator::Encode(const std::byte* const* inputs, std::byte* co
       arguments.outputs = outputs + group.first;
       arguments.output_count = group.count;
       arguments.factors = group.factors.data();
+      arguments.first_is_sum = group.first_is_sum;
       engine_.run(arguments);
     }
   }

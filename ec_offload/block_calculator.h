@@ -1,7 +1,8 @@
 // ec_offload/block_calculator.h — the fast calculator of a matrix over blocks of symbols of w bits.
 //
-// What:      MakeBlockCalculator: ISA-L for w = 8, TableMatrixCalculator for the rest, all of
-//            which are GF(2^4) with two symbols a byte (field.h).
+// What:      MakeBlockCalculator: for w = 8 ISA-L or TableMatrixCalculator, whichever is ahead on
+//            this processor; TableMatrixCalculator for the rest, all of which are GF(2^4) with two
+//            symbols a byte (field.h).
 // Shape:     the matrix is outputs x inputs, up to kMatrixSizeMax of either; blocks of any length.
 // Ownership: immutable; borrows buffers for the call. An output may be an input (in place).
 // Threads:   immutable after construction.
@@ -43,6 +44,7 @@ class TableMatrixCalculator final : public rdma::Calculator {
   struct Group {
     std::size_t first = 0;
     std::size_t count = 0;
+    bool first_is_sum = false;
     std::vector<gf256::Factor> factors;
   };
 

@@ -9,7 +9,8 @@
 //            never overlap it otherwise.
 // Threads:   pure.
 // Errors:    none; an engine that the processor lacks is an illegal instruction.
-// Cost:      AVX2: two table look-ups for 32 bytes of each input and output.
+// Cost:      AVX2: two table look-ups for 32 bytes of each input and output; none for an output
+//            that is the inputs' sum, as the first parity of a Vandermonde matrix is.
 #ifndef RING_EC_OFFLOAD_DOT_KERNELS_H_
 #define RING_EC_OFFLOAD_DOT_KERNELS_H_
 
@@ -30,6 +31,7 @@ struct DotArguments {
   const gf256::Factor* factors = nullptr;
   std::size_t input_count = 0;
   std::size_t output_count = 0;  // 1 to kDotCountMax
+  bool first_is_sum = false;     // all factors of output 0 are 1, which saves the tables
   std::size_t from = 0;
   std::size_t to = 0;
 };

@@ -19,38 +19,40 @@ __m256i Table(const std::array<gf256::Element, 16>& products) {
       _mm_loadu_si128(reinterpret_cast<const __m128i*>(products.data())));
 }
 
-// 32 * width bytes of all outputs; inputs and outputs are the blocks' bytes at an offset.
-template <std::size_t count, std::size_t width, class LoadInput, class StoreOutput>
+// 32 * width bytes of all outputs. With `sums`, output 0 is the xor of the inputs.
+template <std::size_t count, std::size_t width, bool sums, class LoadInput, class StoreOutput>
 inline void Column(const DotArguments& a, LoadInput load, StoreOutput store) {
   const __m256i nibble = _mm256_set1_epi8(0x0f);
-  __m256i sums[count][width];
-  for (auto& sum : sums) {
-    for (__m256i& part : sum) part = _mm256_setzero_si256();
+  __m256i results[count][width];
+  for (auto& result : results) {
+    for (__m256i& part : result) part = _mm256_setzero_si256();
   }
   const gf256::Factor* factor = a.factors;
   for (std::size_t c = 0; c < a.input_count; ++c) {
     __m256i low[width], high[width];
     for (std::size_t part = 0; part < width; ++part) {
       const __m256i bytes = load(c, part);
+      if constexpr (sums) results[0][part] = _mm256_xor_si256(results[0][part], bytes);
       low[part] = _mm256_and_si256(bytes, nibble);
       high[part] = _mm256_and_si256(_mm256_srli_epi64(bytes, 4), nibble);
     }
-    for (std::size_t j = 0; j < count; ++j, ++factor) {
+    if constexpr (sums) ++factor;
+    for (std::size_t j = sums ? 1 : 0; j < count; ++j, ++factor) {
       const __m256i low_table = Table(factor->low_products);
       const __m256i high_table = Table(factor->high_products);
       for (std::size_t part = 0; part < width; ++part) {
-        sums[j][part] = _mm256_xor_si256(
-            sums[j][part], _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low[part]),
-                                            _mm256_shuffle_epi8(high_table, high[part])));
+        results[j][part] = _mm256_xor_si256(
+            results[j][part], _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low[part]),
+                                               _mm256_shuffle_epi8(high_table, high[part])));
       }
     }
   }
   for (std::size_t j = 0; j < count; ++j) {
-    for (std::size_t part = 0; part < width; ++part) store(j, part, sums[j][part]);
+    for (std::size_t part = 0; part < width; ++part) store(j, part, results[j][part]);
   }
 }
 
-template <std::size_t count>
+template <std::size_t count, bool sums>
 void Dot(const DotArguments& a) {
   std::size_t i = a.from;
   const auto load = [&](std::size_t c, std::size_t part) {
@@ -59,9 +61,9 @@ void Dot(const DotArguments& a) {
   const auto store = [&](std::size_t j, std::size_t part, __m256i value) {
     Store(a.outputs[j] + i + 32 * part, value);
   };
-  for (; i + 64 <= a.to; i += 64) Column<count, 2>(a, load, store);
+  for (; i + 64 <= a.to; i += 64) Column<count, 2, sums>(a, load, store);
   if (i + 32 <= a.to) {
-    Column<count, 1>(a, load, store);
+    Column<count, 1, sums>(a, load, store);
     i += 32;
   }
   if (i == a.to) return;
@@ -77,7 +79,12 @@ void Dot(const DotArguments& a) {
     Store(buffer, value);
     std::memcpy(a.outputs[j] + i, buffer, rest);
   };
-  Column<count, 1>(a, load_rest, store_rest);
+  Column<count, 1, sums>(a, load_rest, store_rest);
+}
+
+template <std::size_t count>
+void Select(const DotArguments& a) {
+  return a.first_is_sum ? Dot<count, true>(a) : Dot<count, false>(a);
 }
 
 }  // namespace
@@ -85,16 +92,16 @@ void Dot(const DotArguments& a) {
 void DotAvx2(const DotArguments& arguments) {
   switch (arguments.output_count) {
     case 1:
-      return Dot<1>(arguments);
+      return Select<1>(arguments);
     case 2:
-      return Dot<2>(arguments);
+      return Select<2>(arguments);
     case 3:
-      return Dot<3>(arguments);
+      return Select<3>(arguments);
     default:
       break;
   }
   RING_CHECK(arguments.output_count == kDotCountMax) << "outputs=" << arguments.output_count;
-  Dot<kDotCountMax>(arguments);
+  Select<kDotCountMax>(arguments);
 }
 
 }  // namespace ring::ec_offload

@@ -1,4 +1,5 @@
-# One step of the install test: stage, find_package or pkg_config. Any failed command is fatal.
+# One step of the install test: stage, find_package, pkg_config or ecoffload. Any failed command is
+# fatal.
 cmake_policy(VERSION 3.25)
 string(REPLACE "," ";" consumers "${CONSUMERS}")
 set(prefix ${WORK}/moved)
@@ -47,6 +48,22 @@ elseif(STEP STREQUAL "pkg_config")
         -o ${WORK}/pkg_config/${name} ${libs})
     run_consumer(${name} ${WORK}/pkg_config/${name})
   endforeach()
+elseif(STEP STREQUAL "ecoffload")
+  # A C program of the published interface, found, linked and run as one of its users would.
+  set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+  file(MAKE_DIRECTORY ${WORK}/ecoffload)
+  run(pkg-config --exact-version=${VERSION} ecoffload)
+  execute_process(COMMAND pkg-config --cflags --libs ecoffload COMMAND_ERROR_IS_FATAL ANY
+                  OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${CC} -std=c11 -Wall -Werror ${SOURCE}/ec_offload/eco/example/eco_example.c
+      -o ${WORK}/ecoffload/eco_example ${flags})
+  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${prefix}/${LIBDIR} ${WORK}/ecoffload/eco_example)
+  foreach(page mlx_eco_init mlx_eco_encoder_encode mlx_eco_decoder_decode)
+    if(NOT EXISTS ${prefix}/${MANDIR}/man3/${page}.3)
+      message(FATAL_ERROR "no manual page of ${page}")
+    endif()
+  endforeach()
 else()
-  message(FATAL_ERROR "STEP=${STEP}: give stage, find_package or pkg_config")
+  message(FATAL_ERROR "STEP=${STEP}: give stage, find_package, pkg_config or ecoffload")
 endif()

@@ -5,7 +5,7 @@
 // Threads:   any. Calls on one coder run one after the other; release waits for the call in flight.
 // Errors:    kFailed: null, never a coder, another kind of coder, or released. A pointer whose
 //            memory a later coder got cannot be told from that one. -ENOMEM: no memory.
-// Cost:      a lock and a look-up: about 50 ns.
+// Cost:      a lock and a look-up. With the checks, 80 ns of a call for k=6, m=3.
 #ifndef RING_EC_OFFLOAD_ECO_HANDLES_H_
 #define RING_EC_OFFLOAD_ECO_HANDLES_H_
 

@@ -309,7 +309,8 @@ TEST_F(SoftNicTest, RegistrationRefusesEmptyRangesAndRemoteWritesOfReadOnlyMemor
   EXPECT_EQ(ibv_reg_mr(domain_.pd(), nullptr, 10, 0), nullptr);
   EXPECT_EQ(ibv_reg_mr(domain_.pd(), &byte, 0, 0), nullptr);
   EXPECT_EQ(ibv_reg_mr(domain_.pd(), &byte, SIZE_MAX, 0), nullptr);
-  EXPECT_EQ(ibv_reg_mr(domain_.pd(), &byte, 1, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  const int remote = IBV_ACCESS_REMOTE_WRITE;
+  EXPECT_EQ(ibv_reg_mr(domain_.pd(), &byte, 1, remote), nullptr);
 }
 
 }  // namespace

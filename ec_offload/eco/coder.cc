@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +94,11 @@ void Coder::SetCompletion(void* coder, void (*done)(ibv_exp_ec_comp*)) {
   context_.remainder_comp.is_remainder_comp = 1;
 }
 
+void Coder::OpenDevice() {
+  device_ = DeviceCalc::Open(context_.attr);
+  if (device_ != nullptr) context_.calc = device_->calc();
+}
+
 bool Coder::Fits(const Blocks& blocks) const {
   return blocks.data != nullptr && blocks.coding != nullptr && blocks.block_size > 0 &&
          blocks.data_size == context_.attr.k && blocks.coding_size == context_.attr.m &&
@@ -108,7 +114,9 @@ int Coder::Register(const Blocks& blocks) {
   }
   context_.alignment_mem.block_size = whole;
   context_.block_size = blocks.block_size;
-  return 0;
+  if (device_ == nullptr || device_->Register(absl::MakeSpan(sges_))) return 0;
+  context_.alignment_mem.block_size = context_.block_size = 0;
+  return -ENOMEM;
 }
 
 bool Coder::StandsAlone(const Blocks& blocks, std::size_t index) const {

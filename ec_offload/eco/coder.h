@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ec_offload/coding_matrix.h"
+#include "ec_offload/eco/device_calc.h"
 #include "ec_offload/eco/include/ecOffload/eco_common.h"
 #include "ec_offload/eco/include/ecOffload/eco_decoder.h"
 #include "ec_offload/eco/include/ecOffload/eco_encoder.h"
@@ -58,6 +59,8 @@ class Coder {
   eco_context* context() { return &context_; }
   std::size_t block_count() const { return k_ + m_; }
   void SetCompletion(void* coder, void (*done)(ibv_exp_ec_comp*));
+  // A calculator of the program's verbs in the public struct, where there is one.
+  void OpenDevice();
 
   // Whether the blocks are what this code has, none of them null.
   bool Fits(const Blocks& blocks) const;
@@ -83,6 +86,7 @@ class Coder {
   std::vector<std::uint8_t> encode_matrix_;
   std::vector<int> int_encode_matrix_;
   std::vector<ibv_sge> sges_;
+  std::unique_ptr<DeviceCalc> device_;
 };
 
 class Encoder final : public Coder {

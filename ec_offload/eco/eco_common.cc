@@ -19,6 +19,7 @@ eco_context* mlx_eco_init_w(void* coder, int k, int m, int use_vandermonde_matri
     if (!made.ok()) return nullptr;
     std::shared_ptr<eco::Coder> context = *std::move(made);
     context->SetCompletion(coder, comp_done_func);
+    if (comp_done_func != nullptr) context->OpenDevice();
     eco_context* const handle = context->context();
     eco::AddHandle(handle, eco::Kind::kContext, std::move(context));
     return handle;

@@ -3,7 +3,8 @@
 // What:      struct eco_context, and mlx_eco_init, mlx_eco_register, mlx_eco_release. Names, fields
 //            and signatures are those of Mellanox' published library; mlx_eco_init_w is ours.
 // Units:     sizes of blocks in bytes, of arrays in elements.
-// Ownership: a context is the library's; blocks are the caller's, and used during calls only.
+// Ownership: a context is the library's; blocks are the caller's. Calls use them until they return,
+//            operations on calc until they are complete.
 // Threads:   any thread may use any coder; calls on one coder run one after the other.
 // Errors:    NULL with errno EINVAL or ENOMEM from init. 0, -1 (bad arguments, or a coder that was
 //            released) or -ENOMEM from the others. See mlx_eco_init(3).
@@ -34,7 +35,7 @@ extern "C" {
 #endif
 #endif
 
-// The head of a list. This library needs no memory regions, so it is always empty.
+// The head of a list. The memory regions of a context are kept elsewhere, so it is always empty.
 struct list_head {
   struct list_head* next;
   struct list_head* prev;
@@ -48,7 +49,7 @@ struct eco_coder_comp {
 };
 
 struct eco_context {
-  struct ibv_exp_ec_calc* calc;           // NULL: this library computes without a device
+  struct ibv_exp_ec_calc* calc;           // of mlx_eco_init with verbs; otherwise NULL
   struct ibv_exp_ec_calc_init_attr attr;  // k, m, w, and the k x m encode matrix
   struct ibv_exp_ec_mem alignment_mem;    // what was registered last, in whole 64 bytes
   eco_list mrs_list;                      // empty
@@ -66,6 +67,9 @@ struct eco_context {
   struct eco_coder_comp remainder_comp;
 };
 
+// calc is there when comp_done_func is given and the program links the ibv_exp_ec_* functions.
+// comp_done_func runs for what the program submits on it, in another thread.
+//
 // A context of k data and m code blocks over GF(2^4): k + m <= 16. The matrix is Jerasure's
 // Vandermonde matrix, or with use_vandermonde_matrix 0 its original Cauchy matrix.
 struct eco_context* mlx_eco_init(void* coder, int k, int m, int use_vandermonde_matrix,
@@ -74,7 +78,8 @@ struct eco_context* mlx_eco_init(void* coder, int k, int m, int use_vandermonde_
 struct eco_context* mlx_eco_init_w(void* coder, int k, int m, int use_vandermonde_matrix,
                                    void (*comp_done_func)(struct ibv_exp_ec_comp*), int w);
 
-// Optional. Checks the blocks and lays them out in alignment_mem.
+// Optional for encoders and decoders. Checks the blocks and lays them out in alignment_mem; with a
+// calc it registers them there, in place of those registered before.
 int mlx_eco_register(struct eco_context* eco_ctx, uint8_t** data, uint8_t** coding, int data_size,
                      int coding_size, int block_size);
 

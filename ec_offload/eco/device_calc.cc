@@ -1,0 +1,81 @@
+#include "ec_offload/eco/device_calc.h"
+
+#include <cstring>
+
+#pragma weak ibv_alloc_pd
+#pragma weak ibv_close_device
+#pragma weak ibv_dealloc_pd
+#pragma weak ibv_dereg_mr
+#pragma weak ibv_exp_alloc_ec_calc
+#pragma weak ibv_exp_dealloc_ec_calc
+#pragma weak ibv_free_device_list
+#pragma weak ibv_get_device_list
+#pragma weak ibv_get_device_name
+#pragma weak ibv_open_device
+#pragma weak ibv_reg_mr
+
+namespace ring::ec_offload::eco {
+namespace {
+
+// Who has the calculators has the plain verbs.
+bool ProgramHasVerbs() { return &ibv_exp_alloc_ec_calc != nullptr; }
+
+ibv_context* OpenDevice() {
+  ibv_device** const devices = ibv_get_device_list(nullptr);
+  if (devices == nullptr) return nullptr;
+  ibv_device* chosen = devices[0];
+  for (ibv_device** device = devices; *device != nullptr; ++device) {
+    if (std::strcmp(ibv_get_device_name(*device), "mlx5_0") == 0) chosen = *device;
+  }
+  ibv_context* const context = chosen == nullptr ? nullptr : ibv_open_device(chosen);
+  ibv_free_device_list(devices);
+  return context;
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceCalc> DeviceCalc::Open(const ibv_exp_ec_calc_init_attr& attr) {
+  if (!ProgramHasVerbs()) return nullptr;
+  std::unique_ptr<DeviceCalc> device(new DeviceCalc);
+  device->context_ = OpenDevice();
+  if (device->context_ == nullptr) return nullptr;
+  device->pd_ = ibv_alloc_pd(device->context_);
+  if (device->pd_ == nullptr) return nullptr;
+  ibv_exp_ec_calc_init_attr copy = attr;
+  device->calc_ = ibv_exp_alloc_ec_calc(device->pd_, &copy);
+  if (device->calc_ == nullptr) return nullptr;
+  return device;
+}
+
+DeviceCalc::~DeviceCalc() {
+  if (calc_ != nullptr) ibv_exp_dealloc_ec_calc(calc_);  // first: it uses all the others
+  Forget();
+  if (pd_ != nullptr) ibv_dealloc_pd(pd_);
+  if (context_ != nullptr) ibv_close_device(context_);
+}
+
+bool DeviceCalc::Register(absl::Span<ibv_sge> blocks) {
+  Forget();
+  regions_.reserve(blocks.size());
+  for (ibv_sge& block : blocks) {
+    block.lkey = 0;
+    if (block.length == 0) continue;
+    // In parentheses: the function, not the macro.
+    ibv_mr* const region = (ibv_reg_mr)(pd_, reinterpret_cast<void*>(block.addr), block.length,
+                                        IBV_ACCESS_LOCAL_WRITE);
+    if (region == nullptr) {
+      Forget();
+      return false;
+    }
+    regions_.push_back(region);
+    block.lkey = region->lkey;
+  }
+  return true;
+}
+
+void DeviceCalc::Forget() {
+  for (ibv_mr* region : regions_) ibv_dereg_mr(region);
+  regions_.clear();
+}
+
+}  // namespace ring::ec_offload::eco

@@ -1,0 +1,100 @@
+// A program that submits verbs on the context of mlx_eco_init, as the published library's own
+// coders did: the shared libraries together, without a device.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ring/base/random.h"
+#include "ring/base/sync.h"
+#include "tests/ec_offload/eco/eco_blocks.h"
+
+namespace ring::ec_offload {
+namespace {
+
+// The coder of such a program: what comp_done_func finds through eco_coder.
+struct OwnCoder {
+  Mutex mutex;
+  CondVar changed;
+  int completions = 0;
+  std::thread::id thread;
+
+  void AwaitCompletions(int count) {
+    const MutexLock lock(mutex);
+    while (completions < count) changed.Wait(mutex);
+  }
+};
+
+void Done(ibv_exp_ec_comp* comp) {
+  auto* const coder_comp = reinterpret_cast<eco_coder_comp*>(comp);
+  auto* const coder = static_cast<OwnCoder*>(coder_comp->eco_coder);
+  const MutexLock lock(coder->mutex);
+  ++coder->completions;
+  coder->thread = std::this_thread::get_id();
+  coder->changed.NotifyAll();
+}
+
+TEST(EcoVerbs, AContextsCalculatorEncodesAndDecodesWhatWasRegistered) {
+  for (const int w : {4, 8}) {
+    SeededRandom random(95);
+    OwnCoder coder;
+    eco_context* const context = mlx_eco_init_w(&coder, 6, 3, 1, Done, w);
+    ASSERT_NE(context, nullptr);
+    ASSERT_NE(context->calc, nullptr);
+    eco_encoder* const encoder = mlx_eco_encoder_init_w(6, 3, 1, w);
+    eco_decoder* const decoder = mlx_eco_decoder_init_w(6, 3, 1, w);
+    EXPECT_EQ(encoder->eco_ctx->calc, nullptr);
+    EcoBlocks blocks(random, 6, 3, 640);
+    ASSERT_EQ(blocks.Encode(encoder), 0);
+    const auto all = blocks.CopyAll();
+    for (int index : {6, 7, 8}) blocks.Spoil(index);
+    ASSERT_EQ(mlx_eco_register(context, blocks.data.data(), blocks.coding.data(), 6, 3, 640), 0);
+    {
+      // As the published encoder does: submitting under the mutex that done() takes.
+      const MutexLock lock(coder.mutex);
+      ASSERT_EQ(ibv_exp_ec_encode_async(context->calc, &context->alignment_mem,
+                                        &context->alignment_comp.comp),
+                0);
+    }
+    coder.AwaitCompletions(1);
+    EXPECT_EQ(context->alignment_comp.comp.status, IBV_EXP_EC_CALC_SUCCESS);
+    EXPECT_EQ(blocks.CopyAll(), all);
+    EXPECT_NE(coder.thread, std::this_thread::get_id());
+
+    std::vector<int> erased = {1, 4, 8};
+    for (const int index : erased) blocks.Spoil(index);
+    ASSERT_EQ(mlx_eco_decoder_generate_decode_matrix(decoder, erased.data(), 3), 0);
+    ASSERT_EQ(ibv_exp_ec_decode_async(context->calc, &context->alignment_mem, decoder->u8_erasures,
+                                      decoder->u8_decode_matrix, &context->alignment_comp.comp),
+              0);
+    coder.AwaitCompletions(2);
+    EXPECT_EQ(blocks.CopyAll(), all);
+    EXPECT_EQ(mlx_eco_release(context), 0);
+    EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
+    EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);
+  }
+}
+
+TEST(EcoVerbs, ReleaseEndsOperationsInFlight) {
+  SeededRandom random(96);
+  for (int round = 0; round < 20; ++round) {
+    OwnCoder coder;
+    eco_context* const context = mlx_eco_init(&coder, 6, 3, 0, Done);
+    ASSERT_NE(context, nullptr);
+    ASSERT_NE(context->calc, nullptr);
+    EcoBlocks blocks(random, 6, 3, 64 * 1024);
+    ASSERT_EQ(mlx_eco_register(context, blocks.data.data(), blocks.coding.data(), 6, 3, 64 * 1024),
+              0);
+    int submitted = 0;
+    for (eco_coder_comp* comp : {&context->alignment_comp, &context->remainder_comp}) {
+      submitted +=
+          ibv_exp_ec_encode_async(context->calc, &context->alignment_mem, &comp->comp) == 0;
+    }
+    EXPECT_EQ(submitted, 2);
+    EXPECT_EQ(mlx_eco_release(context), 0);
+    coder.AwaitCompletions(2);  // none comes later: the coder ends here
+  }
+}
+
+}  // namespace
+}  // namespace ring::ec_offload

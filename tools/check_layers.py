@@ -21,6 +21,7 @@ LAYERS = {
     "consensus/file": {"consensus"},
     "ec_offload": {"rdma"},
     "ec_offload/eco": {"ec_offload", "rdma"},
+    "ec_offload/verbs_exp": {"ec_offload", "rdma"},
     "srs": {"ec_offload"},
     "memgest": {"ring/protocol", "rdma", "ec_offload", "srs"},
     "ring/cluster": {"ring/protocol", "consensus"},

@@ -19,5 +19,5 @@ foreach(header IN LISTS headers)
 endforeach()
 add_library(ring_headers_alone OBJECT EXCLUDE_FROM_ALL ${sources})
 target_include_directories(ring_headers_alone PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(ring_headers_alone PRIVATE Ring::admin Ring::client Ring::node
-                      PkgConfig::liburing GTest::gmock ring_options)
+target_link_libraries(ring_headers_alone PRIVATE Ring::admin Ring::client Ring::node Ring::eco
+                      PkgConfig::liburing GTest::gmock ring_jerasure ring_options)

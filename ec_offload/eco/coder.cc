@@ -96,7 +96,7 @@ void Coder::SetCompletion(void* coder, void (*done)(ibv_exp_ec_comp*)) {
 
 void Coder::OpenDevice() {
   device_ = DeviceCalc::Open(context_.attr);
-  if (device_ != nullptr) context_.calc = device_->calc();
+  if (device_ != nullptr) device_->ShowIn(context_);
 }
 
 bool Coder::Fits(const Blocks& blocks) const {
@@ -107,7 +107,7 @@ bool Coder::Fits(const Blocks& blocks) const {
 
 int Coder::Register(const Blocks& blocks) {
   if (!Fits(blocks)) return kFailed;
-  const int whole = blocks.block_size / 64 * 64;
+  const int whole = blocks.block_size / kWholeBytes * kWholeBytes;
   for (std::size_t i = 0; i < block_count(); ++i) {
     sges_[i].addr = reinterpret_cast<std::uintptr_t>(Block(blocks, i));
     sges_[i].length = static_cast<std::uint32_t>(whole);

@@ -32,15 +32,20 @@ ibv_context* OpenDevice() {
   return context;
 }
 
+ibv_mr* RegisterMemory(ibv_pd* pd, void* memory, std::size_t size) {
+  // In parentheses: the function, not the macro.
+  return (ibv_reg_mr)(pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
+}
+
 }  // namespace
 
 std::unique_ptr<DeviceCalc> DeviceCalc::Open(const ibv_exp_ec_calc_init_attr& attr) {
   if (!ProgramHasVerbs()) return nullptr;
-  std::unique_ptr<DeviceCalc> device(new DeviceCalc);
+  std::unique_ptr<DeviceCalc> device(new DeviceCalc(static_cast<std::size_t>(attr.k + attr.m)));
   device->context_ = OpenDevice();
   if (device->context_ == nullptr) return nullptr;
   device->pd_ = ibv_alloc_pd(device->context_);
-  if (device->pd_ == nullptr) return nullptr;
+  if (device->pd_ == nullptr || !device->RegisterRemainder()) return nullptr;
   ibv_exp_ec_calc_init_attr copy = attr;
   device->calc_ = ibv_exp_alloc_ec_calc(device->pd_, &copy);
   if (device->calc_ == nullptr) return nullptr;
@@ -50,6 +55,7 @@ std::unique_ptr<DeviceCalc> DeviceCalc::Open(const ibv_exp_ec_calc_init_attr& at
 DeviceCalc::~DeviceCalc() {
   if (calc_ != nullptr) ibv_exp_dealloc_ec_calc(calc_);  // first: it uses all the others
   Forget();
+  if (remainder_region_ != nullptr) ibv_dereg_mr(remainder_region_);
   if (pd_ != nullptr) ibv_dealloc_pd(pd_);
   if (context_ != nullptr) ibv_close_device(context_);
 }
@@ -60,9 +66,7 @@ bool DeviceCalc::Register(absl::Span<ibv_sge> blocks) {
   for (ibv_sge& block : blocks) {
     block.lkey = 0;
     if (block.length == 0) continue;
-    // In parentheses: the function, not the macro.
-    ibv_mr* const region = (ibv_reg_mr)(pd_, reinterpret_cast<void*>(block.addr), block.length,
-                                        IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* const region = RegisterMemory(pd_, reinterpret_cast<void*>(block.addr), block.length);
     if (region == nullptr) {
       Forget();
       return false;
@@ -71,6 +75,29 @@ bool DeviceCalc::Register(absl::Span<ibv_sge> blocks) {
     block.lkey = region->lkey;
   }
   return true;
+}
+
+bool DeviceCalc::RegisterRemainder() {
+  remainder_region_ = RegisterMemory(pd_, remainder_.data(), remainder_.size() * kWholeBytes);
+  if (remainder_region_ == nullptr) return false;
+  for (std::size_t i = 0; i < remainder_.size(); ++i) {
+    remainder_sges_[i].addr = reinterpret_cast<std::uintptr_t>(remainder_[i].bytes);
+    remainder_sges_[i].length = kWholeBytes;
+    remainder_sges_[i].lkey = remainder_region_->lkey;
+  }
+  return true;
+}
+
+void DeviceCalc::ShowIn(eco_context& context) {
+  context.calc = calc_;
+  context.remainder_buffers = remainder_.front().bytes;
+  context.remainder_mr = remainder_region_;
+  ibv_exp_ec_mem& mem = context.remainder_mem;
+  mem.data_blocks = remainder_sges_.data();
+  mem.num_data_sge = context.attr.k;
+  mem.code_blocks = remainder_sges_.data() + context.attr.k;
+  mem.num_code_sge = context.attr.m;
+  mem.block_size = kWholeBytes;
 }
 
 void DeviceCalc::Forget() {

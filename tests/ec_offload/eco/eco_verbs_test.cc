@@ -1,6 +1,7 @@
 // A program that submits verbs on the context of mlx_eco_init, as the published library's own
 // coders did: the shared libraries together, without a device.
 #include <atomic>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -72,6 +73,78 @@ TEST(EcoVerbs, AContextsCalculatorEncodesAndDecodesWhatWasRegistered) {
     EXPECT_EQ(mlx_eco_release(context), 0);
     EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
     EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);
+  }
+}
+
+// Calls call(mem, comp) for the whole 64 bytes of the blocks, where there are any, and for the
+// rest, which is copied into remainder_buffers before and back when both are complete.
+template <class Call>
+void RunInTwoParts(OwnCoder& coder, eco_context* context, const EcoBlocks& blocks,
+                   const Call& call) {
+  const auto whole = static_cast<std::size_t>(context->alignment_mem.block_size);
+  const auto rest = static_cast<std::size_t>(context->block_size) - whole;
+  const auto block_count = static_cast<std::size_t>(blocks.k() + blocks.m());
+  for (std::size_t i = 0; i < block_count; ++i) {
+    std::memcpy(context->remainder_buffers + i * 64, blocks.Block(static_cast<int>(i)) + whole,
+                rest);
+  }
+  int awaited = 0;
+  {
+    const MutexLock lock(coder.mutex);
+    awaited = coder.completions;
+  }
+  if (whole != 0) {
+    ASSERT_EQ(call(&context->alignment_mem, &context->alignment_comp.comp), 0);
+    ++awaited;
+  }
+  ASSERT_EQ(call(&context->remainder_mem, &context->remainder_comp.comp), 0);
+  coder.AwaitCompletions(awaited + 1);
+  EXPECT_EQ(context->alignment_comp.comp.status, IBV_EXP_EC_CALC_SUCCESS);
+  EXPECT_EQ(context->remainder_comp.comp.status, IBV_EXP_EC_CALC_SUCCESS);
+  for (std::size_t i = 0; i < block_count; ++i) {
+    std::memcpy(blocks.Block(static_cast<int>(i)) + whole, context->remainder_buffers + i * 64,
+                rest);
+  }
+}
+
+TEST(EcoVerbs, TheBytesPast64GoThroughTheRemainderBuffers) {
+  for (const int w : {4, 8}) {
+    for (const int size : {1000, 40}) {
+      SeededRandom random(97);
+      OwnCoder coder;
+      eco_context* const context = mlx_eco_init_w(&coder, 6, 3, 1, Done, w);
+      ASSERT_NE(context, nullptr);
+      ASSERT_NE(context->remainder_buffers, nullptr);
+      ASSERT_NE(context->remainder_mr, nullptr);
+      EXPECT_EQ(context->remainder_mr->addr, context->remainder_buffers);
+      EXPECT_EQ(context->remainder_mr->length, 9U * 64);
+      ASSERT_EQ(context->remainder_mem.block_size, 64);
+      ASSERT_EQ(context->remainder_mem.num_data_sge, 6);
+      ASSERT_EQ(context->remainder_mem.num_code_sge, 3);
+      eco_encoder* const encoder = mlx_eco_encoder_init_w(6, 3, 1, w);
+      eco_decoder* const decoder = mlx_eco_decoder_init_w(6, 3, 1, w);
+      EXPECT_EQ(encoder->eco_ctx->remainder_buffers, nullptr);
+      EcoBlocks blocks(random, 6, 3, size);
+      ASSERT_EQ(blocks.Encode(encoder), 0);
+      const auto all = blocks.CopyAll();
+      for (int index : {6, 7, 8}) blocks.Spoil(index);
+      ASSERT_EQ(mlx_eco_register(context, blocks.data.data(), blocks.coding.data(), 6, 3, size), 0);
+      RunInTwoParts(coder, context, blocks, [&](ibv_exp_ec_mem* mem, ibv_exp_ec_comp* comp) {
+        return ibv_exp_ec_encode_async(context->calc, mem, comp);
+      });
+      EXPECT_EQ(blocks.CopyAll(), all);
+      std::vector<int> erased = {0, 5, 7};
+      for (const int index : erased) blocks.Spoil(index);
+      ASSERT_EQ(mlx_eco_decoder_generate_decode_matrix(decoder, erased.data(), 3), 0);
+      RunInTwoParts(coder, context, blocks, [&](ibv_exp_ec_mem* mem, ibv_exp_ec_comp* comp) {
+        return ibv_exp_ec_decode_async(context->calc, mem, decoder->u8_erasures,
+                                       decoder->u8_decode_matrix, comp);
+      });
+      EXPECT_EQ(blocks.CopyAll(), all);
+      EXPECT_EQ(mlx_eco_release(context), 0);
+      EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
+      EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);
+    }
   }
 }
 

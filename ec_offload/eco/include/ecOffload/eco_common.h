@@ -51,12 +51,12 @@ struct eco_coder_comp {
 struct eco_context {
   struct ibv_exp_ec_calc* calc;           // of mlx_eco_init with verbs; otherwise NULL
   struct ibv_exp_ec_calc_init_attr attr;  // k, m, w, and the k x m encode matrix
-  struct ibv_exp_ec_mem alignment_mem;    // what was registered last, in whole 64 bytes
+  struct ibv_exp_ec_mem alignment_mem;    // what was registered last, in whole 64 bytes; may be 0
   eco_list mrs_list;                      // empty
   int* int_encode_matrix;                 // m x k, as Jerasure has it
-  uint8_t* remainder_buffers;             // NULL: blocks of any size are computed in place
-  struct ibv_exp_ec_mem remainder_mem;    // empty
-  struct ibv_mr* remainder_mr;            // NULL
+  uint8_t* remainder_buffers;             // with calc: 64 bytes a block, data first; else NULL
+  struct ibv_exp_ec_mem remainder_mem;    // with calc: these; else empty
+  struct ibv_mr* remainder_mr;            // with calc: of these; else NULL
   int block_size;                         // of what was registered last
   pthread_mutex_t async_mutex;
   pthread_cond_t async_cond;
@@ -68,7 +68,8 @@ struct eco_context {
 };
 
 // calc is there when comp_done_func is given and the program links the ibv_exp_ec_* functions.
-// comp_done_func runs for what the program submits on it, in another thread.
+// comp_done_func runs for what the program submits on it, in another thread. Bytes of a block past
+// a multiple of 64 go through remainder_buffers: the program copies them in and the results out.
 //
 // A context of k data and m code blocks over GF(2^4): k + m <= 16. The matrix is Jerasure's
 // Vandermonde matrix, or with use_vandermonde_matrix 0 its original Cauchy matrix.

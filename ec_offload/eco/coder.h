@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,6 +62,8 @@ class Coder {
   void SetCompletion(void* coder, void (*done)(ibv_exp_ec_comp*));
   // A calculator of the program's verbs in the public struct, where there is one.
   void OpenDevice();
+  // Calls that come after are refused (released).
+  std::unique_ptr<DeviceCalc> TakeDevice() { return std::move(device_); }
 
   // Whether the blocks are what this code has, none of them null.
   bool Fits(const Blocks& blocks) const;

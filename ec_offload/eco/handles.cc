@@ -1,6 +1,10 @@
 #include "ec_offload/eco/handles.h"
 
+#include <memory>
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
+#include "ec_offload/eco/device_calc.h"
 
 namespace ring::ec_offload::eco {
 namespace {
@@ -56,8 +60,14 @@ std::shared_ptr<Coder> FindHandle(const void* handle, Kind kind) {
 int ReleaseHandle(const void* handle, Kind kind) {
   const std::shared_ptr<Coder> coder = TakeHandle(handle, kind);
   if (coder == nullptr) return kFailed;
-  const MutexLock lock(coder->mutex);
-  coder->released = true;
+  // A call that waits for the mutex shares the coder, and may be the last to let go of it; the
+  // calculator ends here. Not under the mutex: ending it runs functions of the program.
+  std::unique_ptr<DeviceCalc> device;
+  {
+    const MutexLock lock(coder->mutex);
+    coder->released = true;
+    device = coder->TakeDevice();
+  }
   return 0;
 }
 

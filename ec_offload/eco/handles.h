@@ -41,7 +41,8 @@ int CallCoder(const void* handle, Kind kind, const Call& call) {
   }
 }
 
-// From here on calls on the handle fail; when this returns, none is in flight.
+// From here on calls on the handle fail; when this returns, none is in flight, and nothing is on
+// the calculator of the coder.
 int ReleaseHandle(const void* handle, Kind kind);
 
 // The handle that make() gives; null, with errno set, when it gives none.

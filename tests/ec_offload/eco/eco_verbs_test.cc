@@ -169,5 +169,39 @@ TEST(EcoVerbs, ReleaseEndsOperationsInFlight) {
   }
 }
 
+// Calls that wait for their turn, to be refused, do not keep the calculator alive.
+TEST(EcoVerbs, ReleaseEndsOperationsAlsoWhileOtherThreadsCall) {
+  SeededRandom random(98);
+  EcoBlocks blocks(random, 6, 3, 64 * 1024);
+  for (int round = 0; round < 50; ++round) {
+    OwnCoder coder;
+    eco_context* const context = mlx_eco_init(&coder, 6, 3, 0, Done);
+    ASSERT_NE(context, nullptr);
+    ASSERT_EQ(mlx_eco_register(context, blocks.data.data(), blocks.coding.data(), 6, 3, 64 * 1024),
+              0);
+    std::atomic<bool> stop{false};
+    std::atomic<int> callers{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        ++callers;
+        while (!stop) EXPECT_EQ(mlx_eco_register(context, nullptr, nullptr, 6, 3, 64), -1);
+      });
+    }
+    while (callers < 3) std::this_thread::yield();
+    for (eco_coder_comp* comp : {&context->alignment_comp, &context->remainder_comp}) {
+      EXPECT_EQ(ibv_exp_ec_encode_async(context->calc, &context->alignment_mem, &comp->comp), 0);
+    }
+    EXPECT_EQ(mlx_eco_release(context), 0);
+    {
+      const MutexLock lock(coder.mutex);
+      EXPECT_EQ(coder.completions, 2);
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    coder.AwaitCompletions(2);
+  }
+}
+
 }  // namespace
 }  // namespace ring::ec_offload

@@ -25,7 +25,10 @@ ibv_context* OpenDevice() {
   if (devices == nullptr) return nullptr;
   ibv_device* chosen = devices[0];
   for (ibv_device** device = devices; *device != nullptr; ++device) {
-    if (std::strcmp(ibv_get_device_name(*device), "mlx5_0") == 0) chosen = *device;
+    if (std::strcmp(ibv_get_device_name(*device), "mlx5_0") == 0) {
+      chosen = *device;
+      break;
+    }
   }
   ibv_context* const context = chosen == nullptr ? nullptr : ibv_open_device(chosen);
   ibv_free_device_list(devices);

@@ -101,7 +101,8 @@ void Coder::OpenDevice() {
 
 bool Coder::Fits(const Blocks& blocks) const {
   return blocks.data != nullptr && blocks.coding != nullptr && blocks.block_size > 0 &&
-         blocks.data_size == context_.attr.k && blocks.coding_size == context_.attr.m &&
+         // not attr's k and m: the program may write these
+         blocks.data_size == static_cast<int>(k_) && blocks.coding_size == static_cast<int>(m_) &&
          !AnyNull(blocks.data, k_) && !AnyNull(blocks.coding, m_);
 }
 

@@ -192,5 +192,19 @@ TEST_F(EcoBadInput, PointersThatAreNoCoderOrOfAnotherKindAreRefused) {
   EXPECT_EQ(mlx_eco_release(encoder->eco_ctx), -1) << "it goes with its encoder";
 }
 
+// Members of the public struct are the program's to write.
+TEST_F(EcoBadInput, SizesAreThoseOfTheCodeWhateverAttrSays) {
+  EcoBlocks own(random, 4, 2, 100);
+  std::vector<std::uint8_t*> data = own.data;
+  data.resize(400, data[0]);
+  eco_encoder* const own_encoder = mlx_eco_encoder_init(4, 2, 1);
+  own_encoder->eco_ctx->attr.k = 400;
+  own_encoder->eco_ctx->attr.m = 1;
+  EXPECT_EQ(mlx_eco_encoder_register(own_encoder, data.data(), own.coding.data(), 400, 1, 100), -1);
+  EXPECT_EQ(mlx_eco_encoder_encode(own_encoder, data.data(), own.coding.data(), 400, 1, 100), -1);
+  EXPECT_EQ(own.Encode(own_encoder), 0);
+  EXPECT_EQ(mlx_eco_encoder_release(own_encoder), 0);
+}
+
 }  // namespace
 }  // namespace ring::ec_offload

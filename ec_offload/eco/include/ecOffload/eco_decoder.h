@@ -19,7 +19,8 @@
 extern "C" {
 #endif
 
-// The matrices and maps are of the erasures that were decoded or generated last.
+// The matrices and maps are of the erasures that were decoded or generated last; a call without
+// erasures leaves those of the call before.
 struct eco_decoder {
   struct eco_context* eco_ctx;
   int* int_decode_matrix;     // k x k: data from the first k survivors, in the order of indices

@@ -56,6 +56,21 @@ TEST(EcoDevice, TheFirstNamedMlx50IsOpenedElseTheFirst) {
   EXPECT_EQ(OpenedAmong({}), -1);
 }
 
+TEST(EcoDevice, DeletingAListDeregistersItsRegions) {
+  Fake().open_count = 2;
+  ibv_mr first{};
+  ibv_mr second{};
+  eco_list head;
+  init_eco_list(&head);
+  EXPECT_EQ(eco_list_add(&head, &first), 0);
+  EXPECT_EQ(eco_list_add(&head, &second), 0);
+  eco_list_delete_all(&head);
+  EXPECT_EQ(Fake().open_count, 0);
+  EXPECT_EQ(head.next, &head);
+  eco_list_delete_all(&head);
+  EXPECT_EQ(Fake().open_count, 0);
+}
+
 }  // namespace
 }  // namespace ring::ec_offload
 

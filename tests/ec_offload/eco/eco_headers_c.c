@@ -24,6 +24,24 @@ static int (*const generate)(struct eco_decoder*, int*,
 static decode_function* const decode = mlx_eco_decoder_decode;
 static int (*const decoder_release)(struct eco_decoder*) = mlx_eco_decoder_release;
 
+static int lists_right(void) {
+  uint8_t memory[100];
+  struct ibv_mr small = {.addr = memory + 10, .length = 20, .lkey = 1};
+  struct ibv_mr large = {.addr = memory, .length = 100, .lkey = 2};
+  eco_list head;
+  init_eco_list(&head);
+  int good = eco_list_get_mr(&head, memory, 1) == NULL;
+  good = good && eco_list_add(&head, &large) == 0 && eco_list_add(&head, &small) == 0;
+  good = good && eco_list_add(&head, NULL) == -1;
+  good = good && eco_list_get_mr(&head, memory + 10, 20) == &small;
+  good = good && eco_list_get_mr(&head, memory + 10, 21) == &large;
+  good = good && eco_list_get_mr(&head, memory + 1, 100) == NULL;
+  good = good && eco_list_get_mr(&head, memory + 99, (size_t)-1) == NULL;
+  eco_list_display(&head);
+  eco_list_delete_all(&head);  // without verbs in the program nothing is deregistered
+  return good && head.next == &head && head.prev == &head;
+}
+
 static int calls = 0;
 static void done(struct ibv_exp_ec_comp* comp) {
   struct eco_coder_comp* coder_comp = (struct eco_coder_comp*)comp;
@@ -52,7 +70,7 @@ int main(void) {
     err_log("init failed\n");
     return 1;
   }
-  int good = looks_right(ctx, 2, 1) && looks_right(encoder->eco_ctx, 2, 1) &&
+  int good = lists_right() && looks_right(ctx, 2, 1) && looks_right(encoder->eco_ctx, 2, 1) &&
              looks_right(decoder->eco_ctx, 2, 1);
   good = good && register_context(ctx, data, coding, 2, 1, 8) == 0;
   good = good && encoder_register(encoder, data, coding, 2, 1, 8) == 0;

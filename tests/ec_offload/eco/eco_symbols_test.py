@@ -13,7 +13,8 @@ exported = {line.split()[2].split("@")[0] for line in dynamic.splitlines()
             if line.split()[1] not in ("A",)}
 declared = set()
 for header in (folder / "include/ecOffload").glob("*.h"):
-    declared |= set(re.findall(r"\b(mlx_eco_\w+)\(", re.sub(r"//.*", "", header.read_text())))
+    text = re.sub(r"//.*", "", header.read_text())
+    declared |= set(re.findall(r"\b((?:mlx_eco|eco_list|init_eco)_\w+)\(", text))
 pages = "".join(page.read_text() for page in (folder / "man").glob("*.3"))
 undocumented = {name for name in declared
                 if not re.search(rf'^\.BI "[^"]*\b{name}\(', pages, re.MULTILINE)}

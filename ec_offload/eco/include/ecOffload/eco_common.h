@@ -12,6 +12,7 @@
 #ifndef RING_EC_OFFLOAD_ECO_INCLUDE_ECOFFLOAD_ECO_COMMON_H_
 #define RING_EC_OFFLOAD_ECO_INCLUDE_ECOFFLOAD_ECO_COMMON_H_
 
+#include <ecOffload/eco_list.h>
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
 #include <pthread.h>
@@ -35,13 +36,6 @@ extern "C" {
 #endif
 #endif
 
-// The head of a list. The memory regions of a context are kept elsewhere, so it is always empty.
-struct list_head {
-  struct list_head* next;
-  struct list_head* prev;
-};
-typedef struct list_head eco_list;
-
 struct eco_coder_comp {
   struct ibv_exp_ec_comp comp;
   void* eco_coder;  // as given to mlx_eco_init
@@ -52,7 +46,7 @@ struct eco_context {
   struct ibv_exp_ec_calc* calc;           // of mlx_eco_init with verbs; otherwise NULL
   struct ibv_exp_ec_calc_init_attr attr;  // k, m, w, and the k x m encode matrix
   struct ibv_exp_ec_mem alignment_mem;    // what was registered last, in whole 64 bytes; may be 0
-  eco_list mrs_list;                      // empty
+  eco_list mrs_list;                      // empty: regions are kept elsewhere
   int* int_encode_matrix;                 // m x k, as Jerasure has it
   uint8_t* remainder_buffers;             // with calc: 64 bytes a block, data first; else NULL
   struct ibv_exp_ec_mem remainder_mem;    // with calc: these; else empty

@@ -20,7 +20,7 @@ LAYERS = {
     "consensus": set(),
     "consensus/file": {"consensus"},
     "ec_offload": {"rdma"},
-    "ec_offload/eco": {"ec_offload", "rdma"},
+    "ec_offload/eco": {"ec_offload", "ec_offload/verbs_exp", "rdma"},
     "ec_offload/verbs_exp": {"ec_offload", "rdma"},
     "srs": {"ec_offload"},
     "memgest": {"ring/protocol", "rdma", "ec_offload", "srs"},

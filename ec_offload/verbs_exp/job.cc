@@ -1,5 +1,6 @@
 #include "ec_offload/verbs_exp/job.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace ring::ec_verbs {
@@ -28,9 +29,14 @@ int CheckLists(const ibv_exp_ec_mem* mem, std::size_t data_count, std::size_t co
   return 0;
 }
 
-// The blocks are somewhere, and an output is no part of another block. Of an update an output may
-// be the very input that it replaces.
-int CheckPlaces(const Job& job, bool in_place) {
+bool MeetsAny(const ibv_sge& sge, const std::vector<ibv_sge>& others) {
+  return std::any_of(others.begin(), others.end(),
+                     [&sge](const ibv_sge& other) { return Meet(sge, other); });
+}
+
+// What is read and written is somewhere, and an output meets no other block that the call names,
+// read or not (`unread`). Of an update an output may be the very input that it replaces.
+int CheckPlaces(const Job& job, const std::vector<ibv_sge>& unread, bool in_place) {
   for (const ibv_sge& input : job.inputs) {
     if (input.addr == 0 || input.addr + input.length < input.addr) return -EINVAL;
   }
@@ -44,6 +50,7 @@ int CheckPlaces(const Job& job, bool in_place) {
       if (in_place && other == i && output.addr == job.inputs[other].addr) continue;
       if (Meet(output, job.inputs[other])) return -EINVAL;
     }
+    if (MeetsAny(output, unread)) return -EINVAL;
   }
   return 0;
 }
@@ -93,7 +100,7 @@ int PlanEncode(const Code& code, const ibv_exp_ec_mem* mem, Job* job) {
       job->matrix[j * code.k + i] = static_cast<char>(code.Factor(i, j));
     }
   }
-  return CheckPlaces(*job, false);
+  return CheckPlaces(*job, {}, false);
 }
 
 int PlanDecode(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* erasures,
@@ -105,6 +112,7 @@ int PlanDecode(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* 
   // The first k that are left, in the order of blocks; the erased ones in that order, too.
   job->inputs.clear();
   job->outputs.clear();
+  std::vector<ibv_sge> unread;
   for (std::size_t block = 0; block < code.k + code.m; ++block) {
     const ibv_sge& sge =
         block < code.k ? mem->data_blocks[block] : mem->code_blocks[block - code.k];
@@ -112,6 +120,8 @@ int PlanDecode(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* 
       job->outputs.push_back(sge);
     } else if (job->inputs.size() < code.k) {
       job->inputs.push_back(sge);
+    } else {
+      unread.push_back(sge);
     }
   }
   SizeMatrix(job);
@@ -120,7 +130,7 @@ int PlanDecode(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* 
       job->matrix[output * code.k + i] = static_cast<char>(decode_matrix[i * erased + output]);
     }
   }
-  return CheckPlaces(*job, false);
+  return CheckPlaces(*job, unread, false);
 }
 
 int PlanUpdate(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* data_updates,
@@ -152,7 +162,7 @@ int PlanUpdate(const Code& code, const ibv_exp_ec_mem* mem, const std::uint8_t* 
     }
     ++output;
   }
-  return CheckPlaces(*job, true);
+  return CheckPlaces(*job, {}, true);
 }
 
 }  // namespace ring::ec_verbs

@@ -142,7 +142,12 @@ void RunCalls(FuzzInput& input, Target& target, ibv_exp_ec_calc* calc,
       result = ibv_exp_ec_encode_sync(calc, &call.mem);
     } else if (which == 1) {
       result = ibv_exp_ec_decode_sync(calc, &call.mem, first.data(), decode.data());
-      outputs.insert(outputs.end(), call.data.begin(), call.data.end());
+      outputs.clear();
+      for (std::size_t block = 0; block < k + m; ++block) {
+        if (first[block] != 0) {
+          outputs.push_back(block < k ? call.data[block] : call.code[block - k]);
+        }
+      }
     } else {
       result = ibv_exp_ec_update_sync(calc, &call.mem, first.data(), second.data());
     }

@@ -268,6 +268,21 @@ TEST_F(EcCalcTest, DecodeRefusesMoreErasuresThanCodeBlocksAndNull) {
             -EINVAL);
 }
 
+// Of 4 + 2 blocks with one erased, one that is left is not read; it must not be written either.
+TEST_F(EcCalcTest, DecodeRefusesAnOutputThatMeetsABlockItDoesNotRead) {
+  Coded coded(domain_, 4, 2, 4);
+  const Bytes before = coded.stripe.memory().bytes();
+  Bytes erasures = {0, 1, 0, 0, 0, 0};
+  Bytes matrix(4, 1);
+  for (const std::uint64_t off : {std::uint64_t{0}, std::uint64_t{64}}) {
+    coded.stripe.data()[1].addr = coded.stripe.code()[1].addr - off;
+    EXPECT_EQ(
+        ibv_exp_ec_decode_sync(coded.calc, coded.stripe.mem(), erasures.data(), matrix.data()),
+        -EINVAL);
+  }
+  EXPECT_EQ(coded.stripe.memory().bytes(), before);
+}
+
 TEST_F(EcCalcTest, DecodeOfNoErasureSucceedsAndWritesNothing) {
   Coded coded(domain_, 4, 2, 4);
   const Bytes before = coded.stripe.memory().bytes();

@@ -13,6 +13,7 @@ namespace ring::ec_verbs {
 
 struct Waiter {
   bool done = false;
+  std::uint64_t earlier = 0;  // asynchronous operations submitted before it
   ibv_exp_ec_status status = IBV_EXP_EC_CALC_FAIL;
 };
 
@@ -106,10 +107,13 @@ bool Calc::Close(const ibv_exp_ec_calc* handle) {
 }
 
 void Calc::Shut() {
+  bool own_thread = false;
   {
     MutexLock lock(mutex_);
     closed_ = true;
-    if (polling_) {
+    // From done() on the own thread, too, nobody else would tell the rest.
+    own_thread = completer_ == std::this_thread::get_id();
+    if (polling_ || own_thread) {
       while (calculating_ || !pending_.empty() || !completed_.empty()) {
         if (TellFirst()) continue;
         if (calculating_) {
@@ -122,8 +126,8 @@ void Calc::Shut() {
   }
   changed_.NotifyAll();
   if (!thread_.joinable()) return;
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();  // from done(): the rest is told after it
+  if (own_thread) {
+    thread_.detach();  // it ends when this done() has returned
   } else {
     thread_.join();
   }
@@ -145,8 +149,13 @@ int Calc::Enqueue(Job job, ibv_exp_ec_comp* comp, Waiter* waiter) {
       errno = -EOVERFLOW;  // the sign is the driver's
       return -EOVERFLOW;
     }
-    ++inflight_;
     pending_.push_back(std::move(operation));
+    ++inflight_;
+    if (waiter == nullptr) {
+      ++submitted_;
+    } else {
+      waiter->earlier = submitted_;
+    }
   }
   return 0;
 }
@@ -170,6 +179,9 @@ int Calc::Run(Job job) {
       CalculateFirst();
     }
   }
+  // Inside done(), and where the caller itself would have to poll, nobody would tell them.
+  const bool teller = polling_ || completer_ == std::this_thread::get_id();
+  while (!teller && told_ < waiter.earlier) changed_.Wait(mutex_);
   return waiter.status;
 }
 
@@ -224,11 +236,14 @@ bool Calc::TellFirst() {
   completion.comp->status = completion.status;
   completion.comp->done(completion.comp);
   mutex_.Lock();
+  ++told_;
+  changed_.NotifyAll();
   return true;
 }
 
 void Calc::ThreadMain() {
   MutexLock lock(mutex_);
+  completer_ = std::this_thread::get_id();
   for (;;) {
     if (TellFirst()) continue;
     if (!pending_.empty() && !calculating_) {

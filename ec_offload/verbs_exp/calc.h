@@ -2,7 +2,9 @@
 //
 // What:      Calc: operations are calculated one at a time in the order of their submission, by the
 //            context's thread, by a thread that polls, or by a thread that waits for an operation
-//            of its own (it calculates what is before it). Completions are told in that order.
+//            of its own (it calculates what is before it). Completions are told in that order. A
+//            synchronous call returns after done() of what was submitted before it has returned;
+//            not so inside done(), and with polling, where done() waits for a poll.
 // Shape:     at most max_inflight_calcs + kInflightSpare operations between submission and the
 //            call of done().
 // Ownership: Find gives a share; the context lives until the last call on it has returned.
@@ -58,7 +60,8 @@ class Calc : public std::enable_shared_from_this<Calc> {
   static ibv_exp_ec_calc* Open(ibv_pd* pd, const ibv_exp_ec_calc_init_attr& attr);
   // The context of a handle that Open gave and Close has not taken; else null.
   static std::shared_ptr<Calc> Find(const ibv_exp_ec_calc* handle);
-  // What is under way completes with IBV_EXP_EC_CALC_FAIL; false when there is no such context.
+  // What is under way completes with IBV_EXP_EC_CALC_FAIL, and is told before Close returns, inside
+  // done(), too. False when there is no such context.
   static bool Close(const ibv_exp_ec_calc* handle);
   static bool AnyOf(const ibv_pd* pd);
 
@@ -102,7 +105,10 @@ class Calc : public std::enable_shared_from_this<Calc> {
   std::deque<std::unique_ptr<Operation>> pending_ ABSL_GUARDED_BY(mutex_);
   std::deque<Completion> completed_ ABSL_GUARDED_BY(mutex_);  // to be told
   std::size_t inflight_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool calculating_ ABSL_GUARDED_BY(mutex_) = false;  // some thread has the turn
+  std::uint64_t submitted_ ABSL_GUARDED_BY(mutex_) = 0;  // asynchronous operations, ever
+  std::uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;       // those whose done() has returned
+  std::thread::id completer_ ABSL_GUARDED_BY(mutex_);    // the own thread, once it runs
+  bool calculating_ ABSL_GUARDED_BY(mutex_) = false;     // some thread has the turn
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -210,6 +210,26 @@ TEST_F(EcAsyncTest, ASynchronousCallInsideDoneDoesNotWaitForItself) {
   ibv_exp_dealloc_ec_calc(nested.calc);
 }
 
+// The slow done() has returned when the synchronous call behind it does.
+TEST_F(EcAsyncTest, ASynchronousCallDoesNotOvertakeDone) {
+  struct Slow {
+    ibv_exp_ec_comp comp;
+    std::atomic<bool> told = false;
+  };
+  ibv_exp_ec_calc* const calc = Open(0);
+  for (int round = 0; round < 20; ++round) {
+    Slow slow;
+    slow.comp.done = [](ibv_exp_ec_comp* comp) {
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      reinterpret_cast<Slow*>(comp)->told = true;
+    };
+    ASSERT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &slow.comp), 0);
+    ASSERT_EQ(ibv_exp_ec_encode_sync(calc, stripe_.mem()), 0);
+    ASSERT_TRUE(slow.told);
+  }
+  ibv_exp_dealloc_ec_calc(calc);
+}
+
 TEST_F(EcAsyncTest, SeveralThreadsShareAContext) {
   ibv_exp_ec_calc* const calc = Open(0, 8);
   std::vector<std::thread> threads;
@@ -321,25 +341,32 @@ TEST_F(EcAsyncTest, ReleaseInFlightTellsEveryCompletionBeforeItReturns) {
   }
 }
 
-TEST_F(EcAsyncTest, ReleaseInsideDoneFailsTheRest) {
+TEST_F(EcAsyncTest, ReleaseInsideDoneTellsTheRestBeforeItReturns) {
   struct Releasing {
     ibv_exp_ec_comp comp;
     ibv_exp_ec_calc* calc;
     std::promise<void> submitted;
+    std::vector<int> order;
+    std::promise<std::size_t> told;  // how many when the release returned
   } releasing;
   releasing.calc = Open(0);
   releasing.comp.done = [](ibv_exp_ec_comp* comp) {
     auto* const self = reinterpret_cast<Releasing*>(comp);
     self->submitted.get_future().wait();
     ibv_exp_dealloc_ec_calc(self->calc);
+    self->told.set_value(self->order.size());
   };
   // One calculator at a time: what is submitted while done() waits is not calculated.
   ASSERT_EQ(ibv_exp_ec_encode_async(releasing.calc, stripe_.mem(), &releasing.comp), 0);
-  Done rest;
-  rest.comp.status = IBV_EXP_EC_CALC_SUCCESS;
-  ASSERT_EQ(ibv_exp_ec_encode_async(releasing.calc, stripe_.mem(), &rest.comp), 0);
+  std::vector<Done> rest(3);
+  for (Done& one : rest) {
+    one.comp.status = IBV_EXP_EC_CALC_SUCCESS;
+    one.order = &releasing.order;
+    ASSERT_EQ(ibv_exp_ec_encode_async(releasing.calc, stripe_.mem(), &one.comp), 0);
+  }
   releasing.submitted.set_value();
-  rest.Wait();
+  EXPECT_EQ(releasing.told.get_future().get(), 3U);
+  for (const Done& one : rest) EXPECT_EQ(one.comp.status, IBV_EXP_EC_CALC_FAIL);
   EXPECT_EQ(releasing.comp.status, IBV_EXP_EC_CALC_SUCCESS);
 }
 

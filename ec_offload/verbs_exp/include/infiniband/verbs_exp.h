@@ -15,7 +15,8 @@
 //            a call returns; the blocks and struct ibv_exp_ec_comp when the operation is complete.
 // Threads:   several threads may use one calculation context. done() runs in a thread of the
 //            context, or inside ibv_exp_ec_poll with polling set; never in the call that submits.
-//            It may submit, and must not release its own context.
+//            It may submit, and may release its own context: the completions that are left are
+//            told before ibv_exp_dealloc_ec_calc returns.
 // Errors:    see the manual page of each function; 0 is success, except for ibv_exp_ec_poll.
 // Source:    the erasure coding section of MLNX_OFED's verbs_exp.h, manual pages, driver.
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_INCLUDE_INFINIBAND_VERBS_EXP_H_

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   ring::bench::AddMemoryCommand(app, &context);
   ring::bench::AddLimitsCommand(app, &context);
   ring::bench::AddRecoveryCommand(app, &context);
+  ring::bench::AddEcApiCommand(app, &context);
   ring::bench::AddPeersCommand(app, &context);
   app.footer(
       "EXIT STATUS\n  0 measured; 1 an error, or an operation failed or gave a wrong value;\n"
@@ -35,7 +36,8 @@ int main(int argc, char** argv) {
       "  ring-bench kv --memgest REP3 --op put --pipeline 16 --transport shm --json put.json\n"
       "  ring-bench kv --memgest REP3 --op mixed --read-ratio 0.95 --distribution zipfian "
       "--rate 100000\n"
-      "  ring-bench limits");
+      "  ring-bench limits\n"
+      "  ring-bench ec-api --k 10 --m 4 --chunk 65536 --api sync,async,eco");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

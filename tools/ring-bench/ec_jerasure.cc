@@ -26,6 +26,7 @@ struct JerasureCalls {
   int (*decode)(int k, int m, int w, int* matrix, int row_k_ones, int* erasures, char** data,
                 char** coding, int size) = nullptr;
   int (*init_field)(GfField* field, int w) = nullptr;
+  int (*free_field)(GfField* field, int recursive) = nullptr;
 };
 
 template <class Call>
@@ -67,6 +68,12 @@ class JerasureCoder final : public EcCoder {
     }
     erasures_.push_back(-1);
   }
+  ~JerasureCoder() override {
+    if (field_.scratch != nullptr) calls_.free_field(&field_, 1);
+  }
+  JerasureCoder(const JerasureCoder&) = delete;
+  JerasureCoder& operator=(const JerasureCoder&) = delete;
+
   bool MakeField() { return w_ == 8 || calls_.init_field(&field_, w_) != 0; }
 
   absl::Status Encode(int count) override {
@@ -119,7 +126,9 @@ absl::StatusOr<std::unique_ptr<EcCoder>> MakeJerasureCoder(const EcCode& code, E
   JerasureCalls calls;
   absl::Status status = Find(kJerasure, "jerasure_matrix_encode", &calls.encode);
   status.Update(Find(kJerasure, "jerasure_matrix_decode", &calls.decode));
-  status.Update(Find("libgf_complete.so.1", "gf_init_easy", &calls.init_field));
+  constexpr char kGfComplete[] = "libgf_complete.so.1";
+  status.Update(Find(kGfComplete, "gf_init_easy", &calls.init_field));
+  status.Update(Find(kGfComplete, "gf_free", &calls.free_field));
   if (!status.ok()) return status;
   auto coder = std::make_unique<JerasureCoder>(code, stripe, calls);
   if (!coder->MakeField()) return absl::InternalError(absl::StrCat("gf_init_easy w=", code.w));

@@ -1,12 +1,10 @@
 #include "api/client.h"
 
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "api/client_core.h"
 #include "api/client_requests.h"
-#include "api/client_status.h"
 #include "ring/base/status.h"
 
 namespace ring {

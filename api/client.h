@@ -22,7 +22,7 @@
 //
 // Example:
 //   ring::ClientOptions options;
-//   options.seeds = {"127.0.0.1:7000"};
+//   options.seeds = {"127.0.0.1:7800"};
 //   auto client = ring::Client::Connect(options);
 //   auto put = (*client)->Put("user:1", "Ada", {.memgest = "SRS32"});
 //   auto get = (*client)->Get("user:1");  // get->value, get->version, get->memgest

@@ -4,7 +4,6 @@
 #include "api/client.h"
 #include "api/client_core.h"
 #include "api/client_requests.h"
-#include "ring/base/status.h"
 
 namespace ring {
 namespace {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 
 namespace ring::api {
 namespace {

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "api/client_core.h"
-#include "ring/base/check.h"
 #include "ring/base/mutant.h"
 
 namespace ring::api {

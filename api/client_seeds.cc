@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
   }
   if (addresses.empty()) {
     return absl::InvalidArgumentError(
-        "no seeds: give the address of at least one node, for example 127.0.0.1:7000");
+        "no seeds: give the address of at least one node, for example 127.0.0.1:7800");
   }
   return addresses;
 }
@@ -59,20 +59,6 @@ Transport TransportOf(absl::string_view address) {
   if (absl::StartsWith(address, "local:")) return Transport::kLocal;
   if (absl::StartsWith(address, "shm:")) return Transport::kShm;
   return Transport::kTcp;
-}
-
-absl::string_view TransportName(Transport transport) {
-  switch (transport) {
-    case Transport::kAuto:
-      return "auto";
-    case Transport::kLocal:
-      return "local";
-    case Transport::kShm:
-      return "shm";
-    case Transport::kTcp:
-      return "tcp";
-  }
-  return "unknown";
 }
 
 std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,

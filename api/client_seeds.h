@@ -23,7 +23,6 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
 
 // REQUIRES: an address that ParseSeeds gave or that a view holds.
 Transport TransportOf(absl::string_view address);
-absl::string_view TransportName(Transport transport);
 
 // Where to try to reach a node, best first. host: rdma::HostIdentity() of this one.
 std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,

@@ -1,7 +1,6 @@
 // Changes of the configuration: one voter at a time, a learner first (10.4).
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "consensus/raft.h"

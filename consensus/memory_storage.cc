@@ -1,7 +1,5 @@
 #include "consensus/memory_storage.h"
 
-#include <utility>
-
 #include "ring/base/check.h"
 
 namespace ring::consensus {

@@ -31,11 +31,6 @@ constexpr std::optional<Field> FieldOfWidth(int w) {
 
 constexpr std::size_t ElementCount(Field field) { return field == Field::kGf16 ? 16 : 256; }
 
-// The element that a byte of a matrix stands for: what is above an element's bits is ignored.
-constexpr std::uint8_t ElementOf(Field field, std::uint8_t byte) {
-  return field == Field::kGf16 ? byte & 15 : byte;
-}
-
 constexpr std::uint8_t Multiply(Field field, std::uint8_t a, std::uint8_t b) {
   return field == Field::kGf16 ? gf16::Multiply(a, b) : gf256::Multiply(a, b);
 }

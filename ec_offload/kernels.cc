@@ -1,6 +1,5 @@
 #include "ec_offload/kernels.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "ec_offload/kernel_engines.h"

@@ -2,9 +2,6 @@
 // same pass.
 #include <immintrin.h>
 
-#include <algorithm>
-#include <utility>
-
 #include "ec_offload/kernel_engines.h"
 #include "ring/base/crc32c_fold.h"
 

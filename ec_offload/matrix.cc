@@ -1,6 +1,5 @@
 #include "ec_offload/matrix.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 

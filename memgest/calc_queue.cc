@@ -1,6 +1,5 @@
 #include "memgest/calc_queue.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "absl/types/span.h"

@@ -14,6 +14,12 @@ namespace {
 // Bytes of a long key that stand in the line, behind the handle: most keys differ there.
 constexpr std::size_t kKeyPrefixSize = kInlineKeySizeMax - sizeof(std::uint64_t);
 
+// A granule's lines are a page. A line is read before it is written, as it may hold something; of a
+// fresh page that would be the system's page of zeroes, and the write behind it a second fault,
+// which all processors hear of. So it is written first.
+static_assert(sizeof(MetadataLine) * kLinesPerGranule == 4096);
+void TouchGranule(MetadataLine& first) { first.prev = kNoLine; }
+
 }  // namespace
 
 LineTable::LineTable(rdma::Device* device, std::uint32_t line_count_max)
@@ -83,6 +89,7 @@ absl::StatusOr<std::uint32_t> LineTable::AddGranule(MemgestId memgest, std::uint
   granule.size_class = size_class;
   granule.base_cells = base_cells;
   granule.used = true;
+  TouchGranule(line(number * kLinesPerGranule));
   CountGranule();
   return number;
 }
@@ -132,6 +139,7 @@ absl::Status LineTable::EnsureLine(std::uint32_t line, MemgestId memgest, std::u
   granules_[number].size_class = size_class;
   granules_[number].base_cells = base;
   granules_[number].used = true;
+  TouchGranule(this->line(number * kLinesPerGranule));
   CountGranule();
   return absl::OkStatus();
 }

@@ -9,7 +9,6 @@
 #include "memgest/parity_store.h"
 #include "memgest/shard_log.h"
 #include "memgest/size_class.h"
-#include "ring/base/align.h"
 #include "ring/base/crc32c.h"
 
 namespace ring::memgest {

@@ -9,7 +9,6 @@
 #include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
-#include "ring/base/status.h"
 
 namespace ring::memgest {
 

@@ -45,9 +45,11 @@ constexpr std::uint32_t CellCount(std::uint64_t length) {
 constexpr std::uint8_t ClassOf(std::uint32_t length) {
   const std::uint32_t cells = CellCount(length);
   if (cells <= 8) return static_cast<std::uint8_t>(cells);
-  const int shift = std::bit_width(cells - 1) - 4;  // classes of this doubling are 1 << shift apart
+  // Classes of this doubling are 1 << shift apart. What bit_width gives is int, or in older
+  // libraries its argument's type.
+  const std::uint32_t shift = static_cast<std::uint32_t>(std::bit_width(cells - 1)) - 4;
   const std::uint32_t step = (cells + (1u << shift) - 1) >> shift;  // 9 to 16
-  return static_cast<std::uint8_t>(8 * static_cast<std::uint32_t>(shift) + step);
+  return static_cast<std::uint8_t>(8 * shift + step);
 }
 
 // Slots of a block; what is left of it is not used.

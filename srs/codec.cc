@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "ec_offload/kernels.h"
 #include "ring/base/check.h"
@@ -26,15 +27,13 @@ absl::StatusOr<std::unique_ptr<const Codec>> Codec::Create(const SrsParameters& 
 }
 
 Codec::Codec(Layout layout, Matrix generator, std::unique_ptr<IsalMatrixCalculator> encoder)
-    : layout_(std::move(layout)), generator_(std::move(generator)), encoder_(std::move(encoder)) {
-  for (auto slot : {DeltaCalculator::Slot::kUntouched, DeltaCalculator::Slot::kWritten,
-                    DeltaCalculator::Slot::kWrittenUnsummed}) {
-    for (std::size_t c = 0; c < generator_.columns(); ++c) {
-      std::vector<gf256::Element> column;
-      for (std::size_t j = 0; j < generator_.rows(); ++j) column.push_back(generator_.At(j, c));
-      deltas_[static_cast<std::size_t>(slot)].emplace_back(column, slot);
-    }
-  }
+    : layout_(std::move(layout)), generator_(std::move(generator)), encoder_(std::move(encoder)) {}
+
+DeltaCalculator Codec::Delta(std::uint32_t column, DeltaCalculator::Slot slot) const {
+  std::vector<gf256::Element> coefficients;
+  for (std::uint32_t j = 0; j < generator_.rows(); ++j)
+    coefficients.push_back(coefficient(j, column));
+  return DeltaCalculator(coefficients, slot);
 }
 
 void Codec::EncodeRow(absl::Span<const std::byte* const> data,

@@ -10,17 +10,15 @@
 // Threads:   immutable after construction; share one among threads.
 // Errors:    Create refuses what Validate and MakeGenerator refuse. Wrong counts are broken
 //            invariants.
-// Cost:      Delta: an index. EncodeRow: one ISA-L pass. Decode: one multiply-add pass for each
-//            term.
+// Cost:      Delta: a table for each parity. EncodeRow: one ISA-L pass. Decode: one multiply-add
+//            pass for each term.
 // Source:    Ring sections 3.2, 3.3 and 5.3; rules S3, S8, S9.
 #ifndef RING_SRS_CODEC_H_
 #define RING_SRS_CODEC_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -45,10 +43,8 @@ class Codec {
   }
 
   // The calculator of a put into a block of `column` (Position::column).
-  const ec_offload::DeltaCalculator& Delta(std::uint32_t column,
-                                           ec_offload::DeltaCalculator::Slot slot) const {
-    return deltas_[static_cast<std::size_t>(slot)][column];
-  }
+  ec_offload::DeltaCalculator Delta(std::uint32_t column,
+                                    ec_offload::DeltaCalculator::Slot slot) const;
 
   // parities[j] = sum over c of g_jc * data[c].
   void EncodeRow(absl::Span<const std::byte* const> data, absl::Span<std::byte* const> parities,
@@ -75,8 +71,6 @@ class Codec {
   Layout layout_;
   ec_offload::Matrix generator_;
   std::unique_ptr<ec_offload::IsalMatrixCalculator> encoder_;
-  std::array<std::vector<ec_offload::DeltaCalculator>, 3>
-      deltas_;  // by DeltaCalculator::Slot, by column
 };
 
 // destination = the recipe's lost block. Survivors are data[column] and parities[parity]; blocks

@@ -1,7 +1,7 @@
 // srs/reliability.h — what a code promises and what it costs.
 //
-// What:      GuaranteedFailures (the f(M) of every descriptor), StorageOverhead, and how many of
-//            the patterns of n lost nodes can be decoded (the f array of Appendix A.2).
+// What:      GuaranteedFailures, StorageOverhead, and how many of the patterns of n lost nodes can
+//            be decoded (the f array of Appendix A.2).
 // Units:     overhead is bytes stored for a byte of data.
 // Threads:   pure.
 // Errors:    kInvalidArgument for parameters that Validate refuses.

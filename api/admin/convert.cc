@@ -67,8 +67,7 @@ absl::StatusOr<MemgestId> ToMemgestId(std::uint32_t value) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const absl::string_view text = status.message();
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(text.data(), text.size())};
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -185,9 +184,12 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
 node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
   node::ClusterStats stats;
   for (const v1::MemgestStats& memgest : response.memgests()) {
-    stats.memgests.push_back({MemgestId(static_cast<std::uint16_t>(memgest.id())), memgest.keys(),
-                              memgest.versions(), memgest.logical_bytes(), memgest.heap_bytes(),
-                              memgest.resident_bytes()});
+    stats.memgests.push_back({.id = MemgestId(static_cast<std::uint16_t>(memgest.id())),
+                              .keys = memgest.keys(),
+                              .versions = memgest.versions(),
+                              .logical_bytes = memgest.logical_bytes(),
+                              .heap_bytes = memgest.heap_bytes(),
+                              .resident_bytes = memgest.resident_bytes()});
   }
   for (const v1::NodeStats& node : response.nodes()) {
     node::NodeStats out;
@@ -204,16 +206,16 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
     out.log_bytes = node.log_bytes();
     out.wakeups = node.wakeups();
     const v1::SystemCalls& calls = node.system_calls();
-    out.system_calls = {calls.sends(),
-                        calls.batches_sent(),
-                        calls.receives(),
-                        calls.receives_in_vain(),
-                        calls.batches_received(),
-                        calls.waits(),
-                        calls.waits_in_vain(),
-                        calls.uring_enters(),
-                        calls.uring_enters_in_vain(),
-                        calls.urings()};
+    out.system_calls = {.sends = calls.sends(),
+                        .batches_sent = calls.batches_sent(),
+                        .receives = calls.receives(),
+                        .receives_in_vain = calls.receives_in_vain(),
+                        .batches_received = calls.batches_received(),
+                        .waits = calls.waits(),
+                        .waits_in_vain = calls.waits_in_vain(),
+                        .uring_enters = calls.uring_enters(),
+                        .uring_enters_in_vain = calls.uring_enters_in_vain(),
+                        .urings = calls.urings()};
     out.transports.assign(node.transports().begin(), node.transports().end());
     out.fence = node.fence();
     out.device_faults = node.device_faults();
@@ -235,11 +237,11 @@ v1::ScrubReport ToProto(const node::ScrubReport& report) {
 }
 
 node::ScrubReport FromProto(const v1::ScrubReport& report) {
-  return {report.values_checked(),
-          report.replicas_checked(),
-          report.rows_checked(),
-          report.mismatches(),
-          {report.details().begin(), report.details().end()}};
+  return {.values_checked = report.values_checked(),
+          .replicas_checked = report.replicas_checked(),
+          .rows_checked = report.rows_checked(),
+          .mismatches = report.mismatches(),
+          .details = {report.details().begin(), report.details().end()}};
 }
 
 }  // namespace ring::admin

@@ -15,8 +15,7 @@ v1::DeviceFault ToProto(const rdma::DeviceFault& fault) {
   out.set_duration_ms(fault.duration_ms);
   out.set_one_in(fault.one_in);
   out.set_delay_us(fault.delay_us);
-  const absl::string_view status = rdma::FaultStatusName(fault.status);
-  out.set_status(std::string(status.data(), status.size()));
+  out.set_status(std::string(rdma::FaultStatusName(fault.status)));
   return out;
 }
 

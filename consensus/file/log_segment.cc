@@ -94,11 +94,14 @@ absl::Status TakeSegmentRecord(absl::string_view body, std::uint64_t number, Ser
   const std::uint32_t version = in.Get<std::uint32_t>();
   const std::uint64_t its_number = in.Get<std::uint64_t>();
   const std::uint64_t its_server = in.Get<std::uint64_t>();
-  if (!in.ok() || version != kSegmentVersion || its_number != number ||
-      its_server != server.value()) {
+  if (in.ok() && version != kSegmentVersion) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("version=%d number=%d server=%x: not the log of server=%x", version,
-                        its_number, its_server, server.value()));
+        absl::StrFormat("version=%d: the log of another release; this one reads version=%d",
+                        version, kSegmentVersion));
+  }
+  if (!in.ok() || its_number != number || its_server != server.value()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "number=%d server=%x: not the log of server=%x", its_number, its_server, server.value()));
   }
   return absl::OkStatus();
 }

@@ -62,6 +62,8 @@ class Coder {
   void SetCompletion(void* coder, void (*done)(ibv_exp_ec_comp*));
   // A calculator of the program's verbs in the public struct, where there is one.
   void OpenDevice();
+  // Whether the program calls from a completion of the calculator.
+  bool InCompletion() const { return device_ != nullptr && device_->InCompletion(); }
   // Calls that come after are refused (released).
   std::unique_ptr<DeviceCalc> TakeDevice() { return std::move(device_); }
 

@@ -2,12 +2,15 @@
 
 #include <cstring>
 
+#include "ring/base/sync.h"
+
 #pragma weak ibv_alloc_pd
 #pragma weak ibv_close_device
 #pragma weak ibv_dealloc_pd
 #pragma weak ibv_dereg_mr
 #pragma weak ibv_exp_alloc_ec_calc
 #pragma weak ibv_exp_dealloc_ec_calc
+#pragma weak ibv_exp_ec_encode_async
 #pragma weak ibv_free_device_list
 #pragma weak ibv_get_device_list
 #pragma weak ibv_get_device_name
@@ -52,6 +55,7 @@ std::unique_ptr<DeviceCalc> DeviceCalc::Open(const ibv_exp_ec_calc_init_attr& at
   ibv_exp_ec_calc_init_attr copy = attr;
   device->calc_ = ibv_exp_alloc_ec_calc(device->pd_, &copy);
   if (device->calc_ == nullptr) return nullptr;
+  device->FindCompleter(attr.k, attr.m);
   return device;
 }
 
@@ -65,7 +69,6 @@ DeviceCalc::~DeviceCalc() {
 
 bool DeviceCalc::Register(absl::Span<ibv_sge> blocks) {
   Forget();
-  regions_.reserve(blocks.size());
   for (ibv_sge& block : blocks) {
     block.lkey = 0;
     if (block.length == 0) continue;
@@ -91,16 +94,40 @@ bool DeviceCalc::RegisterRemainder() {
   return true;
 }
 
+ibv_exp_ec_mem DeviceCalc::RemainderMem(int k, int m) {
+  return {remainder_sges_.data(), k, remainder_sges_.data() + k, m, kWholeBytes};
+}
+
+void DeviceCalc::FindCompleter(int k, int m) {
+  if (&ibv_exp_ec_encode_async == nullptr) return;
+  struct Probe {
+    ibv_exp_ec_comp comp;  // first: done() gets its address
+    Mutex mutex;
+    CondVar changed;
+    pthread_t thread;
+    bool told;
+  } probe{};
+  probe.comp.done = [](ibv_exp_ec_comp* comp) {
+    auto* const self = reinterpret_cast<Probe*>(comp);
+    const MutexLock lock(self->mutex);
+    self->thread = pthread_self();
+    self->told = true;
+    self->changed.NotifyAll();
+  };
+  // Zeros, of which the code is zeros.
+  ibv_exp_ec_mem mem = RemainderMem(k, m);
+  if (ibv_exp_ec_encode_async(calc_, &mem, &probe.comp) != 0) return;
+  const MutexLock lock(probe.mutex);
+  while (!probe.told) probe.changed.Wait(probe.mutex);
+  completer_ = probe.thread;
+  has_completer_ = true;
+}
+
 void DeviceCalc::ShowIn(eco_context& context) {
   context.calc = calc_;
   context.remainder_buffers = remainder_.front().bytes;
   context.remainder_mr = remainder_region_;
-  ibv_exp_ec_mem& mem = context.remainder_mem;
-  mem.data_blocks = remainder_sges_.data();
-  mem.num_data_sge = context.attr.k;
-  mem.code_blocks = remainder_sges_.data() + context.attr.k;
-  mem.num_code_sge = context.attr.m;
-  mem.block_size = kWholeBytes;
+  context.remainder_mem = RemainderMem(context.attr.k, context.attr.m);
 }
 
 void DeviceCalc::Forget() {

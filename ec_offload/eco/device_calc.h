@@ -5,7 +5,8 @@
 //            blocks of 64 bytes for what is left past a multiple of 64. For programs that submit
 //            ibv_exp_ec_encode_async and the like themselves.
 // Ownership: owns all of these; closing it ends operations in flight with a failure.
-// Threads:   one at a time, but for the completions, which come in a thread of the calculator.
+// Threads:   one at a time, but for the completions, which come in a thread of the calculator:
+//            always the same, which an operation at Open finds out.
 // Errors:    Open: null, when the program has no ibv_exp_ec_* functions, or no device takes them.
 //            Register: false, and nothing is registered.
 // Source:    the functions are weak references: this library itself needs no verbs.
@@ -14,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
+#include <pthread.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +42,8 @@ class DeviceCalc {
   void ShowIn(eco_context& context);
   // Sets the keys of blocks, in place of those registered before; blocks of length 0 need none.
   bool Register(absl::Span<ibv_sge> blocks);
+  // Whether this is the thread that completions come in: it cannot wait for their end.
+  bool InCompletion() const { return has_completer_ && pthread_equal(completer_, pthread_self()); }
 
  private:
   struct alignas(kWholeBytes) RemainderBlock {
@@ -47,8 +51,12 @@ class DeviceCalc {
   };
 
   explicit DeviceCalc(std::size_t block_count)
-      : remainder_(block_count), remainder_sges_(block_count) {}
+      : remainder_(block_count), remainder_sges_(block_count) {
+    regions_.reserve(block_count);
+  }
   bool RegisterRemainder();
+  void FindCompleter(int k, int m);
+  ibv_exp_ec_mem RemainderMem(int k, int m);
   void Forget();
 
   ibv_context* context_ = nullptr;
@@ -58,6 +66,8 @@ class DeviceCalc {
   std::vector<RemainderBlock> remainder_;  // data, then code
   std::vector<ibv_sge> remainder_sges_;
   ibv_mr* remainder_region_ = nullptr;
+  pthread_t completer_ = {};
+  bool has_completer_ = false;
 };
 
 }  // namespace ring::ec_offload::eco

@@ -1,9 +1,9 @@
 #include "ec_offload/eco/handles.h"
 
+#include <map>
 #include <memory>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "ec_offload/eco/device_calc.h"
 
 namespace ring::ec_offload::eco {
@@ -17,7 +17,8 @@ struct Entry {
 
 struct Table {
   Mutex mutex;
-  absl::flat_hash_map<const void*, Entry> entries ABSL_GUARDED_BY(mutex);
+  // Not absl's map: when there is no memory it must stay as it was.
+  std::map<const void*, Entry> entries ABSL_GUARDED_BY(mutex);
 };
 
 // Never destroyed: threads of the program may still call while it exits.
@@ -41,12 +42,14 @@ std::shared_ptr<Coder> TakeHandle(const void* handle, Kind kind) {
 }  // namespace
 
 void AddHandle(const void* handle, Kind kind, std::shared_ptr<Coder> coder) {
+  // Both, or neither: what may fail is over when they get into the table.
+  std::map<const void*, Entry> added;
+  const void* const context = coder->context();
+  added.try_emplace(handle, Entry{kind, true, coder});
+  added.try_emplace(context, Entry{Kind::kContext, false, std::move(coder)});
   Table& table = TheTable();
   const MutexLock lock(table.mutex);
-  table.entries.reserve(table.entries.size() + 2);  // both, or neither
-  const void* const context = coder->context();
-  table.entries[handle] = Entry{kind, true, coder};
-  table.entries.try_emplace(context, Entry{Kind::kContext, false, std::move(coder)});
+  table.entries.merge(added);
 }
 
 std::shared_ptr<Coder> FindHandle(const void* handle, Kind kind) {
@@ -58,6 +61,11 @@ std::shared_ptr<Coder> FindHandle(const void* handle, Kind kind) {
 }
 
 int ReleaseHandle(const void* handle, Kind kind) {
+  // The end of the calculator waits for the end of its completions.
+  if (const auto coder = FindHandle(handle, kind); coder != nullptr) {
+    const MutexLock lock(coder->mutex);
+    if (coder->InCompletion()) return kFailed;
+  }
   const std::shared_ptr<Coder> coder = TakeHandle(handle, kind);
   if (coder == nullptr) return kFailed;
   // A call that waits for the mutex shares the coder, and may be the last to let go of it; the

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <memory>
 #include <new>
-#include <utility>
 
 #include "ec_offload/eco/coder.h"
 #include "ring/base/sync.h"
@@ -42,7 +41,7 @@ int CallCoder(const void* handle, Kind kind, const Call& call) {
 }
 
 // From here on calls on the handle fail; when this returns, none is in flight, and nothing is on
-// the calculator of the coder.
+// the calculator of the coder. In a completion of that calculator: kFailed, and nothing is done.
 int ReleaseHandle(const void* handle, Kind kind);
 
 // The handle that make() gives; null, with errno set, when it gives none.

@@ -2,10 +2,11 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "ec_offload/block_calculator.h"
 #include "ec_offload/verbs_exp/region_book.h"
 
@@ -13,11 +14,12 @@ namespace ring::ec_verbs {
 
 struct Waiter {
   bool done = false;
-  std::uint64_t earlier = 0;  // asynchronous operations submitted before it
   ibv_exp_ec_status status = IBV_EXP_EC_CALC_FAIL;
 };
 
 namespace {
+
+thread_local int done_depth = 0;  // how many done() this thread is in
 
 // The contexts of this process by handle: a released one is found out, not followed.
 struct Directory {
@@ -26,7 +28,8 @@ struct Directory {
     return directory;
   }
   Mutex mutex;
-  absl::flat_hash_map<const ibv_exp_ec_calc*, std::shared_ptr<Calc>> calcs ABSL_GUARDED_BY(mutex);
+  // Not absl's map: an insertion for which there is no memory must leave it as it was.
+  std::unordered_map<const ibv_exp_ec_calc*, std::shared_ptr<Calc>> calcs ABSL_GUARDED_BY(mutex);
 };
 
 }  // namespace
@@ -51,7 +54,8 @@ Calc::Calc(ibv_pd* pd, Code code, const ibv_exp_ec_calc_init_attr& attr)
       code_(std::move(code)),
       polling_(attr.polling != 0),
       inflight_max_(std::size_t{attr.max_inflight_calcs} + kInflightSpare),
-      calculators_(code_.w) {}
+      calculators_(code_.w),
+      completed_(inflight_max_) {}
 
 ibv_exp_ec_calc* Calc::Open(ibv_pd* pd, const ibv_exp_ec_calc_init_attr& attr) {
   Code code;
@@ -59,21 +63,23 @@ ibv_exp_ec_calc* Calc::Open(ibv_pd* pd, const ibv_exp_ec_calc_init_attr& attr) {
     errno = error;
     return nullptr;
   }
-  auto calc = std::make_shared<Calc>(pd, std::move(code), attr);
-  if (!calc->polling_) {
-    try {
-      // The thread's own share: done() may release the context that it runs in.
-      calc->thread_ = std::thread([calc] { calc->ThreadMain(); });
-    } catch (const std::system_error&) {
-      errno = EAGAIN;
-      return nullptr;
-    }
-  }
-  ibv_exp_ec_calc* const handle = &calc->handle_;
+  const auto calc = std::make_shared<Calc>(pd, std::move(code), attr);
   Directory& directory = Directory::Get();
   MutexLock lock(directory.mutex);
-  directory.calcs.emplace(handle, std::move(calc));
-  return handle;
+  directory.calcs.emplace(&calc->handle_, calc);
+  int error = 0;
+  try {
+    // The thread's own share: done() may release the context that it runs in.
+    if (!calc->polling_) calc->thread_ = std::thread([calc] { calc->ThreadMain(); });
+  } catch (const std::system_error&) {
+    error = EAGAIN;
+  } catch (const std::bad_alloc&) {
+    error = ENOMEM;
+  }
+  if (error == 0) return &calc->handle_;
+  directory.calcs.erase(&calc->handle_);
+  errno = error;
+  return nullptr;
 }
 
 std::shared_ptr<Calc> Calc::Find(const ibv_exp_ec_calc* handle) {
@@ -124,7 +130,7 @@ void Calc::Shut() {
       }
     }
   }
-  changed_.NotifyAll();
+  work_.NotifyAll();
   if (!thread_.joinable()) return;
   if (own_thread) {
     thread_.detach();  // it ends when this done() has returned
@@ -133,45 +139,51 @@ void Calc::Shut() {
   }
 }
 
-int Calc::Enqueue(Job job, ibv_exp_ec_comp* comp, Waiter* waiter) {
+std::unique_ptr<Calc::Operation> Calc::Prepare(Job job) {
   auto operation = std::make_unique<Operation>();
   operation->job = std::move(job);
-  operation->comp = comp;
-  operation->waiter = waiter;
-  if (!operation->job.outputs.empty()) {
-    operation->calculator = calculators_.Get(operation->job);
-    if (operation->calculator == nullptr) return -EINVAL;
+  if (operation->job.outputs.empty()) return operation;
+  operation->calculator = calculators_.Get(operation->job);
+  if (operation->calculator == nullptr) return nullptr;
+  return operation;
+}
+
+int Calc::Enqueue(std::unique_ptr<Operation> operation) {
+  if (closed_) return -EINVAL;
+  if (inflight_ >= inflight_max_) {
+    errno = -EOVERFLOW;  // the sign is the driver's
+    return -EOVERFLOW;
   }
-  {
-    MutexLock lock(mutex_);
-    if (closed_) return -EINVAL;
-    if (inflight_ >= inflight_max_) {
-      errno = -EOVERFLOW;  // the sign is the driver's
-      return -EOVERFLOW;
-    }
-    pending_.push_back(std::move(operation));
-    ++inflight_;
-    if (waiter == nullptr) {
-      ++submitted_;
-    } else {
-      waiter->earlier = submitted_;
-    }
-  }
+  ++inflight_;
+  pending_.push_back(std::move(operation));
   return 0;
 }
 
 int Calc::Submit(Job job, ibv_exp_ec_comp* comp) {
-  const int error = Enqueue(std::move(job), comp, nullptr);
-  if (error == 0) changed_.NotifyAll();
-  return error;
+  std::unique_ptr<Operation> operation = Prepare(std::move(job));
+  if (operation == nullptr) return -EINVAL;
+  operation->comp = comp;
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    if (const int error = Enqueue(std::move(operation)); error != 0) return error;
+    ++submitted_;
+    wake = ThreadHasWork();
+  }
+  if (wake) work_.NotifyAll();
+  return 0;
 }
 
 int Calc::Run(Job job) {
   Waiter waiter;
-  if (const int error = Enqueue(std::move(job), nullptr, &waiter); error != 0) return error;
+  std::unique_ptr<Operation> operation = Prepare(std::move(job));
+  if (operation == nullptr) return -EINVAL;
+  operation->waiter = &waiter;
+  MutexLock lock(mutex_);
+  const std::uint64_t earlier = submitted_;  // asynchronous ones
+  if (const int error = Enqueue(std::move(operation)); error != 0) return error;
   // The caller calculates what is before it, and its own: no switch of threads, and no waiting for
   // a thread that may be this one (in done()) or not be there (polling).
-  MutexLock lock(mutex_);
   while (!waiter.done) {
     if (calculating_) {
       changed_.Wait(mutex_);
@@ -179,9 +191,9 @@ int Calc::Run(Job job) {
       CalculateFirst();
     }
   }
-  // Inside done(), and where the caller itself would have to poll, nobody would tell them.
-  const bool teller = polling_ || completer_ == std::this_thread::get_id();
-  while (!teller && told_ < waiter.earlier) changed_.Wait(mutex_);
+  // Where the caller itself would have to poll nobody would tell them; nor inside done(), which
+  // those of this context may wait for in turn.
+  while (!polling_ && done_depth == 0 && told_ < earlier) changed_.Wait(mutex_);
   return waiter.status;
 }
 
@@ -204,6 +216,7 @@ void Calc::CalculateFirst() {
     completed_.push_back({operation->comp, status});
   }
   changed_.NotifyAll();
+  if (ThreadHasWork()) work_.NotifyAll();
 }
 
 bool Calc::Calculate(const Operation& operation) const {
@@ -234,24 +247,35 @@ bool Calc::TellFirst() {
   --inflight_;
   mutex_.Unlock();
   completion.comp->status = completion.status;
+  ++done_depth;
   completion.comp->done(completion.comp);
+  --done_depth;
   mutex_.Lock();
   ++told_;
   changed_.NotifyAll();
   return true;
 }
 
+// What is at the front for somebody who waits, that one calculates.
+bool Calc::IsThreadsTurn() const {
+  return !calculating_ && !pending_.empty() && pending_.front()->waiter == nullptr;
+}
+
+bool Calc::IsOver() const {
+  return closed_ && !calculating_ && pending_.empty() && completed_.empty();
+}
+
+bool Calc::ThreadHasWork() const { return !completed_.empty() || IsThreadsTurn() || IsOver(); }
+
 void Calc::ThreadMain() {
   MutexLock lock(mutex_);
   completer_ = std::this_thread::get_id();
-  for (;;) {
+  while (!IsOver()) {
     if (TellFirst()) continue;
-    if (!pending_.empty() && !calculating_) {
+    if (IsThreadsTurn()) {
       CalculateFirst();
-    } else if (closed_ && pending_.empty() && !calculating_) {
-      return;
     } else {
-      changed_.Wait(mutex_);
+      work_.Wait(mutex_);
     }
   }
 }

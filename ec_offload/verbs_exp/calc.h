@@ -4,13 +4,18 @@
 //            context's thread, by a thread that polls, or by a thread that waits for an operation
 //            of its own (it calculates what is before it). Completions are told in that order. A
 //            synchronous call returns after done() of what was submitted before it has returned;
-//            not so inside done(), and with polling, where done() waits for a poll.
+//            not so inside done() of any context, which another done() may wait for, and with
+//            polling, where done() waits for a poll.
+//            A synchronous operation is its caller's to calculate: it wakes nobody who has nothing
+//            to do for it, so on an idle context there is no switch of threads.
 // Shape:     at most max_inflight_calcs + kInflightSpare operations between submission and the
 //            call of done().
 // Ownership: Find gives a share; the context lives until the last call on it has returned.
 // Threads:   any. done() runs with no lock held.
 // Errors:    Submit, Run: 0 or the value that the verbs call gives. A block outside of registered
 //            memory is found when the operation runs: it completes with IBV_EXP_EC_CALC_FAIL.
+//            Open, Submit and Run throw std::bad_alloc, and have done nothing then; an operation
+//            that was submitted needs no more memory.
 // Cost:      four allocations for an operation; the calculators of the last
 //            kCalculatorsKept matrices are kept.
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_CALC_H_
@@ -26,6 +31,7 @@
 #include <string>
 #include <thread>
 
+#include "ec_offload/verbs_exp/bounded_queue.h"
 #include "ec_offload/verbs_exp/job.h"
 #include "rdma/fabric.h"
 #include "ring/base/sync.h"
@@ -87,10 +93,16 @@ class Calc : public std::enable_shared_from_this<Calc> {
     ibv_exp_ec_status status;
   };
 
-  int Enqueue(Job job, ibv_exp_ec_comp* comp, Waiter* waiter);
+  // The operation with its calculator; null where no calculator takes its matrix.
+  std::unique_ptr<Operation> Prepare(Job job);
+  int Enqueue(std::unique_ptr<Operation> operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CalculateFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Calculate(const Operation& operation) const;
   bool TellFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the own thread, at this moment.
+  bool IsThreadsTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ThreadHasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ThreadMain();
   void Shut();
 
@@ -101,9 +113,10 @@ class Calc : public std::enable_shared_from_this<Calc> {
   CalculatorCache calculators_;
 
   Mutex mutex_;
-  CondVar changed_;
+  CondVar work_;     // the own thread waits for ThreadHasWork()
+  CondVar changed_;  // calls wait for the turn, or for done() of those before them
   std::deque<std::unique_ptr<Operation>> pending_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Completion> completed_ ABSL_GUARDED_BY(mutex_);  // to be told
+  BoundedQueue<Completion> completed_ ABSL_GUARDED_BY(mutex_);  // to be told
   std::size_t inflight_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t submitted_ ABSL_GUARDED_BY(mutex_) = 0;  // asynchronous operations, ever
   std::uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;       // those whose done() has returned

@@ -4,19 +4,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 
+#include "ec_offload/verbs_exp/c_entry.h"
 #include "ec_offload/verbs_exp/calc.h"
 #include "ec_offload/verbs_exp/job.h"
-#include "ec_offload/verbs_exp/soft_device.h"
 
 using ring::ec_verbs::Calc;
 using ring::ec_verbs::Job;
+using ring::ec_verbs::OrNoMemory;
 
 namespace {
 
@@ -26,9 +27,11 @@ int Do(ibv_exp_ec_calc* handle, ibv_exp_ec_comp* comp, bool wait, Plan plan) {
   const std::shared_ptr<Calc> calc = Calc::Find(handle);
   if (calc == nullptr) return -EINVAL;
   if (!wait && (comp == nullptr || comp->done == nullptr)) return -EINVAL;
-  Job job;
-  if (const int error = plan(*calc, &job); error != 0) return error;
-  return wait ? calc->Run(std::move(job)) : calc->Submit(std::move(job), comp);
+  return OrNoMemory(-ENOMEM, [&] {
+    Job job;
+    if (const int error = plan(*calc, &job); error != 0) return error;
+    return wait ? calc->Run(std::move(job)) : calc->Submit(std::move(job), comp);
+  });
 }
 
 int Encode(ibv_exp_ec_calc* calc, const ibv_exp_ec_mem* mem, ibv_exp_ec_comp* comp, bool wait) {
@@ -67,6 +70,17 @@ int PostAll(const ibv_exp_ec_stripe* stripes, std::size_t count) {
   return 0;
 }
 
+int EncodeAndSend(Calc& calc, const ibv_exp_ec_mem* mem, const ibv_exp_ec_stripe* data_stripes,
+                  const ibv_exp_ec_stripe* code_stripes) {
+  Job job;
+  if (const int error = PlanEncode(calc.code(), mem, &job); error != 0) return error;
+  if (!Usable(data_stripes, calc.code().k) || !Usable(code_stripes, calc.code().m)) return -EINVAL;
+  if (const int error = PostAll(data_stripes, calc.code().k); error != 0) return error;
+  // Waiting here for the code blocks is what hardware does with a wait in each send queue.
+  if (const int error = calc.Run(std::move(job)); error != 0) return error;
+  return PostAll(code_stripes, calc.code().m);
+}
+
 }  // namespace
 
 extern "C" {
@@ -81,7 +95,7 @@ ibv_exp_ec_calc* ibv_exp_alloc_ec_calc(ibv_pd* pd, ibv_exp_ec_calc_init_attr* at
     errno = EINVAL;
     return nullptr;
   }
-  return Calc::Open(pd, *attr);
+  return OrNoMemory<ibv_exp_ec_calc*>(nullptr, [&] { return Calc::Open(pd, *attr); });
 }
 
 void ibv_exp_dealloc_ec_calc(ibv_exp_ec_calc* calc) {
@@ -125,20 +139,15 @@ int ibv_exp_ec_encode_send(ibv_exp_ec_calc* calc, ibv_exp_ec_mem* mem,
                            ibv_exp_ec_stripe* data_stripes, ibv_exp_ec_stripe* code_stripes) {
   const std::shared_ptr<Calc> own = Calc::Find(calc);
   if (own == nullptr || own->polling()) return -EINVAL;
-  Job job;
-  if (const int error = PlanEncode(own->code(), mem, &job); error != 0) return error;
-  if (!Usable(data_stripes, own->code().k) || !Usable(code_stripes, own->code().m)) return -EINVAL;
-  if (const int error = PostAll(data_stripes, own->code().k); error != 0) return error;
-  // Waiting here for the code blocks is what hardware does with a wait in each send queue.
-  if (const int error = own->Run(std::move(job)); error != 0) return error;
-  return PostAll(code_stripes, own->code().m);
+  return OrNoMemory(-ENOMEM, [&] { return EncodeAndSend(*own, mem, data_stripes, code_stripes); });
 }
 
 int ibv_exp_query_device(ibv_context* context, ibv_exp_device_attr* attr) {
   if (context == nullptr || attr == nullptr) return EINVAL;
   ibv_device_attr plain;
   if (const int error = ibv_query_device(context, &plain); error != 0) return error;
-  // The two structures are alike up to phys_port_cnt, but for phys_port_cnt's neighbours: by field.
+  // Up to phys_port_cnt both have the same fields in the same places, except that device_cap_flags
+  // is reserved in the experimental one.
   constexpr std::size_t kAlike = offsetof(ibv_exp_device_attr, comp_mask);
   static_assert(offsetof(ibv_exp_device_attr, phys_port_cnt) ==
                 offsetof(ibv_device_attr, phys_port_cnt));

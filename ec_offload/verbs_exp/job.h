@@ -1,7 +1,8 @@
 // ec_offload/verbs_exp/job.h — from the descriptors of a program to inputs, outputs and a matrix.
 //
 // What:      PlanEncode, PlanDecode, PlanUpdate check what a call hands over and say what is to be
-//            calculated. All restrictions on descriptors are checked here.
+//            calculated; ReadCode does it for a context. All restrictions on descriptors are
+//            checked here, except for keys and rights: when an operation runs (calc.h).
 // Shape:     a matrix is outputs x inputs, as the calculators of ec_offload want it; the program's
 //            is the transpose.
 // Units:     bytes.

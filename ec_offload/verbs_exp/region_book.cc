@@ -10,17 +10,30 @@ RegionBook& RegionBook::Get() {
 
 void RegionBook::Set(const ibv_pd* pd, std::uint32_t key, const Range& range) {
   MutexLock lock(mutex_);
-  ranges_[{pd, key}] = range;
+  entries_[{pd, key}] = {range, ++last_serial_};
+}
+
+std::optional<RegionBook::Entry> RegionBook::Find(const ibv_pd* pd, std::uint32_t key) {
+  MutexLock lock(mutex_);
+  const auto found = entries_.find({pd, key});
+  if (found == entries_.end()) return std::nullopt;
+  return found->second;
 }
 
 void RegionBook::Remove(const ibv_pd* pd, std::uint32_t key) {
   MutexLock lock(mutex_);
-  ranges_.erase({pd, key});
+  entries_.erase({pd, key});
+}
+
+void RegionBook::Remove(const ibv_pd* pd, std::uint32_t key, std::uint64_t serial) {
+  MutexLock lock(mutex_);
+  const auto found = entries_.find({pd, key});
+  if (found != entries_.end() && found->second.serial == serial) entries_.erase(found);
 }
 
 bool RegionBook::HasAny(const ibv_pd* pd) {
   MutexLock lock(mutex_);
-  for (const auto& [name, range] : ranges_) {
+  for (const auto& [name, entry] : entries_) {
     if (name.first == pd) return true;
   }
   return false;
@@ -30,9 +43,9 @@ bool RegionBook::Allows(const ibv_pd* pd, absl::Span<const ibv_sge> sges, unsign
   MutexLock lock(mutex_);
   for (const ibv_sge& sge : sges) {
     if (sge.length == 0) continue;
-    const auto found = ranges_.find({pd, sge.lkey});
-    if (found == ranges_.end()) return false;
-    const Range& range = found->second;
+    const auto found = entries_.find({pd, sge.lkey});
+    if (found == entries_.end()) return false;
+    const Range& range = found->second.range;
     const bool inside = sge.addr >= range.address && sge.length <= range.length &&
                         sge.addr - range.address <= range.length - sge.length;
     if (!inside || (range.access & access) != access) return false;

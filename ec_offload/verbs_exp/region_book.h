@@ -5,7 +5,7 @@
 // Units:     bytes; access as IBV_ACCESS_*.
 // Ownership: protection domains are names here, never looked into.
 // Threads:   any.
-// Errors:    Allows gives false.
+// Errors:    Allows gives false. Set throws std::bad_alloc, and has changed nothing then.
 // Cost:      one lock for a list; a look-up in a hash table for each entry.
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_REGION_BOOK_H_
 #define RING_EC_OFFLOAD_VERBS_EXP_REGION_BOOK_H_
@@ -13,9 +13,11 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/types/span.h"
 #include "ring/base/sync.h"
 
@@ -29,10 +31,18 @@ class RegionBook {
     unsigned access = 0;
   };
 
+  struct Entry {
+    Range range;
+    std::uint64_t serial = 0;  // no other entry ever has the same
+  };
+
   static RegionBook& Get();
 
   void Set(const ibv_pd* pd, std::uint32_t key, const Range& range);
+  std::optional<Entry> Find(const ibv_pd* pd, std::uint32_t key);
   void Remove(const ibv_pd* pd, std::uint32_t key);
+  // Only when the key has this entry still: a device may have given it to the next region.
+  void Remove(const ibv_pd* pd, std::uint32_t key, std::uint64_t serial);
   bool HasAny(const ibv_pd* pd);
   // Whether each entry lies within the region of its key, and each of those regions has all the
   // rights in `access`. An entry of no bytes is not looked at.
@@ -40,8 +50,10 @@ class RegionBook {
 
  private:
   Mutex mutex_;
-  absl::flat_hash_map<std::pair<const ibv_pd*, std::uint32_t>, Range> ranges_
-      ABSL_GUARDED_BY(mutex_);
+  using Name = std::pair<const ibv_pd*, std::uint32_t>;
+  // Not absl's map: an insertion for which there is no memory must leave it as it was.
+  std::unordered_map<Name, Entry, absl::Hash<Name>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ring::ec_verbs

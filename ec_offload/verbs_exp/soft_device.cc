@@ -10,8 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 
-#include "ec_offload/verbs_exp/calc.h"
+#include "ec_offload/verbs_exp/c_entry.h"
 #include "ec_offload/verbs_exp/region_book.h"
 #include "ec_offload/verbs_exp/soft_nic.h"
 
@@ -22,22 +23,22 @@ constexpr std::uint64_t kGuid = 0x52494e4700000001;
 constexpr std::uint64_t kGidPrefix = 0xfe80000000000000;
 constexpr std::uint16_t kPkey = 0xffff;
 
-ibv_device* MakeDevice() {
-  auto* device = new ibv_device();
-  device->node_type = IBV_NODE_CA;
-  device->transport_type = IBV_TRANSPORT_IB;
+ibv_device MakeDevice() {
+  ibv_device device = {};
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
   const char* name = std::getenv(kSoftDeviceVariable);
   if (name == nullptr || *name == '\0') name = kSoftDeviceName;
-  std::strncpy(device->name, name, sizeof(device->name) - 1);
-  std::strncpy(device->dev_name, "ring_verbs", sizeof(device->dev_name) - 1);
+  std::strncpy(device.name, name, sizeof(device.name) - 1);
+  std::strncpy(device.dev_name, "ring_verbs", sizeof(device.dev_name) - 1);
   return device;
 }
 
 }  // namespace
 
 ibv_device* SoftDevice() {
-  static ibv_device* const device = MakeDevice();
-  return device;
+  static ibv_device device = MakeDevice();
+  return &device;
 }
 
 bool SoftDeviceAsked() {
@@ -46,21 +47,22 @@ bool SoftDeviceAsked() {
 }
 
 ibv_context* SoftOpen() {
-  auto* context = new ibv_context();
+  auto context = std::make_unique<ibv_context>();
+  context->async_fd = eventfd(0, EFD_CLOEXEC);  // nothing ever comes
+  if (context->async_fd < 0) return nullptr;
   context->device = SoftDevice();
   context->ops.poll_cq = NicPollCq;
   context->ops.req_notify_cq = NicRequestNotify;
   context->ops.post_send = NicPostSend;
   context->ops.post_recv = NicPostRecv;
   context->cmd_fd = -1;
-  context->async_fd = eventfd(0, EFD_CLOEXEC);  // nothing ever comes
   context->num_comp_vectors = 1;
   pthread_mutex_init(&context->mutex, nullptr);
-  return context;
+  return context.release();
 }
 
 int SoftClose(ibv_context* context) {
-  if (context->async_fd >= 0) close(context->async_fd);
+  close(context->async_fd);
   pthread_mutex_destroy(&context->mutex);
   delete context;
   return 0;
@@ -145,7 +147,7 @@ ibv_pd* SoftAllocPd(ibv_context* context) {
 }
 
 int SoftDeallocPd(ibv_pd* pd) {
-  if (Calc::AnyOf(pd) || RegionBook::Get().HasAny(pd) || NicUses(pd)) return EBUSY;
+  if (RegionBook::Get().HasAny(pd) || NicUses(pd)) return EBUSY;
   delete pd;
   return 0;
 }
@@ -159,17 +161,16 @@ ibv_mr* SoftRegMr(ibv_pd* pd, void* address, std::size_t length, unsigned access
   const bool remote_change = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if ((!whole && (address == nullptr || length == 0 || from + length < from)) ||
       (remote_change && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
-    errno = EINVAL;
-    return nullptr;
+    return Refused<ibv_mr>(EINVAL);
   }
-  auto* mr = new ibv_mr();
+  auto mr = std::make_unique<ibv_mr>();
   mr->context = pd->context;
   mr->pd = pd;
   mr->addr = address;
   mr->length = length;
   mr->lkey = mr->rkey = next_key.fetch_add(1);
   RegionBook::Get().Set(pd, mr->lkey, {from, length, access});
-  return mr;
+  return mr.release();
 }
 
 int SoftDeregMr(ibv_mr* mr) {

@@ -5,7 +5,8 @@
 //            its object is of this device, and to the real libibverbs otherwise.
 // Ownership: as in verbs: what a call made, its opposite frees.
 // Threads:   any.
-// Errors:    as the manual pages of rdma-core say: null and errno, or an errno.
+// Errors:    as the manual pages of rdma-core say: null and errno, or an errno. SoftOpen,
+//            SoftAllocPd and SoftRegMr throw std::bad_alloc, and have done nothing then.
 // Source:    ibv_open_device(3), ibv_alloc_pd(3), ibv_reg_mr(3), ibv_query_port(3).
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_SOFT_DEVICE_H_
 #define RING_EC_OFFLOAD_VERBS_EXP_SOFT_DEVICE_H_

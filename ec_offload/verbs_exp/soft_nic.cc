@@ -1,13 +1,12 @@
 #include "ec_offload/verbs_exp/soft_nic.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <memory>
 #include <utility>
 
+#include "ec_offload/verbs_exp/bounded_queue.h"
+#include "ec_offload/verbs_exp/c_entry.h"
 #include "ec_offload/verbs_exp/soft_queues.h"
 
 namespace ring::ec_verbs {
@@ -15,7 +14,6 @@ namespace {
 
 QueuePair& Own(ibv_qp* qp) { return *static_cast<QueuePair*>(qp); }
 CompletionQueue& Own(ibv_cq* cq) { return *static_cast<CompletionQueue*>(cq); }
-Channel& Own(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
 
 bool Supported(ibv_wr_opcode opcode) {
   switch (opcode) {
@@ -47,6 +45,13 @@ int CheckSend(const QueuePair& qp, const ibv_send_wr& wr) {
   return 0;
 }
 
+int CheckReceive(const QueuePair& qp, const ibv_recv_wr& wr) {
+  if (qp.state == IBV_QPS_RESET) return EINVAL;
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.cap.max_recv_sge) return EINVAL;
+  if (wr.num_sge > 0 && wr.sg_list == nullptr) return EINVAL;
+  return qp.receives.size() >= qp.cap.max_recv_wr ? ENOMEM : 0;
+}
+
 SendRequest CopyOf(const ibv_send_wr& wr) {
   SendRequest request;
   request.wr = wr;
@@ -56,9 +61,10 @@ SendRequest CopyOf(const ibv_send_wr& wr) {
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     for (const ibv_sge& sge : request.sges) {
       const auto* from = reinterpret_cast<const std::byte*>(sge.addr);
-      request.inline_bytes.insert(request.inline_bytes.end(), from, from + sge.length);
+      request.own_bytes.insert(request.own_bytes.end(), from, from + sge.length);
     }
-    request.sges.clear();
+    request.sges.assign({{reinterpret_cast<std::uint64_t>(request.own_bytes.data()),
+                          static_cast<std::uint32_t>(request.own_bytes.size()), 0}});
   }
   return request;
 }
@@ -103,8 +109,7 @@ void Forget(QueuePair& qp) {
   qp.sends.clear();
   qp.receives.clear();
   for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) {
-    auto& completions = Own(cq).completions;
-    std::erase_if(completions, [&qp](const ibv_wc& wc) { return wc.qp_num == qp.qp_num; });
+    Own(cq).completions.EraseIf([&qp](const ibv_wc& wc) { return wc.qp_num == qp.qp_num; });
   }
   qp.attr = {};
   qp.state = IBV_QPS_RESET;
@@ -130,72 +135,44 @@ bool NicUses(const ibv_pd* pd) {
                      [pd](const auto& entry) { return entry.second->pd == pd; });
 }
 
-ibv_comp_channel* NicCreateChannel(ibv_context* context) {
-  const int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-  if (fd < 0) return nullptr;
-  auto* channel = new Channel();
-  channel->context = context;
-  channel->fd = fd;
-  return channel;
-}
-
-int NicDestroyChannel(ibv_comp_channel* channel) {
-  MutexLock lock(Nic::Get().mutex);
-  if (channel->refcnt > 0) return EBUSY;
-  close(channel->fd);
-  delete &Own(channel);
-  return 0;
-}
-
-int NicGetCqEvent(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  for (;;) {
-    std::uint64_t one = 0;
-    if (read(channel->fd, &one, sizeof(one)) != sizeof(one)) {
-      if (errno == EINTR) continue;
-      return -1;
-    }
-    MutexLock lock(Nic::Get().mutex);
-    auto& events = Own(channel).events;
-    if (events.empty()) continue;  // its queue is gone
-    *cq = events.front();
-    *cq_context = events.front()->cq_context;
-    events.pop_front();
-    return 0;
-  }
-}
-
 ibv_cq* NicCreateCq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel) {
-  if (cqe < 1 || cqe > kNicCqeMax) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  auto* cq = new CompletionQueue();
+  if (cqe < 1 || cqe > kNicCqeMax) return Refused<ibv_cq>(EINVAL);
+  Nic& nic = Nic::Get();
+  auto cq = std::make_unique<CompletionQueue>(static_cast<std::size_t>(cqe));
   cq->context = context;
   cq->channel = channel;
   cq->cq_context = cq_context;
   cq->cqe = cqe;
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
-  MutexLock lock(Nic::Get().mutex);
+  MutexLock lock(nic.mutex);
   if (channel != nullptr) ++channel->refcnt;
-  return cq;
+  return cq.release();
 }
 
-int NicResizeCq(ibv_cq* cq, int cqe) {
+int NicResizeCq(ibv_cq* base, int cqe) {
+  if (cqe < 1 || cqe > kNicCqeMax) return EINVAL;
+  BoundedQueue<ibv_wc> resized(static_cast<std::size_t>(cqe));
   MutexLock lock(Nic::Get().mutex);
-  const bool fits =
-      cqe >= 1 && cqe <= kNicCqeMax && Own(cq).completions.size() <= static_cast<std::size_t>(cqe);
-  if (!fits) return EINVAL;
-  cq->cqe = cqe;
+  CompletionQueue& cq = Own(base);
+  if (cq.completions.size() > resized.capacity()) return EINVAL;
+  for (; !cq.completions.empty(); cq.completions.pop_front()) {
+    resized.push_back(cq.completions.front());
+  }
+  cq.completions = std::move(resized);
+  cq.cqe = cqe;
   return 0;
 }
 
 int NicDestroyCq(ibv_cq* base) {
   CompletionQueue* const cq = &Own(base);
-  MutexLock lock(Nic::Get().mutex);
+  Nic& nic = Nic::Get();
+  MutexLock lock(nic.mutex);
   if (cq->users > 0) return EBUSY;
   if (cq->channel != nullptr) {
-    std::erase(Own(cq->channel).events, cq);
+    static_cast<Channel*>(cq->channel)->Drop(*cq);
+    // Who got an event of it may use it until then.
+    while (cq->acknowledged_count < cq->taken_count) nic.acknowledged.Wait(nic.mutex);
     --cq->channel->refcnt;
   }
   pthread_cond_destroy(&cq->cond);
@@ -229,11 +206,9 @@ int NicRequestNotify(ibv_cq* base, int solicited_only) {
 ibv_qp* NicCreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   const bool wrong = attr == nullptr || attr->send_cq == nullptr || attr->recv_cq == nullptr ||
                      attr->srq != nullptr || !Fits(attr->cap);
-  if (wrong || attr->qp_type != IBV_QPT_RC) {
-    errno = wrong ? EINVAL : EOPNOTSUPP;
-    return nullptr;
-  }
-  auto* qp = new QueuePair();
+  if (wrong) return Refused<ibv_qp>(EINVAL);
+  if (attr->qp_type != IBV_QPT_RC) return Refused<ibv_qp>(EOPNOTSUPP);
+  auto qp = std::make_unique<QueuePair>();
   qp->context = pd->context;
   qp->qp_context = attr->qp_context;
   qp->pd = pd;
@@ -243,15 +218,15 @@ ibv_qp* NicCreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->state = IBV_QPS_RESET;
   qp->cap = attr->cap;
   qp->signal_all = attr->sq_sig_all != 0;
-  pthread_mutex_init(&qp->mutex, nullptr);
-  pthread_cond_init(&qp->cond, nullptr);
   Nic& nic = Nic::Get();
   MutexLock lock(nic.mutex);
   qp->qp_num = nic.next_number++;
-  nic.queue_pairs.emplace(qp->qp_num, qp);
+  nic.queue_pairs.emplace(qp->qp_num, qp.get());
+  pthread_mutex_init(&qp->mutex, nullptr);
+  pthread_cond_init(&qp->cond, nullptr);
   ++Own(qp->send_cq).users;
   ++Own(qp->recv_cq).users;
-  return qp;
+  return qp.release();
 }
 
 int NicModifyQp(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
@@ -316,8 +291,13 @@ int NicPostSend(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad) {
   int error = 0;
   for (; wr != nullptr; wr = wr->next) {
     error = CheckSend(qp, *wr);
+    if (error == 0) {
+      error = OrNoMemory(ENOMEM, [&] {
+        qp.sends.push_back(CopyOf(*wr));
+        return 0;
+      });
+    }
     if (error != 0) break;
-    qp.sends.push_back(CopyOf(*wr));
     if (qp.state == IBV_QPS_ERR) {
       nic.Break(qp);
     } else {
@@ -333,24 +313,21 @@ int NicPostRecv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Nic& nic = Nic::Get();
   MutexLock lock(nic.mutex);
   int error = 0;
-  for (; wr != nullptr && error == 0; wr = wr->next) {
-    if (qp.state == IBV_QPS_RESET || wr->num_sge < 0 ||
-        static_cast<std::uint32_t>(wr->num_sge) > qp.cap.max_recv_sge ||
-        (wr->num_sge > 0 && wr->sg_list == nullptr)) {
-      error = EINVAL;
-    } else if (qp.receives.size() >= qp.cap.max_recv_wr) {
-      error = ENOMEM;
+  for (; wr != nullptr; wr = wr->next) {
+    error = CheckReceive(qp, *wr);
+    if (error == 0) {
+      error = OrNoMemory(ENOMEM, [&] {
+        ReceiveRequest receive;
+        receive.wr_id = wr->wr_id;
+        if (wr->num_sge > 0) receive.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
+        qp.receives.push_back(std::move(receive));
+        return 0;
+      });
     }
-    if (error != 0) {
-      if (bad != nullptr) *bad = wr;
-      break;
-    }
-    ReceiveRequest receive;
-    receive.wr_id = wr->wr_id;
-    if (wr->num_sge > 0) receive.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
-    qp.receives.push_back(std::move(receive));
+    if (error != 0) break;
     if (qp.state == IBV_QPS_ERR) nic.Break(qp);
   }
+  if (error != 0 && bad != nullptr) *bad = wr;
   if (QueuePair* const peer = nic.PeerOf(qp); peer != nullptr) nic.Run(*peer);
   return error;
 }

@@ -12,6 +12,7 @@
 // Ownership: as in verbs.
 // Threads:   any; one lock for all queues of the process.
 // Errors:    an errno, as ibv_post_send(3) and the others say; what fails later is a completion.
+//            NicCreate... and NicResizeCq throw std::bad_alloc, and have done nothing then.
 // Cost:      a copy of the bytes by the thread that posts.
 // Source:    InfiniBand's rules for reliable connections, as rdma-core's manual pages tell them.
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_SOFT_NIC_H_
@@ -38,10 +39,12 @@ bool NicUses(const ibv_pd* pd);
 ibv_comp_channel* NicCreateChannel(ibv_context* context);
 int NicDestroyChannel(ibv_comp_channel* channel);  // EBUSY while queues use it
 int NicGetCqEvent(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context);
+void NicAckCqEvents(ibv_cq* cq, unsigned count);
 
 ibv_cq* NicCreateCq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel);
 int NicResizeCq(ibv_cq* cq, int cqe);
-int NicDestroyCq(ibv_cq* cq);  // EBUSY while queue pairs use it
+// EBUSY while queue pairs use it. Waits until each event that was taken is acknowledged.
+int NicDestroyCq(ibv_cq* cq);
 int NicPollCq(ibv_cq* cq, int count, ibv_wc* wc);
 int NicRequestNotify(ibv_cq* cq, int solicited_only);
 

@@ -1,8 +1,5 @@
-// Executes the requests of the software device's queue pairs, and tells completions.
-#include <unistd.h>
-
+// Executes the requests of the software device's queue pairs, and queues completions.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "absl/types/span.h"
@@ -18,36 +15,33 @@ constexpr std::chrono::milliseconds kReceiverPatience{200};
 constexpr std::chrono::milliseconds kPeerPatience{1000};
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
-std::uint64_t LengthOf(const SendRequest& request) {
-  if (!request.inline_bytes.empty()) return request.inline_bytes.size();
+std::uint64_t LengthOf(absl::Span<const ibv_sge> sges) {
   std::uint64_t length = 0;
-  for (const ibv_sge& sge : request.sges) length += sge.length;
+  for (const ibv_sge& sge : sges) length += sge.length;
   return length;
 }
 
-std::uint64_t LengthOf(const ReceiveRequest& receive) {
-  std::uint64_t length = 0;
-  for (const ibv_sge& sge : receive.sges) length += sge.length;
-  return length;
-}
-
-void Gather(const SendRequest& request, std::byte* to) {
-  if (!request.inline_bytes.empty()) {
-    std::memcpy(to, request.inline_bytes.data(), request.inline_bytes.size());
-    return;
-  }
-  for (const ibv_sge& sge : request.sges) {
-    std::memmove(to, reinterpret_cast<const void*>(sge.addr), sge.length);
-    to += sge.length;
-  }
-}
-
-void Scatter(absl::Span<const ibv_sge> sges, const std::byte* from, std::uint64_t length) {
-  for (const ibv_sge& sge : sges) {
-    const std::uint64_t part = std::min<std::uint64_t>(sge.length, length);
-    std::memmove(reinterpret_cast<void*>(sge.addr), from, part);
-    from += part;
-    length -= part;
+// Copies from the pieces of the one list to those of the other, until one of them ends.
+void Copy(absl::Span<const ibv_sge> from, absl::Span<const ibv_sge> to) {
+  std::uint64_t read = 0;  // of the first piece
+  std::uint64_t written = 0;
+  while (!from.empty() && !to.empty()) {
+    const std::uint64_t part = std::min(from[0].length - read, to[0].length - written);
+    // A piece of no bytes may be anywhere, also at null.
+    if (part > 0) {
+      std::memmove(reinterpret_cast<void*>(to[0].addr + written),
+                   reinterpret_cast<const void*>(from[0].addr + read), part);
+    }
+    read += part;
+    written += part;
+    if (read == from[0].length) {
+      from.remove_prefix(1);
+      read = 0;
+    }
+    if (written == to[0].length) {
+      to.remove_prefix(1);
+      written = 0;
+    }
   }
 }
 
@@ -103,7 +97,7 @@ ibv_wc ReceiveCompletion(const QueuePair& peer, const QueuePair& from, std::uint
 
 // What came of a request. peer_breaks: the error takes the peer's queue pair along.
 struct Nic::Result {
-  bool waits = false;
+  Wait waits_for = Wait::kNothing;
   ibv_wc_status status = IBV_WC_SUCCESS;
   bool peer_breaks = false;
 };
@@ -123,37 +117,35 @@ Nic::Result Nic::Execute(QueuePair& qp, SendRequest& request) {
     if (found != queue_pairs.end() && found->second->state == IBV_QPS_ERR) {
       return {.status = IBV_WC_RETRY_EXC_ERR};
     }
-    return {.waits = true};
+    return {.waits_for = Wait::kPeer};
   }
   RegionBook& book = RegionBook::Get();
-  if (request.inline_bytes.empty()) {
+  if ((request.wr.send_flags & IBV_SEND_INLINE) == 0) {
     const unsigned write = RightOf(request.wr.opcode) == IBV_ACCESS_REMOTE_WRITE
                                ? 0
                                : static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE);
     if (!book.Allows(qp.pd, request.sges, write)) return {.status = IBV_WC_LOC_PROT_ERR};
   }
-  if (LengthOf(request) > kNicMessageMax) return {.status = IBV_WC_LOC_LEN_ERR};
+  if (LengthOf(request.sges) > kNicMessageMax) return {.status = IBV_WC_LOC_LEN_ERR};
   return IsSend(request) ? Deliver(qp, *peer, request) : Access(qp, *peer, request);
 }
 
 // A SEND into the peer's oldest receive.
 Nic::Result Nic::Deliver(QueuePair& qp, QueuePair& peer, SendRequest& request) {
-  if (peer.receives.empty()) return {.waits = true};
+  if (peer.receives.empty()) return {.waits_for = Wait::kReceive};
   const ReceiveRequest receive = std::move(peer.receives.front());
   peer.receives.pop_front();
   ibv_wc wc = ReceiveCompletion(peer, qp, receive.wr_id);
-  const std::uint64_t length = LengthOf(request);
+  const std::uint64_t length = LengthOf(request.sges);
   Result result;
-  if (length > LengthOf(receive)) {
+  if (length > LengthOf(receive.sges)) {
     wc.status = IBV_WC_LOC_LEN_ERR;
     result = {.status = IBV_WC_REM_INV_REQ_ERR, .peer_breaks = true};
   } else if (!RegionBook::Get().Allows(peer.pd, receive.sges, IBV_ACCESS_LOCAL_WRITE)) {
     wc.status = IBV_WC_LOC_PROT_ERR;
     result = {.status = IBV_WC_REM_OP_ERR, .peer_breaks = true};
   } else {
-    std::vector<std::byte> bytes(length);
-    Gather(request, bytes.data());
-    Scatter(receive.sges, bytes.data(), length);
+    Copy(request.sges, receive.sges);
     wc.byte_len = static_cast<std::uint32_t>(length);
     if (HasImm(request)) {
       wc.wc_flags = IBV_WC_WITH_IMM;
@@ -168,7 +160,7 @@ Nic::Result Nic::Access(QueuePair& qp, QueuePair& peer, SendRequest& request) {
   const ibv_wr_opcode opcode = request.wr.opcode;
   const unsigned right = RightOf(opcode);
   const bool atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
-  const std::uint64_t length = LengthOf(request);
+  const std::uint64_t length = LengthOf(request.sges);
   const std::uint64_t at =
       atomic ? request.wr.wr.atomic.remote_addr : request.wr.wr.rdma.remote_addr;
   const std::uint32_t rkey = atomic ? request.wr.wr.atomic.rkey : request.wr.wr.rdma.rkey;
@@ -181,9 +173,9 @@ Nic::Result Nic::Access(QueuePair& qp, QueuePair& peer, SendRequest& request) {
     return {.status = IBV_WC_REM_ACCESS_ERR, .peer_breaks = true};
   }
   const bool notifies = opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (notifies && peer.receives.empty()) return {.waits = true};
-  auto* const remote = reinterpret_cast<std::byte*>(at);
+  if (notifies && peer.receives.empty()) return {.waits_for = Wait::kReceive};
   if (atomic) {
+    auto* const remote = reinterpret_cast<std::byte*>(at);
     std::uint64_t old = 0;
     std::memcpy(&old, remote, sizeof(old));
     std::uint64_t next = old + request.wr.wr.atomic.compare_add;
@@ -191,11 +183,12 @@ Nic::Result Nic::Access(QueuePair& qp, QueuePair& peer, SendRequest& request) {
       next = old == request.wr.wr.atomic.compare_add ? request.wr.wr.atomic.swap : old;
     }
     std::memcpy(remote, &next, sizeof(next));
-    Scatter(request.sges, reinterpret_cast<const std::byte*>(&old), sizeof(old));
+    const ibv_sge old_piece = {reinterpret_cast<std::uint64_t>(&old), sizeof(old), 0};
+    Copy({&old_piece, 1}, request.sges);
   } else if (opcode == IBV_WR_RDMA_READ) {
-    Scatter(request.sges, remote, length);
+    Copy({&there, 1}, request.sges);
   } else {
-    Gather(request, remote);
+    Copy(request.sges, {&there, 1});
   }
   if (notifies) {
     ibv_wc wc = ReceiveCompletion(peer, qp, peer.receives.front().wr_id);
@@ -209,13 +202,19 @@ Nic::Result Nic::Access(QueuePair& qp, QueuePair& peer, SendRequest& request) {
   return {};
 }
 
+// A wait for something else is another wait: its time begins again.
+void SendRequest::WaitFor(Wait what) {
+  if (waits_for == what) return;
+  waits_for = what;
+  waits_since = std::chrono::steady_clock::now();
+}
+
 void Nic::Run(QueuePair& qp) {
   while (qp.state == IBV_QPS_RTS && !qp.sends.empty()) {
     SendRequest& request = qp.sends.front();
     const Result result = Execute(qp, request);
-    if (result.waits) {
-      if (!request.waits) request.waits_since = std::chrono::steady_clock::now();
-      request.waits = true;
+    if (result.waits_for != Wait::kNothing) {
+      request.WaitFor(result.waits_for);
       return;
     }
     const SendRequest done = std::move(request);
@@ -230,11 +229,14 @@ void Nic::Run(QueuePair& qp) {
 void Nic::FailOverdue(const CompletionQueue& cq) {
   const auto now = std::chrono::steady_clock::now();
   for (const auto& [number, qp] : queue_pairs) {
-    if (qp->send_cq != &cq || qp->sends.empty() || !qp->sends.front().waits) continue;
+    if (qp->send_cq != &cq || qp->sends.empty()) continue;
+    SendRequest& first = qp->sends.front();
+    if (first.waits_for == Wait::kNothing) continue;
     const bool peer_is_there = PeerOf(*qp) != nullptr;
+    first.WaitFor(peer_is_there ? Wait::kReceive : Wait::kPeer);  // a peer may have gone
     if (peer_is_there && qp->attr.rnr_retry == kRnrRetryForEver) continue;
     const auto patience = peer_is_there ? kReceiverPatience : kPeerPatience;
-    if (now - qp->sends.front().waits_since < patience) continue;
+    if (now - first.waits_since < patience) continue;
     const SendRequest failed = std::move(qp->sends.front());
     qp->sends.pop_front();
     CompleteSend(*qp, failed, peer_is_there ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_RETRY_EXC_ERR);
@@ -266,14 +268,14 @@ void Nic::CompleteSend(QueuePair& qp, const SendRequest& request, ibv_wc_status 
   wc.opcode = CompletionOf(request.wr.opcode);
   wc.qp_num = qp.qp_num;
   if (status == IBV_WC_SUCCESS && RightOf(request.wr.opcode) != IBV_ACCESS_REMOTE_WRITE) {
-    wc.byte_len = static_cast<std::uint32_t>(LengthOf(request));
+    wc.byte_len = static_cast<std::uint32_t>(LengthOf(request.sges));
   }
   Complete(qp.send_cq, wc, false);
 }
 
 void Nic::Complete(ibv_cq* base, const ibv_wc& wc, bool solicited) {
   auto* const cq = static_cast<CompletionQueue*>(base);
-  if (cq->completions.size() >= static_cast<std::size_t>(cq->cqe)) {
+  if (cq->completions.size() == cq->completions.capacity()) {
     cq->overrun = true;
     return;
   }
@@ -281,11 +283,7 @@ void Nic::Complete(ibv_cq* base, const ibv_wc& wc, bool solicited) {
   if (!cq->armed || cq->channel == nullptr) return;
   if (cq->solicited_only && !solicited && wc.status == IBV_WC_SUCCESS) return;
   cq->armed = false;
-  auto* const channel = static_cast<Channel*>(cq->channel);
-  channel->events.push_back(cq);
-  const std::uint64_t one = 1;
-  // An eventfd that counts: it fails only at 2^64 - 1.
-  (void)!write(channel->fd, &one, sizeof(one));
+  static_cast<Channel*>(cq->channel)->Tell(*cq);
 }
 
 }  // namespace ring::ec_verbs

@@ -1,26 +1,26 @@
 // The exported calls of libibverbs that take a device, a context or what is made from one: to the
-// software device when the object is its, to the system's libibverbs otherwise. What registers
-// memory also writes it into the book of regions, on any device.
+// software device when the object is its, to the system's libibverbs otherwise. Memory regions are
+// in memory_entry.cc, what the software device does not have in refused_entry.cc.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
+#include "ec_offload/verbs_exp/c_entry.h"
+#include "ec_offload/verbs_exp/calc.h"
 #include "ec_offload/verbs_exp/real_verbs.h"
-#include "ec_offload/verbs_exp/region_book.h"
 #include "ec_offload/verbs_exp/soft_device.h"
 #include "ec_offload/verbs_exp/soft_nic.h"
 
-// rdma-core has macros over these, which choose by constants.
-#undef ibv_reg_mr
-#undef ibv_reg_mr_iova
+// rdma-core has a macro over it.
 #undef ibv_query_port
 
+using ring::ec_verbs::CallReal;
 using ring::ec_verbs::IsSoft;
-using ring::ec_verbs::RegionBook;
+using ring::ec_verbs::OrNoMemory;
+using ring::ec_verbs::Refused;
 
 namespace {
 
@@ -29,20 +29,6 @@ struct DeviceList {
   ibv_device** real;       // the system's list, which keeps its devices
   ibv_device* devices[1];  // the first of them, and null behind the last
 };
-
-ibv_mr* Written(ibv_mr* mr, unsigned access) {
-  if (mr != nullptr) {
-    RegionBook::Get().Set(mr->pd, mr->lkey,
-                          {reinterpret_cast<std::uint64_t>(mr->addr), mr->length, access});
-  }
-  return mr;
-}
-
-template <class T>
-T* Refused(int error) {
-  errno = error;
-  return nullptr;
-}
 
 }  // namespace
 
@@ -91,7 +77,9 @@ int ibv_get_device_index(ibv_device* device) {
 
 ibv_context* ibv_open_device(ibv_device* device) {
   if (device == nullptr) return Refused<ibv_context>(EINVAL);
-  if (IsSoft(device)) return ring::ec_verbs::SoftOpen();
+  if (IsSoft(device)) {
+    return OrNoMemory<ibv_context*>(nullptr, [] { return ring::ec_verbs::SoftOpen(); });
+  }
   return RING_REAL(ibv_open_device)(device);
 }
 
@@ -157,65 +145,51 @@ int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* p
   return RING_REAL(ibv_query_pkey)(context, port, index, pkey);
 }
 
+int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
+  if (!IsSoft(context)) return RING_REAL(ibv_get_pkey_index)(context, port, pkey);
+  __be16 own = 0;
+  if (ring::ec_verbs::SoftQueryPkey(port, 0, &own) != 0) return -1;
+  if (own == pkey) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+// A completion of the software device has no global header.
+int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                        ibv_ah_attr* attr) {
+  if (!IsSoft(context)) return RING_REAL(ibv_init_ah_from_wc)(context, port, wc, grh, attr);
+  if (port != ring::ec_verbs::kNicPort || (wc->wc_flags & IBV_WC_GRH) != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *attr = {};
+  attr->dlid = wc->slid;
+  attr->sl = wc->sl;
+  attr->src_path_bits = wc->dlid_path_bits;
+  attr->port_num = port;
+  return 0;
+}
+
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   if (context == nullptr) return Refused<ibv_pd>(EINVAL);
-  if (IsSoft(context)) return ring::ec_verbs::SoftAllocPd(context);
+  if (IsSoft(context)) {
+    return OrNoMemory<ibv_pd*>(nullptr, [&] { return ring::ec_verbs::SoftAllocPd(context); });
+  }
   return RING_REAL(ibv_alloc_pd)(context);
 }
 
+// On any device: a context calculates in it.
 int ibv_dealloc_pd(ibv_pd* pd) {
+  if (ring::ec_verbs::Calc::AnyOf(pd)) return EBUSY;
   if (IsSoft(pd->context)) return ring::ec_verbs::SoftDeallocPd(pd);
   return RING_REAL(ibv_dealloc_pd)(pd);
 }
 
-ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
-  const auto rights = static_cast<unsigned>(access);
-  if (IsSoft(pd->context)) return ring::ec_verbs::SoftRegMr(pd, address, length, rights);
-  return Written(RING_REAL(ibv_reg_mr)(pd, address, length, access), rights);
-}
-
-ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                         unsigned access) {
-  if (IsSoft(pd->context)) {
-    // Addresses of the software device are those of the process.
-    if (iova != reinterpret_cast<std::uint64_t>(address)) return Refused<ibv_mr>(EOPNOTSUPP);
-    return ring::ec_verbs::SoftRegMr(pd, address, length, access);
-  }
-  ibv_mr* const mr = RING_REAL(ibv_reg_mr_iova2)(pd, address, length, iova, access);
-  // An entry of a calculation names an address of the process, which only this iova is.
-  return iova == reinterpret_cast<std::uint64_t>(address) ? Written(mr, access) : mr;
-}
-
-ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                        int access) {
-  if (IsSoft(pd->context)) {
-    return ibv_reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
-  }
-  ibv_mr* const mr = RING_REAL(ibv_reg_mr_iova)(pd, address, length, iova, access);
-  const bool same = iova == reinterpret_cast<std::uint64_t>(address);
-  return same ? Written(mr, static_cast<unsigned>(access)) : mr;
-}
-
-// Of the software device: register anew.
-int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
-  if (IsSoft(mr->context)) {
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT;
-  }
-  RegionBook::Get().Remove(mr->pd, mr->lkey);
-  const int error = RING_REAL(ibv_rereg_mr)(mr, flags, pd, address, length, access);
-  if (error == 0) Written(mr, static_cast<unsigned>(access));
-  return error;
-}
-
-int ibv_dereg_mr(ibv_mr* mr) {
-  if (IsSoft(mr->context)) return ring::ec_verbs::SoftDeregMr(mr);
-  RegionBook::Get().Remove(mr->pd, mr->lkey);
-  return RING_REAL(ibv_dereg_mr)(mr);
-}
-
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  if (IsSoft(context)) return ring::ec_verbs::NicCreateChannel(context);
+  if (IsSoft(context)) {
+    return OrNoMemory<ibv_comp_channel*>(nullptr,
+                                         [&] { return ring::ec_verbs::NicCreateChannel(context); });
+  }
   return RING_REAL(ibv_create_comp_channel)(context);
 }
 
@@ -230,7 +204,11 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
-  if (!IsSoft(cq->context)) RING_REAL(ibv_ack_cq_events)(cq, count);
+  if (IsSoft(cq->context)) {
+    ring::ec_verbs::NicAckCqEvents(cq, count);
+  } else {
+    RING_REAL(ibv_ack_cq_events)(cq, count);
+  }
 }
 
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
@@ -239,11 +217,14 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
     return RING_REAL(ibv_create_cq)(context, cqe, cq_context, channel, comp_vector);
   }
   if (comp_vector < 0 || comp_vector >= context->num_comp_vectors) return Refused<ibv_cq>(EINVAL);
-  return ring::ec_verbs::NicCreateCq(context, cqe, cq_context, channel);
+  return OrNoMemory<ibv_cq*>(
+      nullptr, [&] { return ring::ec_verbs::NicCreateCq(context, cqe, cq_context, channel); });
 }
 
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (IsSoft(cq->context)) return ring::ec_verbs::NicResizeCq(cq, cqe);
+  if (IsSoft(cq->context)) {
+    return OrNoMemory(ENOMEM, [&] { return ring::ec_verbs::NicResizeCq(cq, cqe); });
+  }
   return RING_REAL(ibv_resize_cq)(cq, cqe);
 }
 
@@ -252,18 +233,10 @@ int ibv_destroy_cq(ibv_cq* cq) {
   return RING_REAL(ibv_destroy_cq)(cq);
 }
 
-ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-  if (IsSoft(pd->context)) return Refused<ibv_srq>(EOPNOTSUPP);
-  return RING_REAL(ibv_create_srq)(pd, attr);
-}
-
-ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  if (IsSoft(pd->context)) return Refused<ibv_ah>(EOPNOTSUPP);
-  return RING_REAL(ibv_create_ah)(pd, attr);
-}
-
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (IsSoft(pd->context)) return ring::ec_verbs::NicCreateQp(pd, attr);
+  if (IsSoft(pd->context)) {
+    return OrNoMemory<ibv_qp*>(nullptr, [&] { return ring::ec_verbs::NicCreateQp(pd, attr); });
+  }
   return RING_REAL(ibv_create_qp)(pd, attr);
 }
 
@@ -282,14 +255,10 @@ int ibv_destroy_qp(ibv_qp* qp) {
   return RING_REAL(ibv_destroy_qp)(qp);
 }
 
-int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
-  if (IsSoft(qp->context)) return EOPNOTSUPP;
-  return RING_REAL(ibv_attach_mcast)(qp, gid, lid);
-}
-
-int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
-  if (IsSoft(qp->context)) return EOPNOTSUPP;
-  return RING_REAL(ibv_detach_mcast)(qp, gid, lid);
+// Requests of the software device are carried out by copies, in an order that nothing promises.
+int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, std::uint32_t flags) {
+  if (IsSoft(qp->context)) return 0;
+  return CallReal(RING_REAL(ibv_query_qp_data_in_order), 0, qp, opcode, flags);
 }
 
 }  // extern "C"

@@ -21,7 +21,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "rdma/fabric.h"
 #include "rdma/faulty/fault_plan.h"

@@ -71,20 +71,29 @@ class DriftingClock final : public Clock {
 class EventQueue {
  public:
   void Schedule(std::uint64_t at_ns, std::shared_ptr<EventTarget> target, std::uint64_t tag) {
-    heap_.push_back({std::max(at_ns, clock_.now_ns_), order_++, tag, std::move(target)});
-    std::push_heap(heap_.begin(), heap_.end(), Later);
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(calls_.size()));
+      calls_.emplace_back();
+    }
+    const std::uint32_t call = free_.back();
+    free_.pop_back();
+    calls_[call] = {std::move(target), tag};
+    heap_.push_back({std::max(at_ns, clock_.now_ns_), order_++, call});
+    std::push_heap(heap_.begin(), heap_.end(), Later());
   }
   bool empty() const { return heap_.empty(); }
   // REQUIRES: !empty().
   std::uint64_t next_ns() const { return heap_.front().at_ns; }
   // Runs the next event; time moves to it. REQUIRES: !empty().
   void RunNext() {
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
-    const Event event = std::move(heap_.back());
+    std::pop_heap(heap_.begin(), heap_.end(), Later());
+    const Event event = heap_.back();
     heap_.pop_back();
+    const Call call = std::move(calls_[event.call]);
+    free_.push_back(event.call);
     clock_.now_ns_ = event.at_ns;
     ++count_;
-    event.target->OnEvent(event.tag);
+    call.target->OnEvent(call.tag);
   }
   // Lets time pass to a moment before which nothing happens.
   void PassTo(std::uint64_t at_ns) {
@@ -96,18 +105,26 @@ class EventQueue {
   std::uint64_t count() const { return count_; }
 
  private:
+  struct Call {
+    std::shared_ptr<EventTarget> target;
+    std::uint64_t tag = 0;
+  };
+  // Of what the heap moves about: few bytes, and nothing that is owned.
   struct Event {
     std::uint64_t at_ns;
     std::uint64_t order;
-    std::uint64_t tag;
-    std::shared_ptr<EventTarget> target;
+    std::uint32_t call;
   };
-  static bool Later(const Event& a, const Event& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
-  }
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+    }
+  };
 
   SimClock clock_;
   std::vector<Event> heap_;
+  std::vector<Call> calls_;          // by Event::call
+  std::vector<std::uint32_t> free_;  // places of calls_
   std::uint64_t order_ = 0;
   std::uint64_t count_ = 0;
 };

@@ -86,7 +86,6 @@ class SoftDevice final : public Device {
   bool RunDeferred();
 
   std::uint64_t AddRequest(std::unique_ptr<PendingRequest> request, std::string private_data);
-  // The peer withdrew before the request was answered.
   void Establish(SoftQueuePair* qp, std::unique_ptr<Link> link, std::string private_data);
   void FailConnect(SoftQueuePair* qp, std::string private_data);
   // Looks at one queue pair whose peer may be gone.

@@ -1,7 +1,6 @@
 // The part of SoftDevice that makes, answers and ends connections.
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "rdma/soft/completion_queue.h"
@@ -9,7 +8,6 @@
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shm_endpoint.h"
 #include "rdma/soft/tcp_endpoint.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma::soft {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/attachment.h"
 #include "rdma/soft/device.h"
-#include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 

@@ -9,9 +9,9 @@
 // Threads:   its device's.
 // Errors:    a failed request completes with its status, the rest is flushed, the link is closed.
 // Cost:      no allocation, lock or system call per request on mapped links (slots are allocated
-//            once, with the first request that has to wait). The fence and the look that make
-//            executed requests count (L5) are put off until the completion queue is polled: by
-//            then the stores have drained, and one look serves all chains since the last.
+//            when more requests wait than ever before). The fence and the look that make executed
+//            requests count (L5) are put off until the completion queue is polled: by then the
+//            stores have drained, and one look serves all chains since the last.
 //
 // WAIT counts the completions of wait_cq that were not yet taken by Poll when the WAIT was posted,
 // less those that an earlier WAIT of this queue pair counted, and those that come. It fails, and
@@ -87,7 +87,8 @@ class SoftQueuePair final : public QueuePair {
   void EnterError();
 
  private:
-  SendSlot& SlotOf(std::uint64_t sequence) { return slots_[sequence % slots_.size()]; }
+  SendSlot& SlotOf(std::uint64_t sequence) { return *slots_[sequence & (slots_.size() - 1)]; }
+  void GrowSlots();
   const WorkRequest* ExecuteNow(const WorkRequest& chain);
   void Hold(const WorkRequest* first, const WorkRequest* end, std::uint64_t first_sequence);
   bool Settle();
@@ -129,7 +130,9 @@ class SoftQueuePair final : public QueuePair {
   std::uint64_t head_ = 0;
   std::uint64_t issue_ = 0;
   std::uint64_t tail_ = 0;
-  std::vector<SendSlot> slots_;
+  // A power of two of them, or none: as many as ever waited at once, which are far fewer than may.
+  std::vector<std::unique_ptr<SendSlot>> slots_;
+  bool listed_ = false;     // with the device: some could not be issued yet
   std::vector<Held> held_;  // not empty: send_cq_ has this queue pair on its list
   std::vector<std::pair<std::uint64_t, std::uint64_t>> wait_cursors_;  // by serial of the queue
   ReceiveQueue receives_;

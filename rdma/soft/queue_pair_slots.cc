@@ -1,14 +1,22 @@
 // The part of SoftQueuePair that deals with requests in slots, and with receives.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "ring/base/check.h"
 
 namespace ring::rdma::soft {
+namespace {
+constexpr std::size_t kSlotCountMin = 4;
+}  // namespace
 
 void SoftQueuePair::Enqueue(const WorkRequest& wr) {
-  if (slots_.empty()) slots_.resize(options_.send_depth);
-  if (head_ == tail_) device_->AddDeferred(this);
+  if (tail_ - head_ == slots_.size()) GrowSlots();
+  if (!std::exchange(listed_, true)) device_->AddDeferred(this);
   SendSlot& slot = SlotOf(tail_);
   slot.Store(wr);
   if (wr.opcode == Opcode::kWait) {
@@ -17,6 +25,17 @@ void SoftQueuePair::Enqueue(const WorkRequest& wr) {
   }
   send_cq_->Reserve(1);
   ++tail_;
+}
+
+// Requests stay where they are: links read them until they are answered.
+void SoftQueuePair::GrowSlots() {
+  std::vector<std::unique_ptr<SendSlot>> larger(std::max(kSlotCountMin, 2 * slots_.size()));
+  for (std::uint64_t i = head_; i != tail_; ++i)
+    larger[i & (larger.size() - 1)] = std::move(slots_[i & (slots_.size() - 1)]);
+  for (std::unique_ptr<SendSlot>& slot : larger) {
+    if (slot == nullptr) slot = std::make_unique<SendSlot>();
+  }
+  slots_ = std::move(larger);
 }
 
 bool SoftQueuePair::BlockedTooLong(SendSlot& slot) {
@@ -57,6 +76,8 @@ bool SoftQueuePair::Run() {
     if (slot.state == SlotState::kFailed) break;
   }
   if (state_ == QpState::kReadyToSend) Retire();
+  // What was issued and has no answer yet is the link's affair.
+  if (issue_ == tail_ && std::exchange(listed_, false)) device_->RemoveDeferred(this);
   running_ = false;
   return head_ != head_before || issue_ != issue_before;
 }
@@ -80,7 +101,6 @@ void SoftQueuePair::Retire() {
     if (slot.wr.signaled) Complete(slot.wr, WcStatus::kSuccess);
     ++head_;
   }
-  if (head_ == tail_) device_->RemoveDeferred(this);
 }
 
 void SoftQueuePair::OnRemoteDone(std::uint64_t sequence) {
@@ -116,7 +136,7 @@ void SoftQueuePair::FlushSlots() {
     Complete(SlotOf(head_).wr, WcStatus::kFlushed);
   }
   issue_ = tail_;
-  device_->RemoveDeferred(this);
+  if (std::exchange(listed_, false)) device_->RemoveDeferred(this);
 }
 
 void SoftQueuePair::FlushReceives() {

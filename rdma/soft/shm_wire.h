@@ -15,7 +15,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "rdma/fabric.h"
 #include "rdma/soft/mapping.h"
 #include "rdma/soft/receive_queue.h"

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/send_slot.h"

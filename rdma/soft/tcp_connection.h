@@ -33,7 +33,6 @@
 #include "rdma/soft/endpoint.h"
 #include "rdma/soft/hot_sockets.h"
 #include "rdma/soft/link.h"
-#include "rdma/soft/receive_queue.h"
 #include "rdma/soft/tcp_frame.h"
 #include "rdma/soft/tcp_transmit.h"
 #include "rdma/soft/uring_receiver.h"

@@ -7,9 +7,7 @@ namespace ring::cluster {
 using protocol::MemgestDescriptor;
 
 std::uint32_t MembersOf(const MemgestDescriptor& memgest, ShardId shard, int s, int d) {
-  std::uint32_t mask = 1u << shard.value();
-  for (const Role role : memgest.MemberRoles(shard, s, d)) mask |= 1u << role.value();
-  return mask;
+  return 1u << shard.value() | memgest.MemberMask(shard, s, d);
 }
 
 std::uint32_t ActiveFor(const NormalRecord& normal, const MemgestDescriptor& memgest, ShardId shard,

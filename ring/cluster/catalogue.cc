@@ -86,6 +86,13 @@ CatalogueCommand SetStateCommand(RequestId request, MemgestId memgest, MemgestSt
   return command;
 }
 
+CatalogueCommand DeletedCommand(MemgestId memgest, std::uint64_t revision) {
+  CatalogueCommand command =
+      SetStateCommand({}, memgest, MemgestState::kDraining, MemgestState::kDeleted);
+  command.revision = revision;
+  return command;
+}
+
 CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest) {
   CatalogueCommand command;
   command.request = std::move(request);
@@ -181,9 +188,8 @@ void Catalogue::Remember(const CatalogueCommand& command, const CommandResult& r
            one.request.seq <= highest - kRequestWindow;
   });
   if (remembered_.size() >= kRequestMemory) remembered_.pop_front();
-  const absl::string_view message = result.status.message();
   remembered_.push_back({request, PayloadCrc(command), result.status.code(),
-                         std::string(message.data(), message.size()), result.memgest});
+                         std::string(result.status.message()), result.memgest});
 }
 
 CommandResult Catalogue::Execute(const CatalogueCommand& command) {
@@ -252,6 +258,15 @@ CommandResult Catalogue::SetState(const CatalogueCommand& command) {
     return Refused(absl::FailedPreconditionError(absl::StrCat(
                        "memgest=", memgest->name, " is ", StateName(memgest->state), ", not ",
                        StateName(command.from), ": look at its state and ask again")),
+                   memgest->id);
+  }
+  // G10: what was counted is true of this drain alone. It may have been undone meanwhile by another
+  // leader, written to, and begun anew, before this command arrived.
+  if (command.to == MemgestState::kDeleted && command.revision != revision_ &&
+      !Mutant("G10-revision")) {
+    return Refused(absl::FailedPreconditionError(absl::StrCat(
+                       "memgest=", memgest->name, " was found empty in catalogue revision=",
+                       command.revision, ", and it is ", revision_, " now: ask again")),
                    memgest->id);
   }
   if (command.to == MemgestState::kDraining && memgest->id == default_memgest_ &&

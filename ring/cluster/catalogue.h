@@ -58,12 +58,16 @@ struct CatalogueCommand {
   MemgestId memgest;                       // set state, set default
   protocol::MemgestState from = protocol::MemgestState::kActive;  // set state
   protocol::MemgestState to = protocol::MemgestState::kActive;
+  // to DELETED: of the catalogue in which the memgest was found empty
+  std::uint64_t revision = 0;
   friend bool operator==(const CatalogueCommand&, const CatalogueCommand&) = default;
 };
 
 CatalogueCommand CreateCommand(RequestId request, protocol::MemgestDescriptor descriptor);
 CatalogueCommand SetStateCommand(RequestId request, MemgestId memgest, protocol::MemgestState from,
                                  protocol::MemgestState to);
+// From DRAINING: `revision` is the catalogue's from before the shards were asked what they hold.
+CatalogueCommand DeletedCommand(MemgestId memgest, std::uint64_t revision);
 CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest);
 
 // REQUIRES: a client of at most kAdminClientSizeMax bytes.

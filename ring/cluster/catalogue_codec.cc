@@ -12,14 +12,12 @@ namespace {
 
 using protocol::MemgestState;
 
-constexpr std::uint8_t kCommandVersion = 1;
+constexpr std::uint8_t kCommandVersion = 2;
 constexpr std::uint16_t kSnapshotVersion = 1;
 
 absl::Status Bad(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("catalogue: ", what));
 }
-
-std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 bool IsState(std::uint8_t code) {
   return code >= static_cast<std::uint8_t>(MemgestState::kCreating) &&
@@ -47,6 +45,7 @@ std::string EncodeCommand(const CatalogueCommand& command) {
       out.Put(command.memgest.value());
       out.Put(static_cast<std::uint8_t>(command.from));
       out.Put(static_cast<std::uint8_t>(command.to));
+      out.Put(command.revision);
       break;
     case CatalogueAction::kSetDefault:
       out.Put(command.memgest.value());
@@ -60,7 +59,7 @@ absl::StatusOr<CatalogueCommand> DecodeCommand(absl::string_view bytes) {
   const auto version = in.Get<std::uint8_t>();
   const auto action = in.Get<std::uint8_t>();
   CatalogueCommand command;
-  command.request.client = Text(in.GetString());
+  command.request.client = std::string(in.GetString());
   command.request.seq = in.Get<std::uint64_t>();
   if (!in.ok()) return Bad("command is cut short");
   if (version != kCommandVersion) {
@@ -79,6 +78,7 @@ absl::StatusOr<CatalogueCommand> DecodeCommand(absl::string_view bytes) {
       command.memgest = MemgestId(in.Get<std::uint16_t>());
       const auto from = in.Get<std::uint8_t>();
       const auto to = in.Get<std::uint8_t>();
+      command.revision = in.Get<std::uint64_t>();
       if (in.ok() && (!IsState(from) || !IsState(to))) {
         return Bad(absl::StrCat("state from=", from, " to=", to, " is not known"));
       }
@@ -145,11 +145,11 @@ absl::StatusOr<Catalogue> DecodeCatalogue(int s, int d, absl::string_view bytes)
   if (request_count > kRequestMemory) return Bad(absl::StrCat("request_count=", request_count));
   for (std::uint32_t i = 0; i < request_count && in.ok(); ++i) {
     Catalogue::Remembered one;
-    one.request.client = Text(in.GetString());
+    one.request.client = std::string(in.GetString());
     one.request.seq = in.Get<std::uint64_t>();
     one.payload_crc = in.Get<std::uint32_t>();
     one.code = static_cast<absl::StatusCode>(in.Get<std::uint8_t>());
-    one.message = Text(in.GetString());
+    one.message = std::string(in.GetString());
     one.memgest = MemgestId(in.Get<std::uint16_t>());
     catalogue.remembered_.push_back(std::move(one));
   }

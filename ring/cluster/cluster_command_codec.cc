@@ -22,7 +22,7 @@ absl::Status Bad(absl::string_view what) {
 absl::StatusOr<std::string> ReadReason(ByteReader& in) {
   const absl::string_view text = in.GetString();
   if (text.size() > kReasonSizeMax) return Bad(absl::StrCat("reason has size=", text.size()));
-  return std::string(text.data(), text.size());
+  return std::string(text);
 }
 
 // A count that cannot make the reader reserve more than the bytes that are there.

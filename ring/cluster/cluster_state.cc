@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
 
@@ -87,16 +88,18 @@ ClusterResult ClusterState::Apply(const ClusterCommand& command) {
 
 // E8: of what a memgest is for, one that is used in no epoch before the next Normal names it has
 // lost nothing. So it is not to be used while a shard is between two: its last record would not say
-// whether it was.
-absl::Status ClusterState::CheckMayBeUsed(const View& view) {
+// whether it was. G10: nor is one to be deleted then: who takes a shard over adopts what the
+// members hold, and these drop a deleted memgest each in its own time.
+absl::Status ClusterState::CheckCalm(const View& view) {
   for (std::size_t g = 0; g < view.groups.size(); ++g) {
     const GroupView& group = view.groups[g];
     for (std::size_t i = 0; i < group.shards.size(); ++i) {
       const Epoch normal = group.shards[i].normal.epoch;
       if (normal == Epoch() || normal == group.epoch) continue;
-      return absl::UnavailableError(absl::StrCat("group=", g, " shard=", i,
-                                                 " changes its epoch: a memgest is of use when all "
-                                                 "shards serve"));
+      return absl::UnavailableError(
+          absl::StrCat("group=", g, " shard=", i,
+                       " changes its epoch: a memgest comes and goes when "
+                       "all shards serve"));
     }
   }
   return absl::OkStatus();
@@ -106,7 +109,9 @@ absl::Status ClusterState::Execute(const CatalogueCommand& command, Draft* draft
   const bool activates = command.action == CatalogueAction::kSetState &&
                          command.from == protocol::MemgestState::kCreating &&
                          command.to == protocol::MemgestState::kActive;
-  if (activates) RING_RETURN_IF_ERROR(CheckMayBeUsed(draft->view));
+  const bool deletes = command.action == CatalogueAction::kSetState &&
+                       command.to == protocol::MemgestState::kDeleted && !Mutant("G10-calm");
+  if (activates || deletes) RING_RETURN_IF_ERROR(CheckCalm(draft->view));
   const CommandResult result = catalogue_.Apply(command);
   draft->result.memgest = result.memgest;
   draft->result.duplicate = result.duplicate;

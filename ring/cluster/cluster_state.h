@@ -89,7 +89,7 @@ class ClusterState {
   absl::Status Execute(const SetNormal& command, Draft* draft) const;
   absl::Status Execute(const Overrun& command, Draft* draft) const;
   // cluster_state.cc
-  static absl::Status CheckMayBeUsed(const View& view);
+  static absl::Status CheckCalm(const View& view);
   absl::Status Execute(const CatalogueCommand& command, Draft* draft);
 
   std::shared_ptr<const View> view_;

@@ -1,7 +1,6 @@
 #include "ring/cluster/fields.h"
 
 #include <limits>
-#include <utility>
 
 #include "ring/base/check.h"
 

@@ -1,6 +1,5 @@
 #include "ring/cluster/health.h"
 
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
 #include "ring/cluster/fields.h"

@@ -1,7 +1,6 @@
 // Answers and refusals, and the checks that come before any change: exactly once (X1), conditions
 // (V9).
 #include <algorithm>
-#include <cstring>
 
 #include "ring/base/crc32c.h"
 #include "ring/base/mutant.h"

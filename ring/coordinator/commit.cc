@@ -1,7 +1,6 @@
 // What a commit does: the version becomes visible, its client is answered, waiters run, lower
 // versions are collected.
 #include <algorithm>
-#include <utility>
 
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"

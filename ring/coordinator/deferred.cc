@@ -11,6 +11,8 @@
 namespace ring::coordinator {
 namespace {
 constexpr std::size_t kFailuresPerTurn = 32;
+constexpr std::size_t kCopiesMax = 16;       // of one request, each from another place
+constexpr std::uint32_t kStringsKept = 256;  // beyond so many places a burst's memory is given back
 }  // namespace
 
 std::uint32_t ShardCoordinator::CopyDeferred(const Request& request) {
@@ -37,6 +39,12 @@ bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
   memgest::Pending* const pending = log_.FindByLine(line);
   RING_CHECK(pending != nullptr && pending->operation != 0)
       << "an uncommitted version has no pending entry";
+  // Nothing of it was done, and it may come again: a version may take long to be committed, and
+  // who asks again and again, from new connections, is not answered by the old ones.
+  if (deferred_count_ >= kDeferredMax) {
+    Refuse(request, protocol::Outcome::kUnavailable);
+    return true;
+  }
   const std::uint32_t handle = CopyDeferred(request);
   std::uint32_t& first = operations_[pending->operation - 1].waiter;
   deferred_[handle - 1].next = first;
@@ -44,9 +52,14 @@ bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
   return true;
 }
 
+bool ShardCoordinator::IsCopy(const Request& request, std::uint32_t handle) const {
+  const Request& waiting = deferred_[handle - 1].request;
+  return waiting.client == request.client && waiting.seq == request.seq;
+}
+
 bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
+  if (!IsCopy(request, handle)) return false;
   Request& waiting = deferred_[handle - 1].request;
-  if (waiting.client != request.client || waiting.seq != request.seq) return false;
   const bool same_place = waiting.reply.connection == request.reply.connection &&
                           waiting.reply.generation == request.reply.generation &&
                           waiting.reply.slot == request.reply.slot;
@@ -58,12 +71,15 @@ bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
 // X2: a duplicate of what is under way waits for it, and then finds its record. It takes the place
 // of one whose connection is gone: a client that comes again and again costs no more.
 void ShardCoordinator::Attach(const Request& request) {
+  std::size_t copies = 0;
   for (Waiting& operation : operations_) {
     if (operation.client != request.client || operation.seq != request.seq) continue;
     for (std::uint32_t handle = operation.waiter; handle != 0;
          handle = deferred_[handle - 1].next) {
       if (TakePlace(request, handle)) return;
+      copies += IsCopy(request, handle);
     }
+    if (RefuseCopy(request, copies)) return;
     const std::uint32_t handle = CopyDeferred(request);
     deferred_[handle - 1].next = operation.waiter;
     operation.waiter = handle;
@@ -72,8 +88,16 @@ void ShardCoordinator::Attach(const Request& request) {
   // A large write that has not come to its last entry: look again next turn.
   for (const std::uint32_t handle : ready_) {
     if (TakePlace(request, handle)) return;
+    copies += IsCopy(request, handle);
   }
-  DeferUntilNextTurn(request);
+  if (!RefuseCopy(request, copies)) DeferUntilNextTurn(request);
+}
+
+// X5: the first one is under way, so the answer must not say that nothing was done.
+bool ShardCoordinator::RefuseCopy(const Request& request, std::size_t copies) {
+  if (copies < kCopiesMax && deferred_count_ < kDeferredMax) return false;
+  Refuse(request, protocol::Outcome::kUnknown);
+  return true;
 }
 
 void ShardCoordinator::DeferUntilNextTurn(const Request& request) {
@@ -112,6 +136,10 @@ void ShardCoordinator::RunReady() {
     if (!done) {
       failed_.push_back(handle);
       continue;
+    }
+    if (handle > kStringsKept) {
+      slot.key = std::string();
+      slot.value = std::string();
     }
     slot.next = free_deferred_;
     free_deferred_ = handle;

@@ -2,11 +2,18 @@
 
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::coordinator {
+namespace {
+// So much of a fresh table is written at once: an insertion reads a bucket first, and then a fresh
+// page costs two faults, the second one with news to all processors. More would be a wait.
+constexpr std::uint64_t kTouchedBytesMax = 256 * 1024;
+}  // namespace
 
 std::uint32_t KeyTable::MatchMask(const Bucket& bucket, std::uint32_t tag) {
   const __m256i tags = _mm256_load_si256(reinterpret_cast<const __m256i*>(bucket.tag));
@@ -72,6 +79,7 @@ absl::Status KeyTable::StartGrowth() {
   std::byte* memory = reinterpret_cast<std::byte*>(spare_.first);
   if (spare_.count != count) {
     RING_ASSIGN_OR_RETURN(memory, device_->Allocate(count * sizeof(Bucket), kind));
+    if (count * sizeof(Bucket) <= kTouchedBytesMax) std::memset(memory, 0, count * sizeof(Bucket));
   }
   spare_ = Buckets{};
   previous_ = current_;

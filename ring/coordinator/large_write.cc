@@ -6,7 +6,6 @@
 
 #include "memgest/srs_memgest.h"
 #include "ring/base/align.h"
-#include "ring/base/check.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/mutant.h"
 

@@ -4,7 +4,6 @@
 // the log before whatever uses the slots again (G2). The bytes of a coded memgest count until a
 // delta says otherwise (S3): its RELEASE carries the delta that makes them zero, and a page of a
 // parity that is zero needs no memory.
-#include <algorithm>
 #include <array>
 
 #include "memgest/srs_memgest.h"

@@ -1,6 +1,5 @@
 // The end of a coordinator whose role went to another node, while its device may still read and
 // write its memory (V6).
-#include <utility>
 
 #include "ring/base/mutant.h"
 #include "ring/coordinator/large_write.h"

@@ -345,6 +345,8 @@ class ShardCoordinator {
              std::uint32_t line);       // until the version on this line is committed
   void Attach(const Request& request);  // to the same request under way
   bool TakePlace(const Request& request, std::uint32_t handle);
+  bool IsCopy(const Request& request, std::uint32_t handle) const;
+  bool RefuseCopy(const Request& request, std::size_t copies);  // one too many: it is answered
   void DeferUntilNextTurn(const Request& request);
   std::uint32_t CopyDeferred(const Request& request);
   void ReleaseWaiters(std::uint32_t* list);
@@ -419,6 +421,7 @@ class ShardCoordinator {
 
   static constexpr memgest::EntryPayload kNoPayload = {};
   static constexpr std::size_t kStalledMax = 2048;   // requests waiting for room
+  static constexpr std::size_t kDeferredMax = 8192;  // requests waiting for anything: copies
   static constexpr std::size_t kPrefetchLines = 16;  // of a value: beyond, the hardware streams
 
   ShardOptions options_;

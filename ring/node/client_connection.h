@@ -35,15 +35,23 @@ inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kIndexShift)
 struct ClientPort::Connection {
   static constexpr std::uint32_t kSendDepth = 512;
   static constexpr std::uint32_t kDoorbellCount = 8;
+  static constexpr std::size_t kAnswersPerSlot = 4;   // given up by the client, and not gone yet
+  static constexpr std::size_t kBodiesMax = 4096;     // a large value is many
   static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a client posts
 
   using Write = ConnectionWrite;
 
+  // One that may be taken.
   bool HasRequest() const {
     if (closing) return false;
     const auto* const word =
         reinterpret_cast<const std::uint32_t*>(ring.address + cell * protocol::kCell);
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == stamp;
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == stamp && !IsFull();
+  }
+  // A client has one request in a reply slot. Of one that sends more, no more is taken until what
+  // it was answered is gone: values and their writes are memory of this node.
+  bool IsFull() const {
+    return pinned.size() >= kAnswersPerSlot * slot_count || bodies.size() >= kBodiesMax;
   }
   void NextStamp() {
     if (++stamp == 0) stamp = 1;

@@ -1,10 +1,10 @@
 #include "ring/node/client_port.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 #include "ring/node/client_connection.h"
 
@@ -16,6 +16,7 @@ constexpr std::uint64_t kStuckNs = 10'000'000'000;
 constexpr std::uint64_t kCrowdingNs = 1'000'000'000;  // when it stands in others' way
 constexpr std::uint64_t kSweepNs = 250'000'000;
 constexpr std::uint32_t kPollsPutOff = 4;
+constexpr int kDoorbellsPerPoll = 16;
 }  // namespace
 
 using protocol::Outcome;
@@ -138,9 +139,7 @@ void ClientPort::Close(std::uint32_t index) {
   std::unique_ptr<Connection> connection = std::move(connections_[index]);
   // Its completions are dropped: nothing of it is in the device's hands any more.
   connection->qp.reset();
-  for (; !connection->pinned.empty(); connection->pinned.pop_front()) {
-    connection->pinned.front().shard->Unpin(connection->pinned.front().line);
-  }
+  UnpinAll(*connection);
   for (std::uint32_t handle = 1; handle <= reads_.size(); ++handle) {
     if (reads_[handle - 1].shard != nullptr && reads_[handle - 1].connection == index)
       FinishRead(handle, false);
@@ -152,6 +151,12 @@ void ClientPort::Close(std::uint32_t index) {
   if (staged != staged_.end()) staged_.erase(staged);
   CountOutstanding(*connection, 0);
   --client_count_;
+}
+
+void ClientPort::UnpinAll(Connection& connection) {
+  for (; !connection.pinned.empty(); connection.pinned.pop_front()) {
+    connection.pinned.front().shard->Unpin(connection.pinned.front().line);
+  }
 }
 
 bool ClientPort::Take(Incoming* incoming) {
@@ -263,7 +268,7 @@ bool ClientPort::PollCompletions(bool busy) {
   if (busy && ++polls_put_off_ % kPollsPutOff != 0) return false;
   if (!ringing_.empty()) RingBells();
   if (outstanding_ == 0) return false;
-  std::array<rdma::WorkCompletion, 32> completions;
+  std::array<rdma::WorkCompletion, 8> completions;
   bool any = false;
   for (;;) {
     const std::size_t count = cq_->Poll(absl::MakeSpan(completions));
@@ -274,11 +279,11 @@ bool ClientPort::PollCompletions(bool busy) {
 }
 
 void ClientPort::PollDoorbells() {
-  std::array<rdma::WorkCompletion, 16> completions;
-  const std::size_t count = doorbells_->Poll(absl::MakeSpan(completions));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (completions[i].status != rdma::WcStatus::kSuccess) continue;
-    completions[i].qp->PostRecv(completions[i].wr_id, {}).IgnoreError();
+  rdma::WorkCompletion completion;  // one at a time: mostly there is none
+  for (int i = 0; i < kDoorbellsPerPoll && doorbells_->Poll(absl::MakeSpan(&completion, 1)) > 0;
+       ++i) {
+    if (completion.status != rdma::WcStatus::kSuccess) continue;
+    completion.qp->PostRecv(completion.wr_id, {}).IgnoreError();
   }
 }
 

@@ -131,6 +131,7 @@ class ClientPort final : public coordinator::ReplySink {
   explicit ClientPort(const ClientPortOptions& options);
   Connection* Find(const coordinator::ReplyTo& to);
   void Close(std::uint32_t index);
+  void UnpinAll(Connection& connection);
   void StageValue(Connection& connection, const coordinator::ReplyTo& to,
                   const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
                   protocol::ReplyHeader* header);

@@ -1,11 +1,8 @@
 // The answering half of ClientPort: capture, fence, publish (V7).
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
-#include <utility>
 
-#include "ring/base/check.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
@@ -139,6 +136,8 @@ void ClientPort::DropHeld(const coordinator::ShardCoordinator* shard) {
     std::erase_if(connection.bodies, of_shard);
     std::erase_if(connection.words, of_shard);
     if (!connection.words.empty()) return false;
+    // Nothing is under way of which the completion would do it.
+    if (connection.bodies.empty() && connection.outstanding == 0) UnpinAll(connection);
     if (connection.closing && connection.outstanding == 0) ending_.push_back(index);
     return true;
   });

@@ -1,7 +1,5 @@
 #include "ring/node/control_services.h"
 
-#include <utility>
-
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
@@ -48,7 +46,7 @@ absl::StatusOr<std::string> ControlServices::Events(absl::string_view body) cons
   ByteReader in(body);
   const Incarnation seen_of(in.Get<std::uint64_t>());
   const auto seen = in.Get<std::uint64_t>();
-  if (!in.ok() || !in.rest()->empty()) {
+  if (!in.finished()) {
     return absl::InvalidArgumentError("the question for events is malformed");
   }
   NodeEvents events;

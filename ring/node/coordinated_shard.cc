@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
 #include "ring/cluster/active_roles.h"
@@ -17,6 +16,15 @@ constexpr std::uint64_t kUrgePeriodNs = 50'000'000;
 constexpr std::uint64_t kAllEndNs = 20'000'000;
 constexpr std::uint64_t kLagLookNs = 1'000'000;
 constexpr std::uint64_t kAskTimeoutNs = 200'000'000;
+
+// Whether its coordinator is another node, or another start of it, than its last Normal names, and
+// its epoch has no Normal yet.
+bool IsTakenOver(const cluster::GroupView& group, std::size_t shard) {
+  const cluster::NormalRecord& normal = group.shards[shard].normal;
+  if (normal.epoch == Epoch() || normal.epoch == group.epoch) return false;
+  return group.roles[shard] != cluster::kNoNode &&
+         normal.holders[shard] != cluster::Holder{group.roles[shard], group.incarnations[shard]};
+}
 }  // namespace
 
 CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId shard,
@@ -53,6 +61,7 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
     change_->OnAbsentShards(AbsentShards());
     change_->OnReachable(ReachableOf(*change_->plan().last));
   }
+  change_->OnTakingOver(TakingOver());
   if (normal().epoch == group_view().epoch && !(normal() == applied_)) {
     applied_ = normal();
     change_->OnNormal(applied_.memgests);
@@ -138,6 +147,22 @@ int CoordinatedShard::AbsentShards() const {
   return absent;
 }
 
+// Holders of roles that have shards of their own to take over.
+recovery::RoleMask CoordinatedShard::TakingOver() const {
+  const std::vector<NodeId>& roles = group_view().roles;
+  recovery::RoleMask taking_over = 0;
+  for (const cluster::GroupView& group : view_->groups) {
+    for (std::size_t i = 0; i < group.shards.size(); ++i) {
+      if (!IsTakenOver(group, i)) continue;
+      for (std::size_t role = 0; role < roles.size(); ++role) {
+        if (roles[role] == group.roles[i])
+          taking_over |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
+      }
+    }
+  }
+  return taking_over;
+}
+
 recovery::EpochPlan CoordinatedShard::MakePlan() const {
   const cluster::GroupView& group = group_view();
   recovery::EpochPlan plan;
@@ -149,6 +174,7 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   for (std::size_t role = 0; role < group.roles.size(); ++role)
     plan.holders.push_back({group.roles[role], group.incarnations[role]});
   plan.demoted = group.demoted;
+  plan.taking_over = TakingOver();
   plan.memgests = LivingMemgests();
   const cluster::ShardView& shard = group.shards[shard_.value()];
   plan.overrun_allowed = OverrunAllowed();

@@ -172,6 +172,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
   recovery::RoleMask ReachableOf(const cluster::NormalRecord& last) const;
   int AbsentShards() const;
+  recovery::RoleMask TakingOver() const;
   recovery::EpochPlan MakePlan() const;
   void EndEpoch();
   void StartEpoch();

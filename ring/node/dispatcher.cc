@@ -2,7 +2,6 @@
 #include <bit>
 #include <cstring>
 
-#include "ring/base/check.h"
 #include "ring/coordinator/key_hash.h"
 #include "ring/node/node.h"
 
@@ -78,6 +77,7 @@ void Node::Execute(BatchItem& item) {
     return;
   }
   if (request.operation == Operation::kGetView) {
+    if (encoded_view_.empty()) encoded_view_ = cluster::EncodeView(*view_);
     clients_->AnswerBare(request.reply, Outcome::kOk, options_.id, encoded_view_);
     return;
   }

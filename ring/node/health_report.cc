@@ -180,7 +180,7 @@ absl::StatusOr<NodeHealth> DecodeHealth(absl::string_view bytes) {
     member.absent = in.Get<std::uint64_t>();
     health.members.push_back(member);
   }
-  if (!in.ok() || !in.rest()->empty()) {
+  if (!in.finished()) {
     return absl::InvalidArgumentError("the health of a node is malformed");
   }
   return health;

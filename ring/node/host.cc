@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "rdma/host_identity.h"
-#include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/processors.h"
 #include "ring/base/random.h"
@@ -181,7 +180,7 @@ absl::Status HostImpl::Open() {
   local_seed_ = infos.front().local_address;
   std::vector<Reactor*> reactors;
   for (const std::unique_ptr<Reactor>& reactor : reactors_) reactors.push_back(reactor.get());
-  RING_ASSIGN_OR_RETURN(admin_, StartClusterAdmin(reactors, view, &clock_));
+  RING_ASSIGN_OR_RETURN(admin_, StartClusterAdmin(reactors, view));
   return absl::OkStatus();
 }
 

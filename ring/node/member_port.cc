@@ -1,7 +1,6 @@
 #include "ring/node/member_port.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -256,17 +255,12 @@ bool MemberPort::ShareCredits() {
 }
 
 void MemberPort::PollCompletions() {
-  std::array<rdma::WorkCompletion, 16> completions;
-  std::size_t count = 0;
-  do {
-    count = cq_->Poll(absl::MakeSpan(completions));
-    for (std::size_t i = 0; i < count; ++i) {  // a doorbell's receive is posted again
-      const rdma::WorkCompletion& completion = completions[i];
-      const bool doorbell =
-          completion.opcode == rdma::Opcode::kRecv && completion.status == rdma::WcStatus::kSuccess;
-      if (doorbell) completion.qp->PostRecv(completion.wr_id, {}).IgnoreError();
-    }
-  } while (count == completions.size());
+  rdma::WorkCompletion completion;  // one at a time: mostly there is none
+  while (cq_->Poll(absl::MakeSpan(&completion, 1)) > 0) {
+    const bool doorbell =
+        completion.opcode == rdma::Opcode::kRecv && completion.status == rdma::WcStatus::kSuccess;
+    if (doorbell) completion.qp->PostRecv(completion.wr_id, {}).IgnoreError();
+  }
 }
 
 bool MemberPort::HasCommitted() const {

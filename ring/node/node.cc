@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/node/control_services.h"
@@ -15,6 +14,7 @@ namespace {
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr std::size_t kLogCompletionDepth = 8192;
 constexpr std::uint32_t kConnectionMax = 16384;
+constexpr std::uint32_t kPeerQpCount = 4096;  // of the other nodes, beside those of clients
 // From one look to the next: fewer turns while looks find something, for who waits for an answer;
 // and never longer than this, however much there is to do in a turn.
 constexpr std::uint32_t kTurnsPerLookMin = 32;
@@ -62,8 +62,8 @@ absl::Status Node::OpenDevice() {
   device.name = info_.name;
   device.arena_size_max = options_.config.arena_size_max;
   device.shareable = options_.config.transport != Transport::kTcp;
-  device.qp_count_max = options_.config.client_max + 4096;
-  device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + 4096);
+  device.qp_count_max = options_.config.client_max + kPeerQpCount;
+  device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + kPeerQpCount);
   device.clock = options_.clock;
   if (options_.open_device != nullptr) {
     RING_ASSIGN_OR_RETURN(device_, (*options_.open_device)(device));
@@ -89,7 +89,7 @@ absl::Status Node::OpenDevice() {
   clients.node = options_.id;
   clients.incarnation = info_.incarnation;
   // One a group: a node holds at most one role of each (L10).
-  clients.shard_count = static_cast<std::size_t>(options_.config.s + options_.config.d);
+  clients.shard_count = role_count_;
   RING_ASSIGN_OR_RETURN(clients_, ClientPort::Create(clients));
   MemberPort::Options members;
   members.device = device_.get();
@@ -343,7 +343,7 @@ void Node::FlushShards() {
 }
 
 bool Node::PollLog() {
-  std::array<rdma::WorkCompletion, 32> completions;
+  std::array<rdma::WorkCompletion, 8> completions;
   bool any = false;
   for (;;) {
     const std::size_t count = log_cq_->Poll(absl::MakeSpan(completions));

@@ -22,7 +22,7 @@ bool IsAwaited(const cluster::View& view, const cluster::NodeInfo& node) {
 
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
-  encoded_view_ = cluster::EncodeView(*view_);
+  encoded_view_.clear();
   clients_->set_view_epoch(view_->epoch);
   // Members before coordinators: a memgest must be foldable before anything of it is appended
   // (G11).

@@ -1,7 +1,6 @@
 #include "ring/node/stats.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ring/base/wire.h"
 #include "ring/node/control_services.h"
@@ -87,8 +86,7 @@ NodeReport CollectStats(Node& node) {
   const IdleScrub::Totals& scrubbed = node.services().scrub().idle_totals();
   stats.scrub_checked = scrubbed.checked;
   stats.scrub_mismatches = scrubbed.mismatches;
-  const absl::string_view fence = node.fence().name();
-  stats.fence = std::string(fence.data(), fence.size());
+  stats.fence = std::string(node.fence().name());
   return report;
 }
 
@@ -129,11 +127,9 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
     node.system_calls.*field = in.Get<std::uint64_t>();
   const auto transport_count = in.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < std::min(transport_count, kTransportsMax) && in.ok(); ++i) {
-    const absl::string_view transport = in.GetString();
-    node.transports.emplace_back(transport.data(), transport.size());
+    node.transports.emplace_back(in.GetString());
   }
-  const absl::string_view fence = in.GetString();
-  node.fence = std::string(fence.data(), fence.size());
+  node.fence = std::string(in.GetString());
   const auto memgest_count = in.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < memgest_count && in.ok(); ++i) {
     MemgestStats memgest;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "ring/base/align.h"
 #include "ring/base/check.h"

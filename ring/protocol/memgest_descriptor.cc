@@ -98,18 +98,28 @@ std::string MemgestDescriptor::SchemeName() const {
   return absl::StrCat("SRS(", k, ",", m, ")");
 }
 
+// L10: the redundant roles first, then the coordinators that follow the shard's own.
+int MemgestDescriptor::MemberRole(int index, ShardId shard, int s, int d) const {
+  const bool redundant = scheme == Scheme::kStretchedReedSolomon || index < d;
+  return redundant ? s + index : (shard.value() + 1 + index - d) % s;
+}
+
+int MemgestDescriptor::MemberCount() const {
+  return scheme == Scheme::kStretchedReedSolomon ? m : std::max(r - 1, 0);
+}
+
 std::vector<Role> MemgestDescriptor::MemberRoles(ShardId shard, int s, int d) const {
   std::vector<Role> roles;
-  const auto add = [&roles](int role) { roles.push_back(Role(static_cast<std::uint16_t>(role))); };
-  if (scheme == Scheme::kStretchedReedSolomon) {
-    for (int j = 0; j < m; ++j) add(s + j);
-    return roles;
-  }
-  for (int t = 0; t < r - 1; ++t) {
-    // L10: the redundant roles first, then the coordinators that follow the shard's own.
-    add(t < d ? s + t : (shard.value() + 1 + t - d) % s);
-  }
+  roles.reserve(static_cast<std::size_t>(MemberCount()));
+  for (int i = 0; i < MemberCount(); ++i)
+    roles.push_back(Role(static_cast<std::uint16_t>(MemberRole(i, shard, s, d))));
   return roles;
+}
+
+std::uint32_t MemgestDescriptor::MemberMask(ShardId shard, int s, int d) const {
+  std::uint32_t mask = 0;
+  for (int i = 0; i < MemberCount(); ++i) mask |= 1u << MemberRole(i, shard, s, d);
+  return mask;
 }
 
 void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* out) {

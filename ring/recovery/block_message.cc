@@ -7,7 +7,7 @@ namespace ring::recovery {
 namespace {
 
 absl::Status Check(ByteReader& in, bool valid, absl::string_view what) {
-  if (in.ok() && in.rest()->empty() && valid) return absl::OkStatus();
+  if (in.finished() && valid) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("body of a ", what, " is malformed"));
 }
 

@@ -8,7 +8,6 @@
 #include "ring/base/crc32c.h"
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
-#include "ring/base/status.h"
 
 namespace ring::recovery {
 namespace {

@@ -237,6 +237,7 @@ void EpochChange::ConnectAll(bool joins) {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     RoleState& role = roles_[i];
     if (role.goes_on == joins || !Due(role.link, role)) continue;
+    if (joins && JoinWaits(RoleAt(i))) continue;
     role.link = Call::kAsked;
     actions_->Connect(RoleAt(i), plan_.holders[i], joins);
   }
@@ -401,6 +402,7 @@ void EpochChange::OnNormal(const std::vector<cluster::MemgestNormal>& sets) {
   named_.memgests = sets;
   proposed_.clear();
   settled_ = false;
+  may_have_news_ = true;
   if (phase_ == Phase::kProposing) {
     Enter(Phase::kServing);
     // Proposed before they were made.

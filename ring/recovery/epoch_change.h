@@ -48,6 +48,9 @@ struct EpochPlan {
   // Other shards of the group whose coordinator has not all of its blocks: each needs a parity. So
   // it was when the plan was made; OnAbsentShards says what changed.
   int absent_shards = 0;
+  // Roles whose holders take other shards over, and do not serve them yet; OnTakingOver says what
+  // changed.
+  RoleMask taking_over = 0;
   // This node coordinated the shard in the epoch of `last`, and has its state.
   bool living = false;
   std::vector<LogEnd> own_logs;  // living: where its own logs end
@@ -109,6 +112,8 @@ class EpochChange {
     std::uint64_t retry_ns = 2'000'000;       // of a call that failed; later it is rarer
     std::uint64_t patience_ns = 600'000'000;  // with who is believed to be there
     std::uint64_t proposal_retry_ns = 50'000'000;
+    // From serving on: so long a join may wait for the shards that its node takes over.
+    std::uint64_t defer_ns = 200'000'000;
   };
 
   EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts);
@@ -122,6 +127,9 @@ class EpochChange {
   void OnReachable(RoleMask reachable);
   // Other shards of the group got all of their blocks, or lack them by now.
   void OnAbsentShards(int absent_shards);
+  // Of the plan's holders, who takes shards over by now. Their joins wait for that: nobody serves
+  // those shards meanwhile, and this one is served without the joiner.
+  void OnTakingOver(RoleMask taking_over);
   // E8: an operator accepts what is lost. A shard that stopped behind Begin goes on from there, as
   // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
   // begin again. REQUIRES: kStopped.
@@ -198,6 +206,7 @@ class EpochChange {
   bool AdvanceReappending();
   bool AdvanceProposing();
   void AdvanceJoins();
+  bool ProposeNews();
   void ConnectAll(bool joins);
   void DropOut(Role role);
   void GiveUp(Role role);
@@ -225,6 +234,8 @@ class EpochChange {
   RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;
   RoleMask HoldersOfLast() const;
   bool NeverUsed(const protocol::MemgestDescriptor& memgest) const;
+  bool IsNeeded(Role role) const;
+  bool JoinWaits(Role role) const;
   void CountFromItsStart(const protocol::MemgestDescriptor& memgest);
   bool MayBeNamed(const protocol::MemgestDescriptor& memgest, std::size_t role) const;
   cluster::MemgestNormal FirstSet(const protocol::MemgestDescriptor& memgest) const;
@@ -246,6 +257,7 @@ class EpochChange {
   bool begun_ = false;    // connections of this epoch may be there
   Role stopped_by_;       // begun, and kStopped: it lacks what is nowhere, and others what it has
   bool settled_ = false;  // serving, nothing is under way
+  bool may_have_news_ = true;  // for a further Normal, since that was last looked at
   std::vector<RoleState> roles_;
   std::vector<AdoptedLog> adopted_;
   std::vector<cluster::MemgestNormal> learned_;   // beyond what the last Normal names

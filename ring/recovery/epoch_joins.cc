@@ -1,5 +1,6 @@
 // An epoch that is served: who joins it, and the further Normals that name them (L7).
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "ring/base/mutant.h"
@@ -62,9 +63,48 @@ cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor&
   return set;
 }
 
+// S13: too few count without it, so that something takes no entries.
+bool EpochChange::IsNeeded(Role role) const {
+  return std::any_of(plan_.memgests.begin(), plan_.memgests.end(),
+                     [this, role](const protocol::MemgestDescriptor& memgest) {
+                       if ((MembersOf(memgest) & RoleBit(role)) == 0) return false;
+                       const RoleMask active = PresentSet(memgest).active;
+                       return std::popcount(active) < cluster::MembersMin(memgest);
+                     });
+}
+
+// Whom its node's other shards need more is not asked yet. It has nothing to lose (step 7), and
+// nothing waits for it but protection: so for a while only, whatever becomes of those shards.
+bool EpochChange::JoinWaits(Role role) const {
+  if ((plan_.taking_over & RoleBit(role)) == 0) return false;
+  return now_ns_ - phase_since_ns_ < timeouts_.defer_ns && !IsNeeded(role);
+}
+
+void EpochChange::OnTakingOver(RoleMask taking_over) {
+  if (plan_.taking_over == taking_over) return;
+  plan_.taking_over = taking_over;
+  Advance();
+}
+
 RoleMask EpochChange::Incomplete(const protocol::MemgestDescriptor& memgest) const {
   const cluster::MemgestNormal set = PresentSet(memgest);
   return set.active & ~set.complete;
+}
+
+// Whether there is anything that a further Normal has to name.
+bool EpochChange::ProposeNews() {
+  bool news = false;
+  std::vector<cluster::MemgestNormal> sets;
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+    const cluster::MemgestNormal present = PresentSet(memgest);
+    sets.push_back(SetToName(memgest, present));
+    news |= !(sets.back() == present);
+  }
+  if (!news) return false;
+  proposed_ = std::move(sets);
+  proposed_ns_ = now_ns_;
+  actions_->Propose(proposed_);
+  return true;
 }
 
 // L7: a joiner counts once a further Normal of the epoch names it. What was proposed stays proposed
@@ -81,20 +121,12 @@ void EpochChange::AdvanceJoins() {
   }
   bool news = false;
   if (proposed_.empty()) {
-    std::vector<cluster::MemgestNormal> sets;
-    for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-      const cluster::MemgestNormal present = PresentSet(memgest);
-      sets.push_back(SetToName(memgest, present));
-      news |= !(sets.back() == present);
-    }
-    if (news) proposed_ = std::move(sets);
-    proposed_ns_ = now_ns_;
-    if (news) actions_->Propose(proposed_);
+    news = std::exchange(may_have_news_, false) && ProposeNews();
   } else if (now_ns_ - proposed_ns_ >= timeouts_.proposal_retry_ns) {
     proposed_ns_ = now_ns_;
     actions_->Propose(proposed_);
   }
-  settled_ = all && !news && proposed_.empty();
+  settled_ = all && !news && !may_have_news_ && proposed_.empty();
 }
 
 void EpochChange::OnJoined(Role role, const absl::Status& status, ParityExtents parities) {
@@ -104,6 +136,7 @@ void EpochChange::OnJoined(Role role, const absl::Status& status, ParityExtents 
     state.join = Call::kDone;
     state.parities = std::move(parities);
     state.joined = state.goes_on = state.reappended = true;
+    may_have_news_ = true;
   } else {
     BeginAgain(role);
   }
@@ -128,6 +161,7 @@ bool EpochChange::OnLearnerLost(Role role) {
 
 cluster::MemgestNormal& EpochChange::LearnedOf(MemgestId memgest) {
   settled_ = false;
+  may_have_news_ = true;
   for (cluster::MemgestNormal& learned : learned_) {
     if (learned.id == memgest) return learned;
   }
@@ -136,6 +170,10 @@ cluster::MemgestNormal& EpochChange::LearnedOf(MemgestId memgest) {
 }
 
 void EpochChange::OnComplete(Role role, MemgestId memgest) {
+  const bool known = std::any_of(learned_.begin(), learned_.end(), [=](const auto& learned) {
+    return learned.id == memgest && (learned.complete & RoleBit(role)) != 0;
+  });
+  if (known) return;  // who tells goes on telling
   LearnedOf(memgest).complete |= RoleBit(role);
   Advance();
 }
@@ -165,6 +203,7 @@ void EpochChange::OnCatalogue(const std::vector<protocol::MemgestDescriptor>& me
       if (!known(memgest)) CountFromItsStart(memgest);
     }
     plan_.memgests = memgests;
+    may_have_news_ = true;
     return;
   }
   for (const protocol::MemgestDescriptor& memgest : memgests) {

@@ -42,7 +42,7 @@ absl::StatusOr<ProgressRequest> DecodeProgressRequest(absl::string_view bytes) {
   request.group = GroupId(reader.Get<std::uint16_t>());
   request.shard = ShardId(reader.Get<std::uint16_t>());
   request.epoch = Epoch(reader.Get<std::uint32_t>());
-  if (reader.ok() && reader.rest()->empty()) return request;
+  if (reader.finished()) return request;
   return absl::InvalidArgumentError(
       absl::StrCat("progress request of ", bytes.size(), " bytes is cut short or too long"));
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<ValuesToCome>> DecodeProgressAnswer(absl::string_view
     memgest.total = reader.Get<std::uint64_t>();
     memgests.push_back(memgest);
   }
-  if (reader.ok() && reader.rest()->empty()) return memgests;
+  if (reader.finished()) return memgests;
   return absl::InvalidArgumentError(
       absl::StrCat("progress answer of ", bytes.size(), " bytes is cut short or too long"));
 }

@@ -215,7 +215,11 @@ class FakeAdminPort : public node::AdminPort {
   }
 
   void Step(MemgestId id, protocol::MemgestState from, protocol::MemgestState to) {
-    if (catalogue_.Apply(cluster::SetStateCommand({}, id, from, to)).changed) {
+    const bool deletes = to == protocol::MemgestState::kDeleted;
+    if (catalogue_
+            .Apply(deletes ? cluster::DeletedCommand(id, catalogue_.revision())
+                           : cluster::SetStateCommand({}, id, from, to))
+            .changed) {
       view_ = catalogue_.NextView(view_);
     }
   }

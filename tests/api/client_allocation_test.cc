@@ -9,11 +9,13 @@
 #include "gtest/gtest.h"
 #include "tests/api/twin_cluster.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring {
 namespace {
 
+using ::ring::testing::Await;
 using ::ring::testing::TwinCluster;
 
 TEST(ClientAllocation, TheHookCounts) {
@@ -52,7 +54,9 @@ TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
 }
 
 // A large value is written by its node into a registered buffer of the client and lent from there:
-// no copy is made, so no memory of its size is asked for, and the same buffers come again.
+// no copy is made, so no memory of its size is asked for, and the same buffers come again. A node
+// that is silent for long on a busy machine is asked for the view meanwhile, into a buffer of the
+// same size: that registration is small, and it makes one buffer more.
 TEST(ClientAllocation, ALargeValueIsLentWhereItsNodeWroteIt) {
   constexpr std::size_t kSize = 1 << 20;
   TwinCluster cluster;
@@ -65,16 +69,18 @@ TEST(ClientAllocation, ALargeValueIsLentWhereItsNodeWroteIt) {
   for (int round = 0; round < 20; ++round) {
     if (round == 10) before = AllocatedBytes();
     ASSERT_TRUE(client->SubmitGet(1, "large").ok());
-    while (client->PollCompletions(absl::MakeSpan(completions)) == 0)
+    Await("a get", [&] {
       client->WaitForProgress(absl::Seconds(1));
+      return client->PollCompletions(absl::MakeSpan(completions)) != 0;
+    });
     ASSERT_EQ(completions[0].outcome, OpOutcome::kOk);
     ASSERT_EQ(completions[0].value.size(), kSize);
     EXPECT_EQ(completions[0].value.front(), 'w');
     EXPECT_EQ(completions[0].value.back(), 'w');
     if (round >= 10) lent.push_back(completions[0].value.data());
   }
-  EXPECT_EQ(AllocatedBytes(), before);
-  EXPECT_LE(std::set<const char*>(lent.begin(), lent.end()).size(), 2u) << "used again";
+  EXPECT_LT(AllocatedBytes() - before, kSize / 100) << "copies";
+  EXPECT_LE(std::set<const char*>(lent.begin(), lent.end()).size(), 3u) << "used again";
 }
 
 TEST(ClientAllocation, AFullWindowIsRefusedWithoutAnAllocation) {

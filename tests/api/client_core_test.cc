@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/status.h"
 #include "tests/api/twin_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::api {
@@ -198,8 +198,7 @@ TEST_F(ClientCoreTest, APauseOfTheProgramIsNotTheNodesSilence) {
   core_->Step();
   const int before = cluster_.node().client_count();
   clock_.Jump(absl::Seconds(30));  // nobody polled meanwhile; the answer is there
-  while (cluster_.node().answer_count() == answered) {
-  }
+  testing::Await("an answer", [&] { return cluster_.node().answer_count() != answered; });
   Await(core_.get(), op);
   EXPECT_EQ(op->result.outcome, OpOutcome::kOk);
   core_->Free(op);
@@ -213,7 +212,10 @@ TEST_F(ClientCoreTest, I4AValueKeepsItsBytesWhenItsConnectionIsMadeAnewBeforeItI
     Request get = GetRequest("a", {});
     get.sink = Sink::kPipeline;
     ASSERT_OK(core_->Submit(get));
-    while (core_->unfinished() != 0) core_->WaitStep(clock_.NowNs() + 1'000'000);
+    testing::Await("a get", [&] {
+      core_->WaitStep(clock_.NowNs() + 1'000'000);
+      return core_->unfinished() == 0;
+    });
   };
   ASSERT_OK(CallWrite(core_.get(), Put("a")));
   submit_get();
@@ -284,7 +286,10 @@ std::uint64_t MostLooksOfAWaitInVain(const std::string& seed, int processor_coun
   environment.processor_count = processor_count;
   const auto core = ClientCore::Start(options, std::move(environment));
   RING_CHECK(core.ok()) << core.status();
-  while (!(*core)->connected()) (*core)->WaitStep(clock.NowNs() + 1'000'000);
+  testing::Await("a connection", [&] {
+    (*core)->WaitStep(clock.NowNs() + 1'000'000);
+    return (*core)->connected();
+  });
   std::uint64_t most = 0;
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < 10; ++i)

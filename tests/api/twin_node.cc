@@ -208,6 +208,7 @@ void TwinNode::Execute(Peer* peer, const protocol::RequestView& view, std::strin
   }
   if (executed && faults_.drop_after_execute > 0) {
     --faults_.drop_after_execute;
+    faults_.refuse_count += faults_.refuse_after_drop;
     peer->qp->Reset();
     peer->dead = true;
     return;

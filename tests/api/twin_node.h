@@ -20,8 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "rdma/fabric.h"
 #include "ring/base/random.h"
 #include "ring/base/sync.h"
@@ -61,6 +59,7 @@ struct TwinFaults {
   std::atomic<int> refuse_count{0};        // so many requests are refused with ...
   std::atomic<protocol::Outcome> refuse_with{protocol::Outcome::kUnavailable};
   std::atomic<int> drop_after_execute{0};  // so many mutations end the connection unanswered
+  std::atomic<int> refuse_after_drop{0};   // what refuse_count is when one did
 };
 
 class TwinNode {

@@ -25,7 +25,10 @@ constexpr MemgestId kSrs32(2);
 void Walk(Catalogue& catalogue, MemgestId id, const std::vector<MemgestState>& states) {
   MemgestState from = catalogue.Find(id)->state;
   for (const MemgestState to : states) {
-    ASSERT_OK(catalogue.Apply(SetStateCommand({}, id, from, to)).status);
+    ASSERT_OK(catalogue
+                  .Apply(to == MemgestState::kDeleted ? DeletedCommand(id, catalogue.revision())
+                                                      : SetStateCommand({}, id, from, to))
+                  .status);
     from = to;
   }
 }
@@ -122,6 +125,19 @@ TEST(Catalogue, G10ADrainCanBeGivenUpButADeletionCannot) {
     EXPECT_THAT(catalogue.Apply(SetStateCommand({}, kSrs32, from, MemgestState::kActive)).status,
                 StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is DELETED")));
   }
+}
+
+// A leader counted nothing, lost its office, and its command came late: the drain that it counted
+// in was undone by the next leader, puts were acknowledged, and another drain began.
+TEST(Catalogue, G10ADeletionIsOfTheDrainThatWasCounted) {
+  Catalogue catalogue(TestView());
+  Walk(catalogue, kSrs32, {MemgestState::kDraining});
+  const CatalogueCommand late = DeletedCommand(kSrs32, catalogue.revision());
+  Walk(catalogue, kSrs32, {MemgestState::kActive, MemgestState::kDraining});
+  EXPECT_THAT(catalogue.Apply(late).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("ask again")));
+  EXPECT_EQ(catalogue.Find(kSrs32)->state, MemgestState::kDraining);
+  EXPECT_OK(catalogue.Apply(DeletedCommand(kSrs32, catalogue.revision())).status);
 }
 
 TEST(Catalogue, RefusesEveryStepThatIsNotInTheOrderOfStates) {
@@ -246,7 +262,7 @@ TEST(CatalogueCommand, SurvivesTheWire) {
        {create,
         SetStateCommand({"client-0123", 1ull << 60}, MemgestId(4), MemgestState::kDraining,
                         MemgestState::kActive),
-        SetDefaultCommand({}, MemgestId(65535))}) {
+        DeletedCommand(MemgestId(5), 1ull << 50), SetDefaultCommand({}, MemgestId(65535))}) {
     const std::string bytes = EncodeCommand(command);
     ASSERT_OK_AND_ASSIGN(const CatalogueCommand decoded, DecodeCommand(bytes));
     EXPECT_EQ(decoded, command);

@@ -20,7 +20,8 @@ class CommandSource {
  public:
   explicit CommandSource(Random* random) : random_(random) {}
 
-  ClusterCommand Next(const View& view) {
+  ClusterCommand Next(const ClusterState& state) {
+    const View& view = *state.view();
     switch (Below(13)) {
       case 0:
       case 1:
@@ -50,7 +51,7 @@ class CommandSource {
         return command;
       }
       default:
-        return SomeCatalogue(view);
+        return SomeCatalogue(view, state.catalogue().revision());
     }
   }
 
@@ -92,7 +93,7 @@ class CommandSource {
                    view.groups[group.value()].epoch,
                    {MemgestId(static_cast<std::uint16_t>(Below(5)))}};
   }
-  ClusterCommand SomeCatalogue(const View& view) {
+  ClusterCommand SomeCatalogue(const View& view, std::uint64_t revision) {
     using protocol::MemgestState;
     const MemgestId id(static_cast<std::uint16_t>(1 + Below(view.memgests.size() + 1)));
     const RequestId request{absl::StrCat("c", Below(3)), 1 + Below(60)};
@@ -107,7 +108,7 @@ class CommandSource {
       default:
         return Below(2) == 0
                    ? SetStateCommand({}, id, MemgestState::kActive, MemgestState::kDraining)
-                   : SetStateCommand({}, id, MemgestState::kDraining, MemgestState::kDeleted);
+                   : DeletedCommand(id, revision - Below(2));
     }
   }
 
@@ -179,7 +180,7 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
     ClusterState twin(FailOverView());
     CommandSource source(&random);
     for (int step = 0; step < 250; ++step) {
-      const ClusterCommand command = source.Next(*state.view());
+      const ClusterCommand command = source.Next(state);
       const std::shared_ptr<const View> before = state.view();
       const std::string snapshot = state.Snapshot();
       const ClusterResult result = state.Apply(command);
@@ -216,7 +217,7 @@ TEST(ClusterSnapshot, OfMutatedBytesIsAnErrorOrAState) {
   SeededRandom random(testing::SeedFor("snapshot"));
   ClusterState state(FailOverView());
   CommandSource source(&random);
-  for (int step = 0; step < 60; ++step) state.Apply(source.Next(*state.view()));
+  for (int step = 0; step < 60; ++step) state.Apply(source.Next(state));
   const std::string bytes = state.Snapshot();
   for (std::size_t size = 0; size < bytes.size(); size += 7) {
     EXPECT_FALSE(ClusterState::FromSnapshot(bytes.substr(0, size)).ok()) << "size=" << size;
@@ -234,9 +235,9 @@ TEST(ClusterSnapshot, OfMutatedBytesIsAnErrorOrAState) {
 TEST(ClusterCommands, GiveBackWhatWasEncoded) {
   SeededRandom random(testing::SeedFor("commands"));
   CommandSource source(&random);
-  const View view = FailOverView();
+  const ClusterState state(FailOverView());
   for (int round = 0; round < 500; ++round) {
-    const ClusterCommand command = source.Next(view);
+    const ClusterCommand command = source.Next(state);
     const std::string bytes = EncodeClusterCommand(command);
     ASSERT_OK_AND_ASSIGN(const ClusterCommand decoded, DecodeClusterCommand(bytes));
     ASSERT_EQ(decoded.index(), command.index());

@@ -108,6 +108,30 @@ TEST(Answer, X2ADuplicateInFlightAttaches) {
   harness.Scrub();
 }
 
+// X5: a copy that may not wait any more is not told that nothing was done.
+TEST(Answer, X5ACopyTooManyIsToldThatItIsUnknown) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  const int put = harness.Put(kSrs32, "k", "a");
+  std::vector<int> waiting;
+  for (std::uint16_t slot = 1; slot <= 100; ++slot) {
+    Sent again = harness.sent(put);
+    again.request.reply.slot = slot;
+    const int copy = harness.Send(std::move(again));
+    if (harness.answered(copy)) {
+      ASSERT_EQ(harness.outcome(copy), Outcome::kUnknown);
+    } else {
+      waiting.push_back(copy);
+    }
+  }
+  EXPECT_GT(waiting.size(), 1u);
+  EXPECT_LT(waiting.size(), 50u) << "one client's copies are as many as it likes";
+  harness.Settle();
+  for (const int copy : waiting) EXPECT_EQ(harness.outcome(copy), Outcome::kOk);
+  EXPECT_EQ(harness.shard().counters().puts, 1u);
+  harness.Scrub();
+}
+
 // X2: also while a large value is still being fetched, when there is no entry yet.
 TEST(Answer, X2ADuplicateOfALargePutAttaches) {
   ShardHarness harness;

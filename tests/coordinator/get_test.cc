@@ -110,6 +110,28 @@ TEST(Get, V4ManyWaitersAreAnsweredInTheirOrder) {
   for (const int get : gets) EXPECT_EQ(harness.answer(get).value, "v");
 }
 
+// A version may take long to be committed, and a client asks as often as it likes.
+TEST(Get, V4SoManyWaitForAVersionAndTheOthersAreTold) {
+  constexpr int kAsked = 10'000;
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  harness.Put(kRep3, "k", "v");
+  std::vector<int> waiting;
+  for (int i = 0; i < kAsked; ++i) {
+    const int get = harness.Get("k");
+    if (harness.answered(get)) {
+      ASSERT_EQ(harness.outcome(get), Outcome::kUnavailable);
+    } else {
+      waiting.push_back(get);
+    }
+  }
+  EXPECT_GT(waiting.size(), 1000u);
+  EXPECT_LT(waiting.size(), 9000u) << "each is memory until the version is committed";
+  harness.Settle();
+  for (const int get : waiting) ASSERT_EQ(harness.answer(get).value, "v");
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "v") << "their places are free again";
+}
+
 // V8: two keys with one hash, in one shard.
 TEST(Get, V8HashEqualityIsNotKeyEquality) {
   ShardHarness harness;

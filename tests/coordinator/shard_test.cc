@@ -1,4 +1,6 @@
 // The shard as a whole: G11, E5, memory that runs out (F11).
+#include <algorithm>
+
 #include "tests/coordinator/shard_harness.h"
 
 namespace ring::coordinator {
@@ -278,10 +280,21 @@ TEST(Shard, F11WithoutMemoryNothingIsLostAndDeletesMakeRoom) {
   for (const auto& [key, value] : stored) {
     ASSERT_TRUE(harness.Run(harness.Get(key)).value == value) << key;
   }
-  // A move needs memory, too.
-  const std::string& large = stored.begin()->first;
-  const Outcome moved = harness.Run(harness.Move(large, kRep4)).outcome;
-  EXPECT_TRUE(moved == Outcome::kResourceExhausted || moved == Outcome::kOk);
+  // A move needs memory, too: as much as a put that found none.
+  bool full = false;
+  for (unsigned i = 0; i < 400 && !full; ++i) {
+    const std::string key = "z" + std::to_string(i);
+    const std::string value = Bytes(300'000, i);
+    const Outcome put = harness.Run(harness.Put(kRep4, key, value, {.large = true})).outcome;
+    full = put == Outcome::kResourceExhausted;
+    if (put == Outcome::kOk) stored[key] = value;
+  }
+  ASSERT_TRUE(full);
+  const auto large = std::find_if(stored.begin(), stored.end(), [](const auto& one) {
+    return one.first[0] == 'k' && one.second.size() == 300'000;
+  });
+  ASSERT_NE(large, stored.end());
+  EXPECT_EQ(harness.Run(harness.Move(large->first, kRep4)).outcome, Outcome::kResourceExhausted);
   harness.Settle();
   harness.Scrub();
   for (const auto& [key, value] : stored) {

@@ -1,23 +1,18 @@
 #include "ec_offload/delta_calculator.h"
 
-#include <cstring>
 #include <vector>
 
 #include "ec_offload/matrix_calculator.h"
 #include "gtest/gtest.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/random.h"
+#include "tests/support/random_bytes.h"
 
 namespace ring::ec_offload {
 namespace {
 
+using testing::RandomBytes;
 using Bytes = std::vector<std::byte>;
-
-Bytes RandomBytes(SeededRandom& random, std::size_t size) {
-  Bytes bytes(size);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(random.Next64());
-  return bytes;
-}
 
 TEST(DeltaCalculator, EqualsTheMatrixWithColumnsGjGj) {
   SeededRandom random(31);

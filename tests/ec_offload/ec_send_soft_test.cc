@@ -8,6 +8,7 @@
 #include "ring/base/crc32c.h"
 #include "ring/base/random.h"
 #include "tests/ec_offload/soft_cluster.h"
+#include "tests/support/random_bytes.h"
 
 namespace ring::ec_offload {
 namespace {
@@ -30,12 +31,6 @@ class RefusingCalculator final : public rdma::Calculator {
  private:
   std::size_t outputs_;
 };
-
-std::vector<std::byte> RandomBytes(SeededRandom& random) {
-  std::vector<std::byte> bytes(kLength);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(random.Next64());
-  return bytes;
-}
 
 // A put of `fresh` over `old_bytes`, with all that completes of it.
 EcSend::Outcome Put(SoftCluster& cluster, EcSend& ec_send, const rdma::Calculator& calculator,
@@ -60,7 +55,8 @@ TEST(EcSendSoft, EveryWayPutsTheSameEntriesIntoTheLogs) {
     EcSend by_host({cluster.device(), nullptr, nullptr, true});
     for (int round = 0; round < 20; ++round) {
       for (EcSend* ec_send : {&by_queue, &by_chain, &by_host}) {
-        const std::vector<std::byte> old_bytes = RandomBytes(random), fresh = RandomBytes(random);
+        const std::vector<std::byte> old_bytes = testing::RandomBytes(random, kLength),
+                                     fresh = testing::RandomBytes(random, kLength);
         const EcSend::Outcome outcome = Put(cluster, *ec_send, calculator, old_bytes, fresh);
         ASSERT_TRUE(outcome.status.ok()) << outcome.status;
         ASSERT_EQ(outcome.posted, (1U << m) - 1);
@@ -86,7 +82,7 @@ TEST(EcSendSoft, EveryWayPutsTheSameEntriesIntoTheLogs) {
 
 TEST(EcSendSoft, AFailedCalculationReachesNoLogS11) {
   SeededRandom random(62);
-  const std::vector<std::byte> bytes = RandomBytes(random);
+  const std::vector<std::byte> bytes = testing::RandomBytes(random, kLength);
   for (bool one_chain : {false, true}) {
     SoftCluster cluster(one_chain ? 1 : 2, kLength);
     const RefusingCalculator refusing(one_chain ? 2 : 3);

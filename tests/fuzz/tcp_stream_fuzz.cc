@@ -3,10 +3,12 @@
 // anywhere. Nothing outside the memory that the peer was given may change.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -92,7 +94,14 @@ class Target {
     at.sin_family = AF_INET;
     at.sin_port = htons(port_);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    RING_CHECK(connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)) == 0);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) {
+      // The fuzzer's alarm interrupts a connect, which then goes on by itself.
+      RING_CHECK(errno == EINTR) << "connect: errno=" << errno;
+      pollfd writable{fd, POLLOUT, 0};
+      int ready = 0;
+      while ((ready = poll(&writable, 1, 10'000)) < 0) RING_CHECK(errno == EINTR);
+      RING_CHECK(ready == 1) << "connect does not end";
+    }
     const linger reset{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     return fd;

@@ -44,6 +44,15 @@ class BenchEc(BenchPrograms):
                 self.assertGreater(row["to ISA-L_ratio"], 0)
                 self.assertEqual("to Jerasure_ratio" in row, jerasure_is_there())
 
+    def test_each_matrix_has_a_section(self):
+        sections = self.short("--k", 5, "--m", 3, "--w", "8,4", "--matrix", "vandermonde,cauchy",
+                              "--chunk", 64)
+        self.assertEqual([section["title"].split(";")[0] for section in sections],
+                         [f"5 + 3 blocks, w = {w}, {matrix}" for w in (8, 4)
+                          for matrix in ("Vandermonde", "Cauchy")])
+        for section in sections:
+            self.assertEqual({row["op"] for row in section["rows"]}, {"encode", "decode"})
+
     def test_only_what_was_named_takes_part_and_m_may_be_above_k(self):
         rows = self.short("--k", 1, "--m", 3, "--chunk", 128, "--api", "eco", "--vs",
                           "isal")[0]["rows"]
@@ -64,6 +73,7 @@ class BenchEc(BenchPrograms):
                               (["--k", 0], "--k"),
                               (["--m", 256], "--m"),
                               (["--w", 5], "--w"),
+                              (["--matrix", "random"], "--matrix"),
                               (["--api", "doca"], "--api"),
                               (["--vs", "nobody"], "--vs"),
                               (["--max-inflight", 0], "--max-inflight"),

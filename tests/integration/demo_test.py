@@ -28,7 +28,7 @@ class Demo(Programs):
         out = result.stdout.decode()
         self.assertEqual(result.returncode, 0, out + result.stderr.decode())
         self.assertIn("loading 42 files", out)
-        self.assertIn("too large: larger than 16 MiB", out)
+        self.assertIn("too large: larger than 16.0 MiB", out)
         self.assertIn("verified: 42 values", out)
         self.assertIn(" 0 mismatches", out)
         self.check_table(out, 42)

@@ -13,6 +13,7 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::memgest {
@@ -49,10 +50,11 @@ struct End {
     std::memcpy(static_cast<void*>(&peer), name.data(), sizeof(peer));
   }
   void WaitFor(rdma::ConnectionEvent::Kind kind, rdma::ConnectionEvent* event) {
-    do {
+    testing::Await("an event of the connection", [&] {
       device->Progress();
-      if (!device->PollEvent(event)) std::this_thread::yield();
-    } while (event->kind != kind || (event->request == 0 && event->qp == nullptr));
+      device->PollEvent(event);
+      return event->kind == kind && (event->request != 0 || event->qp != nullptr);
+    });
   }
 };
 
@@ -95,10 +97,10 @@ void Fold(const std::string& address, std::atomic<bool>* listening, std::atomic<
     ASSERT_OK(reader.ShareCredit(false));
   }
   ASSERT_OK(reader.ShareCredit(true));
-  while (!finished->load()) {
+  testing::Await("the writer's end", [&] {
     end.device->Progress();
-    std::this_thread::yield();
-  }
+    return finished->load();
+  });
 }
 
 TEST(LogOverSoftDevice, E5E9EveryEntryIsFoldedOnceAndInOrder) {
@@ -112,7 +114,7 @@ TEST(LogOverSoftDevice, E5E9EveryEntryIsFoldedOnceAndInOrder) {
     folded.store(true);
   });
   const absl::Cleanup finish = [&] { finished.store(true); };  // before the join, on every way out
-  while (!listening.load()) std::this_thread::yield();
+  testing::Await("the member's listener", [&] { return listening.load(); });
 
   // The coordinator: the peer needs its credit word; staging and payloads are its own.
   constexpr std::size_t kStaging = 64 * 1024;

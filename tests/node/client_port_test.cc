@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "rdma/soft/soft_device.h"
+#include "ring/base/crc32c.h"
+#include "ring/coordinator/key_hash.h"
 #include "tests/node/hostile/hostile_fixture.h"
 
 namespace ring::node {
@@ -21,7 +23,7 @@ class ClientPortTest : public ::testing::Test {
   void SetUp() override {
     rdma::SoftDeviceOptions options;
     options.name = "door";
-    options.arena_size_max = std::uint64_t{64} << 20;
+    options.arena_size_max = std::uint64_t{256} << 20;
     ASSERT_OK_AND_ASSIGN(device_, rdma::OpenSoftDevice(options));
     ClientPortOptions port;
     port.device = device_.get();
@@ -32,6 +34,7 @@ class ClientPortTest : public ::testing::Test {
                          device_->Listen(absl::StrCat("local:door/", getpid())));
     ASSERT_OK_AND_ASSIGN(arena_, memgest::DeltaArena::Create(device_.get()));
     coordinator::ShardOptions shard;
+    shard.epoch = Epoch(1);
     shard.s = 3;
     shard.d = 2;
     shard_ = std::make_unique<coordinator::ShardCoordinator>(shard, device_.get(), arena_.get(),
@@ -84,6 +87,46 @@ class ClientPortTest : public ::testing::Test {
       port_->AnswerBare(request.reply, outcome, NodeId(3), value);
     }
     return stamp;
+  }
+  // Sends a get into the first slot; whether the door takes it.
+  bool AskOne(Incoming* incoming) {
+    client_.Send(MakeGet("key"));
+    client_.Progress();
+    Pump();
+    return port_->Take(incoming);
+  }
+  // The same, and the shard answers.
+  bool AskKey() {
+    Incoming incoming;
+    if (!AskOne(&incoming)) return false;
+    coordinator::Request get;
+    port_->Address(incoming, &get);
+    get.key = "key";
+    get.hash = coordinator::KeyHash(get.key, shard_->options().hash_seed);
+    shard_->Submit(get);
+    return true;
+  }
+  void StoreKey() {
+    protocol::MemgestDescriptor rep1;
+    rep1.id = MemgestId(1);
+    rep1.name = "REP1";
+    shard_->AddMemgest(rep1);
+    static constexpr char kValue[] = "value";
+    coordinator::Request put;
+    put.operation = protocol::Operation::kPut;
+    put.memgest = rep1.id;
+    put.key = "key";
+    put.hash = coordinator::KeyHash(put.key, shard_->options().hash_seed);
+    put.value = reinterpret_cast<const std::byte*>(kValue);
+    put.value_length = 5;
+    put.value_crc = Crc32c(kValue, 5);
+    put.client = shard_->AdmitClient({7, 7});
+    put.seq = 1;
+    put.request_crc = coordinator::RequestCrc(put);
+    shard_->Submit(put);
+    ASSERT_OK(shard_->Flush());
+    shard_->Commit();
+    shard_->EndTurn(1);
   }
   std::uint32_t StampIn(std::uint16_t slot) const { return client_.Reply(slot).word.stamp; }
 
@@ -211,6 +254,57 @@ TEST_F(ClientPortTest, AClientIsNotTakenForStuckBeforeItHadTime) {
   EXPECT_EQ(port_->client_count(), 1u);
   port_->EndStuck(1011 * kSecond);
   EXPECT_EQ(port_->client_count(), 0u);
+}
+
+// Section "Bad input": an honest client has one request in a reply slot. Of one that has thousands
+// there, the values of the answers would all be memory of this node, and their slots pinned (V6).
+TEST_F(ClientPortTest, AClientIsNotHeardFurtherThanItsSlotsBearAnswers) {
+  StoreKey();
+  ASSERT_TRUE(AskKey());
+  port_->Send(open_);
+  PumpBoth();
+  ASSERT_EQ(client_.Reply(0).word.outcome, Outcome::kOk) << "there is no value to pin";
+  FakeFence closed;
+  closed.passes = false;
+  std::size_t answered = 0;
+  while (answered < 10'000 && AskKey()) {
+    ++answered;
+    port_->Send(closed);
+  }
+  EXPECT_GE(answered, std::size_t{HostileClient::kSlotCount});
+  EXPECT_LT(answered, std::size_t{HostileClient::kSlotCount} * 10);
+  port_->Send(open_);
+  PumpBoth();
+  Incoming incoming;
+  EXPECT_TRUE(port_->Take(&incoming)) << "what was not taken is heard when the answers are gone";
+}
+
+TEST_F(ClientPortTest, V6WhatIsNotSaidAnyMoreIsUnpinned) {
+  StoreKey();
+  FakeFence closed;
+  closed.passes = false;
+  std::size_t answered = 0;
+  while (answered < 10'000 && AskKey()) {
+    ++answered;
+    port_->Send(closed);
+  }
+  port_->DropHeld(shard_.get());  // the role went to another node
+  Incoming incoming;
+  EXPECT_TRUE(port_->Take(&incoming)) << "no answer is under way that could make room";
+}
+
+TEST_F(ClientPortTest, AClientIsNotHeardWhileThousandsOfWritesWaitForIt) {
+  std::size_t answered = 0;
+  Incoming incoming;
+  for (; answered < 20'000 && AskOne(&incoming); ++answered) {
+    coordinator::Request request;
+    port_->Address(incoming, &request);
+    port_->AnswerBare(request.reply, Outcome::kOk, NodeId(3), "a view");
+  }
+  EXPECT_LT(answered, 10'000u);
+  port_->Send(open_);
+  PumpBoth();
+  EXPECT_TRUE(port_->Take(&incoming));
 }
 
 TEST_F(ClientPortTest, V7TheRoleIsCheckedBehindTheCaptureAndBeforeTheReply) {

@@ -4,15 +4,14 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ring/coordinator/key_hash.h"
 #include "ring/node/control/control_change.h"
 #include "ring/recovery/seal_message.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -55,7 +54,11 @@ class MemberPortTest : public ::testing::Test {
   // Waits until it is so on the nodes' thread.
   template <class Condition>
   void Await(Condition condition) {
-    for (bool is = false; !is; std::this_thread::yield()) cluster_.Run([&] { is = condition(); });
+    ::ring::testing::Await("what the nodes come to", [&] {
+      bool is = false;
+      cluster_.Run([&] { is = condition(); });
+      return is;
+    });
   }
 
   testing::NodeCluster cluster_;

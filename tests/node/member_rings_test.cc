@@ -14,11 +14,13 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/node/member_port.h"
 #include "ring/node/monotonic_clock.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
 
+using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 
 constexpr std::uint64_t kRingSize = memgest::kRingSizeMin;
@@ -98,15 +100,17 @@ class MemberRingsTest : public ::testing::Test {
     auto qp = peer_->Connect(address_, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
                              protocol::EncodeHello(hello));
     std::string refusal = qp.ok() ? "" : std::string(qp.status().message());
-    for (bool answered = !qp.ok(); !answered; std::this_thread::yield()) {
+    bool answered = !qp.ok();
+    Await("the door's answer", [&] {
       peer_->Progress();
       rdma::ConnectionEvent event;
-      while (peer_->PollEvent(&event)) {
+      while (!answered && peer_->PollEvent(&event)) {
         if (event.qp != qp->get()) continue;
         answered = true;
         if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) refusal = event.private_data;
       }
-    }
+      return answered;
+    });
     done.store(true);
     door.join();
     if (refusal.empty()) links_.back().qp = *std::move(qp);
@@ -131,10 +135,10 @@ class MemberRingsTest : public ::testing::Test {
       if (qp.ok()) links_[i].qp = *std::move(qp);
     }
     // Each is let in, or told why not.
-    while (answers_ < links_.size()) {
+    Await("every link's answer", [&] {
       PumpPeer();
-      std::this_thread::yield();
-    }
+      return answers_ >= links_.size();
+    });
     done.store(true);
     door.join();
   }
@@ -184,18 +188,20 @@ class MemberRingsTest : public ::testing::Test {
     writer.Append(1, head, memgest::BuildEntryHead(fields, options.epoch, head), 0, {});
     ASSERT_OK(writer.Flush());
     rdma::WorkCompletion completion;
-    while (writer.acked_order() < 1) {
+    Await("the entry's write", [&] {
       node_->Progress();
       peer_->Progress();
       if (peer_cq_->Poll(absl::MakeSpan(&completion, 1)) > 0) writer.OnCompletion(completion);
-      ASSERT_FALSE(writer.broken());
-    }
+      return writer.acked_order() >= 1 || writer.broken();
+    });
+    ASSERT_FALSE(writer.broken());
     writer.AdvanceCommit(2);
     writer.ShareCommit();
-    while (!port_->HasCommitted()) {
+    Await("the commit index", [&] {
       node_->Progress();
       peer_->Progress();
-    }
+      return port_->HasCommitted();
+    });
   }
 
   static constexpr std::size_t kCreditsSize = 8192;

@@ -3,8 +3,8 @@
 // What:      Six nodes on one reactor of the test's own; one of them may have its own one, and
 //            stand still.
 // Threads:   a reactor has one; the test asks it to run what touches a node.
-// Errors:    those of the nodes and of the admin port, unchanged. Start waits without a limit of
-//            its own: a cluster that does not become ready ends by the test's.
+// Errors:    those of the nodes and of the admin port, unchanged. Start gives kDeadlineExceeded for
+//            a cluster that does not become ready.
 #ifndef RING_TESTS_NODE_NODE_CLUSTER_H_
 #define RING_TESTS_NODE_NODE_CLUSTER_H_
 
@@ -24,6 +24,7 @@
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/reactor.h"
+#include "tests/support/await.h"
 
 namespace ring::node::testing {
 
@@ -64,14 +65,15 @@ class NodeCluster {
                      FenceKind fence = FenceKind::kLease,
                      const std::function<void(NodeConfig*)>& change = {}) {
     RING_RETURN_IF_ERROR(Begin(fail_over, fault_injection, fence, change));
-    for (bool ready = false; !ready;) {
+    const auto ready = [this] {
+      bool all = true;
       Run([&] {
-        ready = true;
-        for (const std::unique_ptr<Node>& node : reactor_->nodes()) ready &= node->ready();
+        for (const std::unique_ptr<Node>& node : reactor_->nodes()) all &= node->ready();
       });
-      std::this_thread::yield();
-    }
-    return absl::OkStatus();
+      return all;
+    };
+    if (ring::testing::HoldsWithin(ring::testing::kPatience, ready)) return absl::OkStatus();
+    return absl::DeadlineExceededError("not every node became ready");
   }
   // The same, and the nodes are not waited for.
   absl::Status Begin(bool fail_over, bool fault_injection, FenceKind fence,
@@ -98,8 +100,8 @@ class NodeCluster {
       for (const std::unique_ptr<Node>& node : reactor->nodes())
         view.nodes[node->id().value()] = node->info();
     }
-    RING_ASSIGN_OR_RETURN(
-        admin_, StartClusterAdmin(reactors, std::make_shared<const cluster::View>(view), &clock_));
+    RING_ASSIGN_OR_RETURN(admin_,
+                          StartClusterAdmin(reactors, std::make_shared<const cluster::View>(view)));
     seed_ = view.nodes[0].local_address;
     return absl::OkStatus();
   }

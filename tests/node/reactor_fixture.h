@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "api/client_core.h"
 #include "api/client_requests.h"
 #include "rdma/soft/soft_device.h"
@@ -57,8 +56,7 @@ class ReactorFixture : public ::testing::Test {
     for (const std::unique_ptr<Node>& node : reactor_->nodes())
       view.nodes[node->id().value()] = node->info();
     ASSERT_OK_AND_ASSIGN(
-        admin_,
-        StartClusterAdmin({reactor_.get()}, std::make_shared<const cluster::View>(view), &clock_));
+        admin_, StartClusterAdmin({reactor_.get()}, std::make_shared<const cluster::View>(view)));
     for (int i = 0; i < 100'000 && !Ready(); ++i) Turn(100'000);
     ASSERT_TRUE(Ready());
 

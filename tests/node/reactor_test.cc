@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/node/reactor_fixture.h"
+#include "tests/support/await.h"
 
 namespace ring::node {
 namespace {
@@ -77,8 +78,7 @@ TEST_F(ReactorTest, FoldingOfATurnWithRequestsHasOneBudgetForAllRings) {
     api::Operation* const get = Submit("k1", "");
     Turn(1000);
     most = std::max(most, Folded() - before);
-    while (get->state != api::OpState::kDone) Turn(1000);
-    core_->Free(get);
+    Await(get);
   }
   EXPECT_GT(most, 0u) << "no ring was behind";
   EXPECT_LE(most, kBudget + kOfOneRing - 1);
@@ -110,7 +110,7 @@ TEST_P(IdleReactor, PollsForItsTimeBetweenTwoSleepsAndNotLonger) {
   options.sleep_ns_max = 100'000;
   Reactor reactor(options);
   std::thread thread([&reactor] { reactor.Run(); });
-  while (reactor.wakeups() < kSleeps) std::this_thread::yield();
+  ::ring::testing::Await("sleeps", [&] { return reactor.wakeups() >= kSleeps; });
   reactor.Stop();
   thread.join();
   const std::uint64_t sleeps = reactor.wakeups();

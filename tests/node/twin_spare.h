@@ -47,6 +47,8 @@ class TwinSpare {
     vanish_at_ = {memgest, state};
   }
   void ComeBack() { away_.store(false); }
+  // So many questions for what drains are answered as by a node with a shard between two epochs.
+  void RefuseDrains(int count) { drains_refused_.store(count); }
   // The memgest's states as they were shown, each change once.
   std::vector<State> Seen(const std::string& memgest) {
     MutexLock lock(mutex_);
@@ -106,7 +108,11 @@ class TwinSpare {
     port_->Handle(ControlType::kView, [this](NodeId, absl::string_view body, ControlReply reply) {
       OnView(body, std::move(reply));
     });
-    port_->Handle(ControlType::kDrain, [](NodeId, absl::string_view, ControlReply reply) {
+    port_->Handle(ControlType::kDrain, [this](NodeId, absl::string_view, ControlReply reply) {
+      if (drains_refused_.load() > 0) {
+        --drains_refused_;
+        return reply(absl::UnavailableError("group=0 shard=0 is not served yet"));
+      }
       reply(EncodeDrainAnswer({Incarnation(77), {}}));
     });
   }
@@ -143,6 +149,7 @@ class TwinSpare {
   std::unique_ptr<ControlPort> port_;
   std::uint32_t epoch_ = 1;
   std::atomic<bool> away_{false};
+  std::atomic<int> drains_refused_{0};
   std::atomic<bool> stop_{false};
   Mutex mutex_;
   std::optional<std::pair<std::string, State>> vanish_at_ ABSL_GUARDED_BY(mutex_);

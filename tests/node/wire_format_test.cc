@@ -206,6 +206,8 @@ void AddCluster(Samples* out) {
                                      cluster::SetNormal{kGroup, kShard, kEpoch, normal.memgests}));
   out->emplace_back("CatalogueCommand", cluster::EncodeClusterCommand(cluster::CreateCommand(
                                             {"client", 1}, cluster::Rep("made", 3))));
+  out->emplace_back("DeletedCommand",
+                    cluster::EncodeClusterCommand(cluster::DeletedCommand(MemgestId(5), 77)));
   consensus::Message message;
   message.type = consensus::MessageType::kAppend;
   message.from = consensus::ServerId(1);
@@ -269,7 +271,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 6;
+constexpr std::uint16_t kVersion = 7;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},
@@ -310,7 +312,8 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"RegisterNode", 0x03e978d3},
       {"NewEpoch", 0x8b6f3a16},
       {"SetNormal", 0x205f18fb},
-      {"CatalogueCommand", 0x1439e9b0},
+      {"CatalogueCommand", 0x767253d5},
+      {"DeletedCommand", 0x51d3e862},
       {"consensus append", 0x88479ed8},
       {"consensus snapshot", 0x89293713},
       {"log entry", 0x102b8add},

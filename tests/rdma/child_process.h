@@ -19,6 +19,8 @@
 #include <cstdlib>
 
 #include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 
@@ -69,23 +71,29 @@ class ChildProcess {
   // Ends the child and waits until it is gone.
   void Kill() {
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    waitpid(pid_, nullptr, 0);  // no process outlives it
     pid_ = -1;
   }
   // Waits until the child has stopped itself.
   bool AwaitStopped() const {
     int status = 0;
-    return waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
+    return Changes(WUNTRACED, &status) && WIFSTOPPED(status);
   }
   // The child's exit code, or -1 when it did not exit by itself.
   int AwaitExit() {
     int status = 0;
-    const bool waited = waitpid(pid_, &status, 0) == pid_;
+    if (!Changes(0, &status)) return -1;  // the destructor kills it
     pid_ = -1;
-    return waited && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
  private:
+  bool Changes(int options, int* status) const {
+    return testing::HoldsWithin(
+        absl::Milliseconds(Channel::kDeadlineMs),
+        [&] { return waitpid(pid_, status, options | WNOHANG) == pid_; }, absl::Milliseconds(1));
+  }
+
   pid_t pid_ = -1;
   int fd_ = -1;
 };

@@ -7,6 +7,7 @@
 
 #include "tests/contract/fabric_harness.h"
 #include "tests/rdma/child_process.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -44,12 +45,10 @@ RemoteBuffer BufferOf(const std::string& name) {
 
 // Until a condition holds; progress in between. False after the deadline.
 bool Until(Side& side, absl::FunctionRef<bool()> condition) {
-  const time_t deadline = time(nullptr) + 20;
-  while (!condition()) {
-    if (time(nullptr) > deadline) return false;
+  return testing::HoldsWithin(testing::kPatience, [&] {
     side.CollectEvents();
-  }
-  return true;
+    return condition();
+  });
 }
 
 bool AwaitEvent(Side& side, ConnectionEvent::Kind kind, ConnectionEvent* event) {

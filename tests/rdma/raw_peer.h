@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <memory>
 #include <string>
 
@@ -24,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "rdma/soft/tcp_frame.h"
 #include "tests/contract/fabric_harness.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 
@@ -88,12 +88,10 @@ class RawPeerTest : public ::testing::TestWithParam<bool> {
   void SetUp() override { Open({}); }
 
   bool Until(absl::FunctionRef<bool()> condition) {
-    const time_t deadline = time(nullptr) + 20;
-    while (!condition()) {
-      if (time(nullptr) > deadline) return false;
+    return testing::HoldsWithin(testing::kPatience, [&] {
       side_->CollectEvents();
-    }
-    return true;
+      return condition();
+    });
   }
   void Accept() {
     ConnectionEvent event;

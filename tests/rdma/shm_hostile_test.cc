@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "rdma/soft/shm_wire.h"
 #include "tests/contract/fabric_harness.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -64,12 +64,10 @@ class ShmHostile : public ::testing::Test {
     address_ = *side_->device->Listen(FreshAddress(LinkKind::kShm));
   }
   bool Until(absl::FunctionRef<bool()> condition) {
-    const time_t deadline = time(nullptr) + 20;
-    while (!condition()) {
-      if (time(nullptr) > deadline) return false;
+    return testing::HoldsWithin(testing::kPatience, [&] {
       side_->CollectEvents();
-    }
-    return true;
+      return condition();
+    });
   }
   // A well-behaved peer still gets through.
   void ExpectServing() {

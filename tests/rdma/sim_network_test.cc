@@ -118,6 +118,31 @@ class SimNetworkTest : public ::testing::Test {
   std::unique_ptr<Process> b_;
 };
 
+// Links read requests where they wait: none may be lost, or be read as another, when more of them
+// wait than ever before.
+TEST_F(SimNetworkTest, S11RequestsThatWaitKeepTheirOrderAndBytesWhenTheirSlotsGrow) {
+  constexpr std::size_t kCount = 64;
+  Open(1, {});
+  for (std::uint64_t i = 0; i < 3; ++i) {  // so that those that wait do not begin at slot 0
+    ASSERT_TRUE(a_->Write(0, 1, *b_, 0, i).ok());
+    EXPECT_EQ(Await().wr_id, i);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    a_->memory[i] = static_cast<std::byte>(i + 1);
+    ASSERT_TRUE(a_->Write(i, 1, *b_, i, 100 + i).ok());
+  }
+  std::vector<std::uint64_t> done;
+  while (done.size() < kCount && !network_->events().empty()) {
+    network_->events().RunNext();
+    for (const WorkCompletion& completion : a_->Poll()) done.push_back(completion.wr_id);
+  }
+  ASSERT_EQ(done.size(), kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(done[i], 100 + i);
+    EXPECT_EQ(b_->memory[i], static_cast<std::byte>(i + 1));
+  }
+}
+
 TEST_F(SimNetworkTest, EqualSeedsGiveEqualRunsAndOthersDoNot) {
   std::vector<std::uint64_t> hashes;
   for (const std::uint64_t seed : {7u, 7u, 8u}) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/contract/fabric_harness.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -53,6 +54,12 @@ struct Peer {
     }
     side.device->SetSleeping(false);
   }
+  void AwaitEvent(ConnectionEvent::Kind kind, ConnectionEvent* event) {
+    testing::Await("an event of the connection", [&] {
+      side.CollectEvents();
+      return side.TakeEvent(kind, event);
+    });
+  }
   void AwaitMessage(int idle_turns_max) {
     received = false;
     for (int idle_turns = 0; !received;) {
@@ -81,8 +88,7 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
     address = *listens;
     listening = true;
     ConnectionEvent event;
-    while (!peer.side.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event))
-      peer.side.CollectEvents();
+    peer.AwaitEvent(ConnectionEvent::Kind::kConnectRequest, &event);
     peer.side.qp = *peer.side.device->Accept(event.request, peer.side.qp_options(), "");
     peer.PostReceive();
     for (int i = 0; i < kRounds; ++i) {
@@ -90,16 +96,14 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
       peer.PostReceive();
       peer.Send();
     }
-    while (!peer.side.TakeEvent(ConnectionEvent::Kind::kDisconnected, &event))
-      peer.side.CollectEvents();
+    peer.AwaitEvent(ConnectionEvent::Kind::kDisconnected, &event);
   });
-  while (!listening) std::this_thread::yield();
+  testing::Await("the listener", [&] { return listening.load(); });
   {
     Peer peer(options);
     peer.side.qp = *peer.side.device->Connect(address, peer.side.qp_options(), "");
     ConnectionEvent event;
-    while (!peer.side.TakeEvent(ConnectionEvent::Kind::kEstablished, &event))
-      peer.side.CollectEvents();
+    peer.AwaitEvent(ConnectionEvent::Kind::kEstablished, &event);
     peer.PostReceive();
     for (int i = 0; i < kRounds; ++i) {
       peer.Send();

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "tests/contract/fabric_harness.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -67,10 +68,11 @@ TEST_P(SoftDeviceAllocations, NoneForARequest) {
     ASSERT_TRUE(a.qp->PostSend(write).ok());
     WorkCompletion completion;
     for (CompletionQueue* cq : {a.send_cq.get(), b.recv_cq.get()}) {
-      while (cq->Poll(absl::MakeSpan(&completion, 1)) == 0) {
+      testing::Await("a completion", [&] {
         a.device->Progress();
         b.device->Progress();
-      }
+        return cq->Poll(absl::MakeSpan(&completion, 1)) != 0;
+      });
       ASSERT_EQ(completion.status, WcStatus::kSuccess);
     }
   };
@@ -84,6 +86,13 @@ INSTANTIATE_TEST_SUITE_P(Links, SoftDeviceAllocations,
                          ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp,
                                            LinkKind::kTcpUring),
                          [](const auto& link) { return LinkKindName(link.param); });
+
+void AwaitEvent(Side& side, ConnectionEvent::Kind kind, ConnectionEvent* event) {
+  testing::Await("an event of the connection", [&] {
+    side.CollectEvents();
+    return side.TakeEvent(kind, event);
+  });
+}
 
 // A writer on another thread never gets success for a WRITE that a scan after Revoke did not see
 // (L5).
@@ -101,8 +110,8 @@ TEST(SoftDeviceRevoke, ScanSeesEverySuccessfulWrite) {
       Side a(Options(false), false);
       a.qp = *a.device->Connect(address, a.qp_options(), "");
       ConnectionEvent event;
-      while (!a.TakeEvent(ConnectionEvent::Kind::kEstablished, &event)) a.CollectEvents();
-      while (rkey.load() == 0) std::this_thread::yield();
+      AwaitEvent(a, ConnectionEvent::Kind::kEstablished, &event);
+      testing::Await("the round's region", [&] { return rkey.load() != 0; });
       RemoteBuffer remote;
       std::memcpy(&remote, event.private_data.data(), sizeof(remote));
       remote.rkey = static_cast<std::uint32_t>(rkey.load());
@@ -128,13 +137,13 @@ TEST(SoftDeviceRevoke, ScanSeesEverySuccessfulWrite) {
       }
       acked.store(value);
       writer_round.store(round);
-      while (rkey.load() != 0) std::this_thread::yield();
+      testing::Await("the round's end", [&] { return rkey.load() == 0; });
     }
   });
   auto* word = reinterpret_cast<std::uint64_t*>(b.memory);
   for (int round = 1; round <= kRounds; ++round) {
     ConnectionEvent event;
-    while (!b.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event)) b.CollectEvents();
+    AwaitEvent(b, ConnectionEvent::Kind::kConnectRequest, &event);
     const RemoteBuffer remote = b.region->remote();
     b.qp = *b.device->Accept(
         event.request, b.qp_options(),
@@ -142,11 +151,10 @@ TEST(SoftDeviceRevoke, ScanSeesEverySuccessfulWrite) {
     __atomic_store_n(word, 0, __ATOMIC_RELEASE);
     auto ring = *b.device->Register(b.memory, 4096, kRemoteWrite);
     rkey.store(ring->rkey());
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < 20) {
-    }
+    testing::Await("20 writes", [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) >= 20; });
     ring->Revoke();
     const std::uint64_t scanned = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    while (writer_round.load() != round) std::this_thread::yield();
+    testing::Await("the writer", [&] { return writer_round.load() == round; });
     EXPECT_LE(acked.load(), scanned);
     b.qp.reset();
     b.events.clear();

@@ -17,6 +17,7 @@
 #include "rdma/soft/uring_receiver.h"
 #include "ring/base/log.h"
 #include "tests/contract/fabric_harness.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -44,12 +45,13 @@ void ConnectOne(const std::string& address, Side& a, Side& b, std::unique_ptr<Qu
                 std::unique_ptr<QueuePair>* at_b) {
   *from_a = *a.device->Connect(address, a.qp_options(), "");
   ConnectionEvent event;
-  while (!a.TakeEvent(ConnectionEvent::Kind::kEstablished, &event)) {
+  testing::Await("the connection", [&] {
     a.CollectEvents();
     b.CollectEvents();
     if (b.TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event))
       *at_b = *b.device->Accept(event.request, b.qp_options(), "");
-  }
+    return a.TakeEvent(ConnectionEvent::Kind::kEstablished, &event);
+  });
 }
 
 class UringReceiverTest : public FabricContract {
@@ -116,10 +118,11 @@ TEST(UringRefused, SocketsAreReceivedFromOneByOneAndItIsSaidOnce) {
     wr.rkey = b.region->rkey();
     ASSERT_TRUE(a.qp->PostSend(wr).ok());
     WorkCompletion completion;
-    while (a.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 0) {
+    testing::Await("the write", [&] {
       a.CollectEvents();
       b.CollectEvents();
-    }
+      return a.send_cq->Poll(absl::MakeSpan(&completion, 1)) != 0;
+    });
     EXPECT_EQ(completion.status, WcStatus::kSuccess);
     for (const Side* side : {&a, &b}) {
       EXPECT_EQ(side->device->system_calls().urings, 0u);
@@ -175,10 +178,11 @@ TEST(UringPause, MessagesThatWaitForReceivesKeepTheirOrder) {
     const Sge place = b.At(kSize * (i % 4), kSize);
     ASSERT_TRUE(b.qp->PostRecv(i, absl::MakeConstSpan(&place, 1)).ok());
     WorkCompletion completion;
-    while (b.recv_cq->Poll(absl::MakeSpan(&completion, 1)) == 0) {
+    testing::Await("a message", [&] {
       a.device->Progress();
       b.device->Progress();
-    }
+      return b.recv_cq->Poll(absl::MakeSpan(&completion, 1)) != 0;
+    });
     ASSERT_EQ(completion.status, WcStatus::kSuccess);
     EXPECT_EQ(completion.wr_id, i);
     EXPECT_EQ(std::memcmp(place.address, a.memory + i * kSize, kSize), 0) << i;

@@ -1,10 +1,8 @@
 // Which blocks are asked for, of whom, and what is installed of the answers: S5, S7, S12.
 #include "ring/recovery/block_recovery.h"
 
-#include <algorithm>
-#include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"

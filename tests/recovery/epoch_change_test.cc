@@ -1,11 +1,10 @@
-// One shard's way into a new epoch, step by step, and at random.
+// One shard's way into a new epoch, step by step.
 #include "ring/recovery/epoch_change.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ring/cluster/active_roles.h"
 #include "tests/recovery/epoch_change_fixture.h"
@@ -166,6 +165,62 @@ TEST_F(EpochChangeTest, E6AJoinerIsNotNamedBeforeItHasEverything) {
   change->OnComplete(Role(3), kRep3);
   ASSERT_EQ(actions.proposals.size(), 3u);
   EXPECT_EQ(actions.proposals.back().front(), (Set(kRep3, 0b11001, 0b11001)));
+  // A shard tells so in every turn.
+  change->OnComplete(Role(3), kRep3);
+  change->OnNormal(actions.proposals.back());
+  change->OnComplete(Role(3), kRep3);
+  Pass(1'000'000'000);
+  EXPECT_EQ(actions.proposals.size(), 3u);
+}
+
+// Serves in the epoch in which node 5 got role 4; node 5 takes shards over.
+class DeferredJoinTest : public EpochChangeTest {
+ protected:
+  void Serve() {
+    EpochPlan plan = LivingOn();
+    plan.holders[4] = At(5);
+    plan.reachable = 0b01111;
+    plan.taking_over = 0b10000;
+    Start(std::move(plan));
+    SealAll(9);
+    ConnectAll();
+    change->OnNormal(actions.proposals.back());
+    ASSERT_EQ(change->phase(), Phase::kServing);
+  }
+};
+
+TEST_F(DeferredJoinTest, WhoTakesShardsOverJoinsOthersWhenItServesThem) {
+  Serve();
+  Pass(100'000'000);
+  EXPECT_THAT(actions.connected, Not(Contains(4))) << "its own shards are served by nobody";
+  change->OnTakingOver(0);
+  EXPECT_THAT(actions.connected, Contains(4));
+  EXPECT_THAT(actions.joining, Contains(4));
+}
+
+TEST_F(DeferredJoinTest, ItJoinsAllTheSameWhenItNeverServesThem) {
+  Serve();
+  Pass(EpochChange::Timeouts().defer_ns - 1);
+  EXPECT_THAT(actions.connected, Not(Contains(4)));
+  Pass(1);
+  EXPECT_THAT(actions.joining, Contains(4));
+}
+
+TEST_F(DeferredJoinTest, S13ItJoinsAtOnceIfTooFewCountWithoutIt) {
+  EpochPlan plan = LivingOn();
+  plan.memgests = {Rep(kRep3, 2)};
+  plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
+  plan.own_logs = {{kRep3, 9, 9}};
+  plan.holders[3] = At(5);
+  plan.reachable = 0b10111;
+  plan.taking_over = 0b01000;
+  Start(std::move(plan));
+  for (const int role : std::vector<int>(actions.sealed))
+    change->OnSealed(Role(static_cast<std::uint16_t>(role)), {{kRep3, 0, 9}});
+  ConnectAll();
+  change->OnNormal(actions.proposals.back());
+  EXPECT_EQ(change->phase(), Phase::kServing);
+  EXPECT_THAT(actions.joining, ElementsAre(3)) << "of two copies both have to take an entry";
 }
 
 TEST_F(EpochChangeTest, L7WhatWasProposedStaysProposedUntilItsOutcomeIsKnown) {

@@ -9,11 +9,13 @@
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
 #include "srs/generator.h"
+#include "tests/support/random_bytes.h"
 
 namespace ring::srs {
 namespace {
 
 using ec_offload::DeltaCalculator;
+using testing::RandomBytes;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::uint64_t kBlock = 4;  // tiny: the mathematics does not care
@@ -24,12 +26,6 @@ std::unique_ptr<const Codec> Make(std::uint32_t k, std::uint32_t m, std::uint32_
   auto codec = Codec::Create({k, m, s, block_size}, 1);
   EXPECT_TRUE(codec.ok()) << codec.status();
   return *std::move(codec);
-}
-
-Bytes RandomBytes(SeededRandom& random, std::size_t size) {
-  Bytes bytes(size);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(random.Next64());
-  return bytes;
 }
 
 // The memory of all nodes: shards' heaps and parities.
@@ -206,7 +202,7 @@ TEST(Codec, DeltasOfAPutKeepEveryParityEqualToAnEncodeS3) {
       std::vector<std::byte*> outputs;
       for (auto& delta : deltas) outputs.push_back(delta.data());
       outputs.push_back(slot);
-      const auto& calculator =
+      const DeltaCalculator calculator =
           codec->Delta(position.column, DeltaCalculator::Slot::kWrittenUnsummed);
       ASSERT_TRUE(calculator.Run(inputs, outputs.data(), length, nullptr));
       for (std::uint32_t j = 0; j < m; ++j) {

@@ -26,7 +26,7 @@ if(RING_BUILD_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 

@@ -21,6 +21,7 @@ struct EcApiOptions {
   std::size_t k = 6;
   std::size_t m = 3;
   std::vector<int> widths = {8};
+  std::vector<std::string> matrices = {"vandermonde"};
   std::vector<std::size_t> chunks = {4096, 65536};
   std::vector<std::string> apis = {"sync", "async", "eco"};
   std::vector<std::string> peers = {"isal", "jerasure"};
@@ -57,7 +58,9 @@ class EcApiBench {
   bool Has(const std::vector<std::string>& list, const std::string& name) const {
     return absl::c_linear_search(list, name);
   }
-  absl::Status RunChunk(int w, std::size_t chunk, std::vector<Row>* rows);
+  absl::Status RunSection(int w, EcMatrix matrix, tools::Progress* progress);
+  absl::Status RunChunk(const EcCode& code, std::size_t chunk, std::vector<Row>* rows);
+  absl::Status RunStripe(const EcCode& code, EcStripe* stripe, std::vector<Row>* rows);
   absl::Status AddPeers(const EcCode& code, EcStripe* stripe);
   absl::Status AddApis(const EcCode& code, EcStripe* stripe);
   absl::Status Check(EcStripe* stripe);
@@ -77,7 +80,7 @@ class EcApiBench {
 absl::Status EcApiBench::AddPeers(const EcCode& code, EcStripe* stripe) {
   if (Has(options_.peers, "isal")) {
     // ISA-L has no other field: the same code shape over GF(2^8), which is the same work.
-    RING_ASSIGN_OR_RETURN(EcCode isal_code, EcCode::Create(code.k, code.m, 8));
+    RING_ASSIGN_OR_RETURN(EcCode isal_code, EcCode::Create(code.k, code.m, 8, code.matrix));
     isal_ = entrants_.size();
     std::unique_ptr<EcCoder> coder = MakeIsalCoder(isal_code, stripe);
     entrants_.push_back({.name = code.w == 8 ? "ISA-L" : "ISA-L, tables of w = 8",
@@ -198,20 +201,39 @@ void EcApiBench::Report(absl::string_view operation, std::size_t chunk,
   }
 }
 
-absl::Status EcApiBench::RunChunk(int w, std::size_t chunk, std::vector<Row>* rows) {
-  RING_ASSIGN_OR_RETURN(const EcCode code, EcCode::Create(options_.k, options_.m, w));
+absl::Status EcApiBench::RunChunk(const EcCode& code, std::size_t chunk, std::vector<Row>* rows) {
   EcStripe stripe(code, chunk);
+  const absl::Status status = RunStripe(code, &stripe, rows);
+  // Whatever came of it: their regions are of the stripe's memory.
   entrants_.clear();
+  return status;
+}
+
+absl::Status EcApiBench::RunStripe(const EcCode& code, EcStripe* stripe, std::vector<Row>* rows) {
   isal_.reset();
   jerasure_.reset();
-  RING_RETURN_IF_ERROR(AddPeers(code, &stripe));
-  RING_RETURN_IF_ERROR(AddApis(code, &stripe));
-  RING_RETURN_IF_ERROR(Check(&stripe));
+  RING_RETURN_IF_ERROR(AddPeers(code, stripe));
+  RING_RETURN_IF_ERROR(AddApis(code, stripe));
+  RING_RETURN_IF_ERROR(Check(stripe));
   RING_RETURN_IF_ERROR(Measure(&EcCoder::Encode));
-  Report("encode", chunk, rows);
+  Report("encode", stripe->block_size(), rows);
   RING_RETURN_IF_ERROR(Measure(&EcCoder::Decode));
-  Report("decode", chunk, rows);
-  entrants_.clear();  // before the stripe
+  Report("decode", stripe->block_size(), rows);
+  return absl::OkStatus();
+}
+
+absl::Status EcApiBench::RunSection(int w, EcMatrix matrix, tools::Progress* progress) {
+  RING_ASSIGN_OR_RETURN(const EcCode code, EcCode::Create(options_.k, options_.m, w, matrix));
+  std::vector<Row> rows;
+  for (const std::size_t chunk : options_.chunks) {
+    RING_RETURN_IF_ERROR(RunChunk(code, chunk, &rows));
+    progress->Advance();
+  }
+  context_->report.AddSection(
+      absl::StrFormat("%d + %d blocks, w = %d, %s; decode of the first %d data blocks", options_.k,
+                      options_.m, w, matrix == EcMatrix::kVandermonde ? "Vandermonde" : "Cauchy",
+                      code.erased_count),
+      rows);
   return absl::OkStatus();
 }
 
@@ -221,20 +243,14 @@ absl::Status EcApiBench::Run() {
     context_->report.AddNote(absl::StrFormat("ibv_exp_ec on device %s; async: %d under way",
                                              device_->name(), options_.max_inflight));
   }
-  tools::Progress progress("coding", options_.widths.size() * options_.chunks.size(),
-                           context_->progress);
+  tools::Progress progress(
+      "coding", options_.widths.size() * options_.matrices.size() * options_.chunks.size(),
+      context_->progress);
   for (const int w : options_.widths) {
-    std::vector<Row> rows;
-    for (const std::size_t chunk : options_.chunks) {
-      const absl::Status status = RunChunk(w, chunk, &rows);
-      entrants_.clear();
-      RING_RETURN_IF_ERROR(status);
-      progress.Advance();
+    for (const std::string& name : options_.matrices) {
+      const EcMatrix matrix = name == "cauchy" ? EcMatrix::kCauchy : EcMatrix::kVandermonde;
+      RING_RETURN_IF_ERROR(RunSection(w, matrix, &progress));
     }
-    context_->report.AddSection(
-        absl::StrFormat("%d + %d blocks, w = %d, Vandermonde; decode of the first %d data blocks",
-                        options_.k, options_.m, w, std::min(options_.k, options_.m)),
-        rows);
   }
   return absl::OkStatus();
 }
@@ -284,6 +300,10 @@ void AddEcApiCommand(CLI::App& app, Context* context) {
   command->add_option("--w", options->widths, "Fields GF(2^w)")
       ->delimiter(',')
       ->check(CLI::IsMember({4, 8}))
+      ->capture_default_str();
+  command->add_option("--matrix", options->matrices, "Jerasure's vandermonde, cauchy")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"vandermonde", "cauchy"}))
       ->capture_default_str();
   command->add_option("--chunk", options->chunks, "Bytes of a block, multiples of 64")
       ->delimiter(',')

@@ -62,8 +62,8 @@ class EcoCoder final : public EcCoder {
       : k_(static_cast<int>(code.k)),
         m_(static_cast<int>(code.m)),
         size_(static_cast<int>(stripe->block_size())),
-        encoder_(mlx_eco_encoder_init_w(k_, m_, 1, code.w)),
-        decoder_(mlx_eco_decoder_init_w(k_, m_, 1, code.w)) {
+        encoder_(mlx_eco_encoder_init_w(k_, m_, code.matrix == EcMatrix::kVandermonde, code.w)),
+        decoder_(mlx_eco_decoder_init_w(k_, m_, code.matrix == EcMatrix::kVandermonde, code.w)) {
     for (std::size_t i = 0; i < code.k; ++i) data_.push_back(stripe->Block(i));
     for (std::size_t j = 0; j < code.m; ++j) coding_.push_back(stripe->Block(code.k + j));
     for (std::size_t i = 0; i < code.erased_count; ++i) erased_.push_back(static_cast<int>(i));

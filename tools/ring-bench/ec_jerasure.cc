@@ -54,6 +54,7 @@ class JerasureCoder final : public EcCoder {
       : k_(static_cast<int>(code.k)),
         m_(static_cast<int>(code.m)),
         w_(code.w),
+        row_k_ones_(code.matrix == EcMatrix::kVandermonde ? 1 : 0),
         size_(static_cast<int>(stripe->block_size())),
         calls_(calls),
         coding_matrix_(Integers(code.coding)),
@@ -91,7 +92,7 @@ class JerasureCoder final : public EcCoder {
       if (w_ != 8) {
         Multiply(decode_matrix_, survivors_, erased_);
       } else if (const int error =
-                     calls_.decode(k_, m_, w_, coding_matrix_.data(), 1, erasures_.data(),
+                     calls_.decode(k_, m_, w_, coding_matrix_.data(), row_k_ones_, erasures_.data(),
                                    data_.data(), coding_.data(), size_);
                  error != 0) {
         return absl::InternalError(absl::StrCat("jerasure_matrix_decode=", error));
@@ -112,7 +113,9 @@ class JerasureCoder final : public EcCoder {
     }
   }
 
-  int k_, m_, w_, size_;
+  int k_, m_, w_;
+  int row_k_ones_;  // Jerasure's: whether the first parity is the sum of the data
+  int size_;
   JerasureCalls calls_;
   GfField field_{};
   std::vector<int> coding_matrix_, decode_matrix_, erasures_;

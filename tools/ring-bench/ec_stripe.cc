@@ -17,16 +17,19 @@ constexpr std::uint8_t kSpoiled = 0xa5;
 
 }  // namespace
 
-absl::StatusOr<EcCode> EcCode::Create(std::size_t k, std::size_t m, int w) {
+absl::StatusOr<EcCode> EcCode::Create(std::size_t k, std::size_t m, int w, EcMatrix matrix) {
   const auto field = ec_offload::FieldOfWidth(w);
   if (!field.has_value()) return absl::InvalidArgumentError(absl::StrCat("w=", w));
   EcCode code;
   code.k = k;
   code.m = m;
   code.w = w;
+  code.matrix = matrix;
   code.field = *field;
   code.erased_count = std::min(k, m);
-  RING_ASSIGN_OR_RETURN(code.coding, ec_offload::VandermondeCoding(*field, k, m));
+  const auto make =
+      matrix == EcMatrix::kVandermonde ? ec_offload::VandermondeCoding : ec_offload::CauchyCoding;
+  RING_ASSIGN_OR_RETURN(code.coding, make(*field, k, m));
   std::vector<std::size_t> erased(code.erased_count);
   for (std::size_t i = 0; i < erased.size(); ++i) erased[i] = i;
   RING_ASSIGN_OR_RETURN(code.plan, ec_offload::PlanDecoding(*field, code.coding, erased));

@@ -1,6 +1,6 @@
 // tools/ring-bench/ec_stripe.h — a code and a stripe of blocks for erasure-coding measurements.
 //
-// What:      EcCode: k + m blocks over GF(2^w), Jerasure's Vandermonde matrix, and how its first
+// What:      EcCode: k + m blocks over GF(2^w), one of Jerasure's matrices, and how its first
 //            erased_count data blocks come back. EcStripe: the blocks; CheckEncode and CheckDecode
 //            compare what an interface wrote with sums made one byte at a time.
 // Shape:     block i < k is data block i, k + j is parity j; blocks of one size, on pages.
@@ -26,12 +26,15 @@
 
 namespace ring::bench {
 
+enum class EcMatrix : std::uint8_t { kVandermonde, kCauchy };
+
 struct EcCode {
-  static absl::StatusOr<EcCode> Create(std::size_t k, std::size_t m, int w);
+  static absl::StatusOr<EcCode> Create(std::size_t k, std::size_t m, int w, EcMatrix matrix);
 
   std::size_t k = 0;
   std::size_t m = 0;
   int w = 8;
+  EcMatrix matrix = EcMatrix::kVandermonde;
   ec_offload::Field field = ec_offload::Field::kGf256;
   std::size_t erased_count = 0;  // m, or k where that is less
   ec_offload::Matrix coding;     // m x k

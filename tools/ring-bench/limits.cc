@@ -2,12 +2,10 @@
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"

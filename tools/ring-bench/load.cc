@@ -1,6 +1,5 @@
 #include "tools/ring-bench/load.h"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 

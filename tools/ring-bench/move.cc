@@ -6,7 +6,6 @@
 #include "absl/strings/str_format.h"
 #include "ring/base/status.h"
 #include "tools/common/format.h"
-#include "tools/common/progress.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"

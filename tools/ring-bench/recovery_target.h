@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "api/client.h"
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"

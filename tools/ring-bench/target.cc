@@ -4,7 +4,6 @@
 
 #include <set>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -4,8 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tools/common/format.h"
 
 namespace ring::tools {
 namespace {
@@ -48,7 +49,8 @@ absl::StatusOr<Tree> ListTree(const std::string& folder, std::uint64_t size_max,
       tree.skipped.push_back(absl::StrCat(file.path, ": ", error.message()));
       error.clear();
     } else if (file.size > size_max) {
-      tree.skipped.push_back(absl::StrCat(file.path, ": larger than 16 MiB"));
+      tree.skipped.push_back(
+          absl::StrCat(file.path, ": larger than ", FormatBytes(static_cast<double>(size_max))));
     } else if (file.key.size() > key_size_max) {
       tree.skipped.push_back(absl::StrCat(file.path, ": path longer than ", key_size_max));
     } else {

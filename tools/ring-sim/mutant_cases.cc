@@ -89,6 +89,10 @@ constexpr MutantCase kCases[] = {
     {"G10-empty", "a memgest is deleted whatever is in it", kNotRun,
      "node/node_admin_test:"
      "ControlPortTest.G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds"},
+    {"G10-revision", "a deletion counts though the drain it was counted in was undone", kNotRun,
+     "cluster/cluster_test:Catalogue.G10ADeletionIsOfTheDrainThatWasCounted"},
+    {"G10-calm", "a memgest is deleted while a shard changes its epoch", kNotRun,
+     "cluster/cluster_test:ClusterStateTest.G10NothingIsDeletedWhileAShardIsBetweenTwoEpochs"},
     {"G10-default", "the default memgest may be deleted", kNotRun,
      "cluster/cluster_test:Catalogue.G10TheDefaultMemgestCannotBeDeleted"},
     {"G11", "a memgest is written before it is ACTIVE", kNotRun,

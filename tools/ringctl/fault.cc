@@ -26,8 +26,6 @@ struct FaultOptions {
   std::string status = "retry";
 };
 
-std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
-
 // A name or a number, as the admin service reads those of NODE.
 absl::StatusOr<NodeId> FindPeer(admin::AdminClient* client, const std::string& text) {
   const absl::StatusOr<cluster::View> view = client->GetClusterView();
@@ -61,7 +59,7 @@ int Run(const Options& options, const std::string& what, const std::string& node
 
 nlohmann::json StatusJson(const rdma::DeviceFaultStatus& status) {
   const rdma::DeviceFault& fault = status.fault;
-  return {{"fault", Text(rdma::DeviceFaultName(fault.kind))},
+  return {{"fault", std::string(rdma::DeviceFaultName(fault.kind))},
           {"active", status.active},
           {"injected", status.injected},
           {"left", status.left},
@@ -70,7 +68,7 @@ nlohmann::json StatusJson(const rdma::DeviceFaultStatus& status) {
           {"duration_ms", fault.duration_ms},
           {"one_in", fault.one_in},
           {"delay_us", fault.delay_us},
-          {"status", Text(rdma::FaultStatusName(fault.status))}};
+          {"status", std::string(rdma::FaultStatusName(fault.status))}};
 }
 
 // What is left of its bounds.
@@ -96,8 +94,8 @@ int ShowStatus(const Options& options, const std::string& node) {
   }
   Table table({"FAULT", "INJECTED", "LEFT"});
   for (const rdma::DeviceFaultStatus& status : *faults) {
-    table.AddRow({Text(rdma::DeviceFaultName(status.fault.kind)), absl::StrCat(status.injected),
-                  ShowLeft(status)});
+    table.AddRow({std::string(rdma::DeviceFaultName(status.fault.kind)),
+                  absl::StrCat(status.injected), ShowLeft(status)});
   }
   std::printf("%s", table.ToString().c_str());
   return kExitOk;
@@ -105,7 +103,7 @@ int ShowStatus(const Options& options, const std::string& node) {
 
 std::vector<std::string> StatusNames() {
   std::vector<std::string> names;
-  for (const rdma::NamedFaultStatus& one : rdma::kFaultStatuses) names.push_back(Text(one.name));
+  for (const rdma::NamedFaultStatus& one : rdma::kFaultStatuses) names.emplace_back(one.name);
   return names;
 }
 
@@ -144,7 +142,7 @@ void AddNodeFaults(CLI::App* sub, Invocation* invocation,
 void AddDeviceFaults(CLI::App* sub, Invocation* invocation,
                      const std::shared_ptr<FaultOptions>& fault) {
   const auto add = [=](DeviceFaultKind kind, const char* help) {
-    const std::string name = Text(rdma::DeviceFaultName(kind));
+    const std::string name(rdma::DeviceFaultName(kind));
     CLI::App* one = sub->add_subcommand(name, help);
     one->add_option("NODE", fault->node, "Name or number")->required();
     one->add_option("--count", fault->device.count, "So often at most")

@@ -1,5 +1,4 @@
 // ringctl load: every file below a folder becomes a key.
-#include <cstdint>
 #include <memory>
 #include <string>
 

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 #include "ring/cluster/catalogue.h"
 #include "ring/cluster/default_memgests.h"
@@ -43,9 +43,6 @@ class Parser {
   void ReadSelf(TableReader& root);
   void ReadTransport(TableReader& in);
   void CheckTransport(const TableReader& in);
-  void ReadFaultInjection(TableReader& in);
-  void ReadEncode(TableReader& in);
-  void ReadPolling(TableReader& in);
   void FindSelf(const toml::source_region& where, const std::string& name);
 
   ConfigProblems problems_;
@@ -110,18 +107,12 @@ void Parser::ReadControl(TableReader& in) {
   control.detect_ms = milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax);
   control.lease_ms = milliseconds("lease_ms", control.lease_ms, kDetectMsMin, kDetectMsMax);
   control.lag_ms = milliseconds("lag_ms", control.lag_ms, kDetectMsMin, kDetectMsMax);
-  // Whether the second one was chosen.
-  const auto second = [&in](absl::string_view key, absl::string_view first,
-                            absl::string_view other) {
-    const std::string text = in.String(key, std::string(first.data(), first.size()));
-    if (text != first && text != other)
-      in.Problem(key, absl::StrCat(key, "=\"", text.substr(0, 64), "\" must be \"", first,
-                                   "\" or \"", other, "\""));
-    return text == other;
-  };
-  if (second("overrun", "stop", "continue")) control.overrun = cluster::OverrunPolicy::kContinue;
-  if (second("fence", "lease", "check")) control.fence = FenceKind::kCheck;
-  control.fail_over = !second("fail_over", "on", "off");
+  control.overrun = in.Choice<cluster::OverrunPolicy>(
+      "overrun",
+      {{"stop", cluster::OverrunPolicy::kStop}, {"continue", cluster::OverrunPolicy::kContinue}});
+  control.fence =
+      in.Choice<FenceKind>("fence", {{"lease", FenceKind::kLease}, {"check", FenceKind::kCheck}});
+  control.fail_over = in.Choice<bool>("fail_over", {{"on", true}, {"off", false}});
 }
 
 // Behind [[nodes]]: it depends on how many there are.
@@ -229,13 +220,8 @@ void Parser::ReadScheme(TableReader& in, MemgestDescriptor& memgest) {
     memgest.k = static_cast<std::uint8_t>((*srs)[0]);
     memgest.m = static_cast<std::uint8_t>((*srs)[1]);
   }
-  const std::string commit = in.String("commit", "quorum");
-  if (commit == "all") {
-    memgest.commit = protocol::CommitRule::kAll;
-  } else if (commit != "quorum") {
-    in.Problem("commit",
-               absl::StrCat("commit=\"", commit.substr(0, 64), "\" must be \"quorum\" or \"all\""));
-  }
+  memgest.commit = in.Choice<protocol::CommitRule>(
+      "commit", {{"quorum", protocol::CommitRule::kQuorum}, {"all", protocol::CommitRule::kAll}});
 }
 
 void Parser::ReadMemgest(const toml::table& table, std::size_t index) {
@@ -310,19 +296,22 @@ void Parser::ReadSelf(TableReader& root) {
       in.Integer("scrub_minutes", config_.scrub_period_ns / kMinuteNs, 0, kScrubMinutesMax);
   config_.client_max =
       static_cast<std::uint32_t>(in.Integer("client_max", config_.client_max, 1, kClientCountMax));
-  ReadFaultInjection(in);
-  ReadEncode(in);
+  config_.fault_injection = in.Choice<bool>("fault_injection", {{"off", false}, {"on", true}});
+  config_.encode_check = static_cast<std::uint32_t>(
+      in.Integer("encode_check", config_.encode_check, 1, kEncodeCheckMax));
+  config_.encode = in.Choice<EncodePath>(
+      "encode",
+      {{"auto", EncodePath::kAuto}, {"host", EncodePath::kHost}, {"nic", EncodePath::kNic}});
   ReadTransport(in);
-  ReadPolling(in);
+  config_.poll = in.Choice<PollPolicy>("poll", {{"adaptive", PollPolicy::kAdaptive},
+                                                {"busy", PollPolicy::kBusy},
+                                                {"sleep", PollPolicy::kSleep}});
+  config_.poll_us = static_cast<std::uint32_t>(in.Integer("poll_us", config_.poll_us, 0, 1000000));
   config_.admin_token_file = ReadPath(in, "admin_token_file");
   config_.control.data_dir = ReadPath(in, "data_dir");
-  const std::string level = in.String("log_level", "info");
-  if (const absl::StatusOr<LogSeverity> parsed = ParseLogSeverity(level); parsed.ok()) {
-    config_.log_level = *parsed;
-  } else {
-    in.Problem("log_level", absl::StrCat("log_level=\"", level.substr(0, 64),
-                                         "\" must be \"info\", \"warning\" or \"error\""));
-  }
+  config_.log_level = in.Choice<LogSeverity>("log_level", {{"info", LogSeverity::kINFO},
+                                                           {"warning", LogSeverity::kWARNING},
+                                                           {"error", LogSeverity::kERROR}});
   in.Finish();
 }
 
@@ -351,20 +340,14 @@ void Parser::FindSelf(const toml::source_region& where, const std::string& name)
 }
 
 void Parser::ReadTransport(TableReader& in) {
-  const std::string transport = in.String("transport", "auto");
-  if (transport == "auto") {
-    config_.transport = Transport::kAuto;
-  } else if (transport == "shm") {
-    config_.transport = Transport::kShm;
-  } else if (transport == "tcp") {
-    config_.transport = Transport::kTcp;
-  } else if (transport == "rdma") {
-    rdma_ = true;
-    return;
-  } else {
-    in.Problem("transport", absl::StrCat("transport=\"", transport.substr(0, 64),
-                                         "\" must be \"auto\", \"shm\", \"tcp\" or \"rdma\""));
-  }
+  const auto transport =
+      in.Choice<std::optional<Transport>>("transport", {{"auto", Transport::kAuto},
+                                                        {"shm", Transport::kShm},
+                                                        {"tcp", Transport::kTcp},
+                                                        {"rdma", std::nullopt}});
+  rdma_ = !transport.has_value();
+  if (rdma_) return;
+  config_.transport = *transport;
   CheckTransport(in);
 }
 
@@ -397,39 +380,6 @@ void Parser::CheckTransport(const TableReader& in) {
       }
     }
   }
-}
-
-void Parser::ReadFaultInjection(TableReader& in) {
-  const std::string faults = in.String("fault_injection", "off");
-  config_.fault_injection = faults == "on";
-  if (faults == "on" || faults == "off") return;
-  in.Problem("fault_injection", absl::StrCat("fault_injection=\"", faults.substr(0, 64),
-                                             "\" must be \"on\" or \"off\""));
-}
-
-void Parser::ReadEncode(TableReader& in) {
-  config_.encode_check = static_cast<std::uint32_t>(
-      in.Integer("encode_check", config_.encode_check, 1, kEncodeCheckMax));
-  const std::string encode = in.String("encode", "auto");
-  if (encode != "auto") config_.encode = encode == "nic" ? EncodePath::kNic : EncodePath::kHost;
-  if (encode == "auto" || encode == "host" || encode == "nic") return;
-  in.Problem("encode", absl::StrCat("encode=\"", encode.substr(0, 64),
-                                    "\" must be \"auto\", \"host\" or \"nic\""));
-}
-
-void Parser::ReadPolling(TableReader& in) {
-  const std::string poll = in.String("poll", "adaptive");
-  if (poll == "adaptive") {
-    config_.poll = PollPolicy::kAdaptive;
-  } else if (poll == "busy") {
-    config_.poll = PollPolicy::kBusy;
-  } else if (poll == "sleep") {
-    config_.poll = PollPolicy::kSleep;
-  } else {
-    in.Problem("poll", absl::StrCat("poll=\"", poll.substr(0, 64),
-                                    "\" must be \"adaptive\", \"busy\" or \"sleep\""));
-  }
-  config_.poll_us = static_cast<std::uint32_t>(in.Integer("poll_us", config_.poll_us, 0, 1000000));
 }
 
 }  // namespace

@@ -173,6 +173,19 @@ std::string TableReader::String(absl::string_view key, absl::string_view fallbac
   return text->get();
 }
 
+std::size_t TableReader::Choose(absl::string_view key, absl::Span<const absl::string_view> words) {
+  const std::string text = String(key, words.front());
+  const auto chosen = std::find(words.begin(), words.end(), text);
+  if (chosen != words.end()) return static_cast<std::size_t>(chosen - words.begin());
+  const auto quote = [](std::string* out, absl::string_view word) {
+    absl::StrAppend(out, "\"", word, "\"");
+  };
+  Problem(key, absl::StrCat(key, "=\"", text.substr(0, 64), "\" must be ",
+                            absl::StrJoin(words.first(words.size() - 1), ", ", quote), " or \"",
+                            words.back(), "\""));
+  return 0;
+}
+
 std::string TableReader::RequiredString(absl::string_view key) {
   std::string text = String(key, "");
   if (!Has(key)) {

@@ -10,7 +10,9 @@
 #ifndef RING_NODE_CONFIG_CONFIG_READER_H_
 #define RING_NODE_CONFIG_CONFIG_READER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 // toml++ 3.3 asserts what a file like "[=]" breaks, and tells the optimizer so when NDEBUG is set;
 // the code behind those assertions reports the error properly. So: neither aborts nor assumptions.
@@ -71,6 +74,14 @@ class TableReader {
                         std::uint64_t high);
   std::uint64_t Size(absl::string_view key, std::uint64_t fallback, std::uint64_t low,
                      std::uint64_t high);
+  // What the key's word stands for; without the key, what the first one does. Any other word is a
+  // problem.
+  template <class T>
+  T Choice(absl::string_view key, std::initializer_list<std::pair<absl::string_view, T>> choices) {
+    std::vector<absl::string_view> words;
+    for (const auto& choice : choices) words.push_back(choice.first);
+    return (choices.begin() + Choose(key, words))->second;
+  }
   std::optional<std::vector<std::int64_t>> Integers(absl::string_view key, std::size_t count);
   // Null when it is missing; a problem unless it is a table / an array of tables.
   const toml::table* Table(absl::string_view key);
@@ -82,6 +93,7 @@ class TableReader {
 
  private:
   const toml::node* Take(absl::string_view key);
+  std::size_t Choose(absl::string_view key, absl::Span<const absl::string_view> words);
 
   const toml::table& table_;
   std::string name_;

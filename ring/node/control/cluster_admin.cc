@@ -12,8 +12,6 @@
 #include "ring/base/wire.h"
 #include "ring/node/config/added_node.h"
 #include "ring/node/control/control_change.h"
-#include "ring/node/control_services.h"
-#include "ring/node/events/event_log.h"
 #include "ring/node/health_report.h"
 #include "ring/node/scrub/scrub_message.h"
 #include "ring/node/stats.h"
@@ -447,7 +445,7 @@ absl::StatusOr<ScrubReport> ClusterAdmin::Scrub(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdminPort>> StartClusterAdmin(
-    std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view, const Clock*) {
+    std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view) {
   return std::make_unique<ClusterAdmin>(std::move(reactors), std::move(view));
 }
 

@@ -2,7 +2,7 @@
 //
 // What:      StartClusterAdmin gives the nodes their first view and returns the AdminPort:
 //            catalogue changes, statistics, scrub.
-// Ownership: borrows reactors and clock, which outlive it.
+// Ownership: borrows the reactors, which outlive it.
 // Threads:   the port's callers are any thread but a reactor's.
 // Errors:    as AdminPort says.
 // Source:    rules G10, G11, X6.
@@ -18,7 +18,7 @@
 namespace ring::node {
 
 absl::StatusOr<std::unique_ptr<AdminPort>> StartClusterAdmin(
-    std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view, const Clock* clock);
+    std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view);
 
 }  // namespace ring::node
 

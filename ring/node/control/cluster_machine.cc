@@ -1,10 +1,7 @@
 #include "ring/node/control/cluster_machine.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 
-#include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
 #include "ring/node/fence/role_mark.h"

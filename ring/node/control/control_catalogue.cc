@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
@@ -298,6 +297,11 @@ void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& 
   if (absl::IsUnknown(result.status()))
     return Finish(Stopped("consensus", result.status().message()));
   const bool creates = job_->reply != nullptr && job_->change.kind == ChangeKind::kCreate;
+  // Empty, but a fail-over began: counted again when it is over.
+  if (job_->stage == Stage::kDrain && job_->give_up.ok() && absl::IsUnavailable(result.status())) {
+    if (control_->now_ns() >= job_->deadline_ns) return GiveUpDrain(result.status());
+    return AskAgain(Stage::kDrainWait);
+  }
   if (creates && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
   if (!result.ok()) return Finish(result.status());
   job_->memgest = result->memgest;
@@ -309,8 +313,7 @@ void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& 
 void CatalogueService::AwaitShards(const absl::Status& why) {
   if (job_->deadline_ns == 0) job_->deadline_ns = control_->now_ns() + kActivateNs;
   if (control_->now_ns() >= job_->deadline_ns) return Finish(Stopped("created", why.message()));
-  job_->stage = Stage::kActivateWait;
-  job_->next_ns = control_->now_ns() + kPollNs;
+  AskAgain(Stage::kActivateWait);
 }
 
 // Between changes: what one that was not finished left behind.
@@ -364,14 +367,16 @@ void CatalogueService::DrainStep() {
     job_->deadline_ns = control_->now_ns() + (job_->change.force ? kForcedDrainNs : kDrainNs);
   }
   job_->stage = Stage::kDrain;
+  job_->revision = catalogue().revision();
   AskAll(ControlType::kDrain, EncodeDrainRequest({job_->memgest, job_->change.force}),
          &CatalogueService::OnDrained);
 }
 
 void CatalogueService::OnDrained(Answers answers) {
   std::vector<std::pair<NodeId, DrainAnswer>> counted;
-  absl::Status status = FirstError(answers);
-  status.Update(CheckCoordinators(*node_->view()));
+  absl::Status status = CheckCoordinators(*node_->view());
+  const bool has_coordinators = status.ok();
+  status.Update(FirstError(answers));
   for (const Answer& one : answers) {
     if (!status.ok()) break;
     absl::StatusOr<DrainAnswer> answer = DecodeDrainAnswer(*one.body);
@@ -387,11 +392,9 @@ void CatalogueService::OnDrained(Answers answers) {
   const bool empty =
       sum.keys + sum.versions + sum.records + sum.pending == 0 || Mutant("G10-empty");
   const bool late = control_->now_ns() >= job_->deadline_ns;
-  if (status.ok() && !empty && !late) {
-    job_->stage = Stage::kDrainWait;
-    job_->next_ns = control_->now_ns() + kPollNs;
-    return;
-  }
+  // A shard that is between two epochs is not for long, if somebody coordinates it.
+  const bool uncounted = absl::IsUnavailable(status) && has_coordinators;
+  if (((status.ok() && !empty) || uncounted) && !late) return AskAgain(Stage::kDrainWait);
   if (status.ok() && !empty) {
     const protocol::MemgestDescriptor& memgest = *catalogue().Find(job_->memgest);
     status = absl::FailedPreconditionError(
@@ -399,9 +402,19 @@ void CatalogueService::OnDrained(Answers answers) {
                      " versions=", sum.versions, " records=", sum.records, " pending=", sum.pending,
                      ": move or delete its keys, or delete it with force"));
   }
-  job_->give_up = status;
+  if (!status.ok()) return GiveUpDrain(status);
+  Propose(cluster::DeletedCommand(job_->memgest, job_->revision));
+}
+
+void CatalogueService::GiveUpDrain(const absl::Status& why) {
+  job_->give_up = why;
   Propose(cluster::SetStateCommand(Internal(), job_->memgest, MemgestState::kDraining,
-                                   status.ok() ? MemgestState::kDeleted : MemgestState::kActive));
+                                   MemgestState::kActive));
+}
+
+void CatalogueService::AskAgain(Stage stage) {
+  job_->stage = stage;
+  job_->next_ns = control_->now_ns() + kPollNs;
 }
 
 void CatalogueService::Finish(absl::Status status) {

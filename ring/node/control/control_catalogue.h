@@ -58,7 +58,8 @@ class CatalogueService {
     MemgestId memgest;
     std::uint64_t deadline_ns = 0;  // of a drain, or of a wait
     std::uint64_t next_ns = 0;
-    absl::Status give_up;  // why a drain is undone
+    std::uint64_t revision = 0;  // of the catalogue, before the shards were asked what they hold
+    absl::Status give_up;        // why a drain is undone
   };
   // A change that names its memgest: the name may be another memgest's when it is asked for again.
   struct Named {
@@ -92,6 +93,8 @@ class CatalogueService {
   void OnShown(Answers answers);
   void NextStep();
   void DrainStep();
+  void GiveUpDrain(const absl::Status& why);
+  void AskAgain(Stage stage);  // the job's, after a moment
   void OnDrained(Answers answers);
   void Finish(absl::Status status);
   static absl::Status FirstError(const Answers& answers);

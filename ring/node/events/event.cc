@@ -87,7 +87,7 @@ absl::StatusOr<NodeEvents> DecodeEvents(absl::string_view bytes) {
     event.subject = NodeId(in.Get<std::uint32_t>());
     events.events.push_back(event);
   }
-  if (!in.ok() || !in.rest()->empty() || !known) {
+  if (!in.finished() || !known) {
     return absl::InvalidArgumentError("the events of a node are malformed");
   }
   return events;

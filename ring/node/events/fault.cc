@@ -65,7 +65,7 @@ absl::StatusOr<Fault> DecodeFault(absl::string_view bytes) {
   fault.peer = NodeId(in.Get<std::uint32_t>());
   fault.duration_ms = in.Get<std::uint32_t>();
   fault.device = GetDeviceFault(&in);
-  if (!in.ok() || !in.rest()->empty()) return absl::InvalidArgumentError("fault is malformed");
+  if (!in.finished()) return absl::InvalidArgumentError("fault is malformed");
   RING_RETURN_IF_ERROR(CheckFault(fault));
   return fault;
 }

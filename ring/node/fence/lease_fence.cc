@@ -1,7 +1,6 @@
 #include "ring/node/fence/lease_fence.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ring/base/mutant.h"
 

@@ -16,7 +16,7 @@ absl::StatusOr<LeaseRenewal> DecodeRenewal(absl::string_view bytes) {
   LeaseRenewal renewal;
   renewal.incarnation = Incarnation(in.Get<std::uint64_t>());
   renewal.view_epoch = in.Get<std::uint32_t>();
-  if (!in.ok() || !in.rest()->empty()) {
+  if (!in.finished()) {
     return absl::InvalidArgumentError("renewal of a lease has a wrong size");
   }
   return renewal;

@@ -66,8 +66,7 @@ void BlockFreezer::OnFreeze(NodeId from, absl::string_view body, ControlReply re
 void BlockFreezer::OnThaw(NodeId from, absl::string_view body, ControlReply reply) {
   ByteReader in(body);
   const auto token = in.Get<std::uint64_t>();
-  if (!in.ok() || !in.rest()->empty())
-    return reply(absl::InvalidArgumentError("body of a thaw is malformed"));
+  if (!in.finished()) return reply(absl::InvalidArgumentError("body of a thaw is malformed"));
   for (std::size_t i = 0; i < frozen_.size();) {
     Frozen& frozen = frozen_[i];
     if (frozen.reader != from || frozen.request.token != token) {

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/status.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/recovery/seal_message.h"

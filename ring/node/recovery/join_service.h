@@ -11,9 +11,7 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/node/recovery/member_values.h"

@@ -1,10 +1,6 @@
 #include "ring/node/recovery/member_values.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "ring/base/log.h"
-#include "ring/base/status.h"
 #include "ring/recovery/fetch_message.h"
 
 namespace ring::node {

@@ -28,11 +28,6 @@ recovery::LogName TakePlace(ByteReader* in) {
   return place;
 }
 
-std::string TakeString(ByteReader* in) {
-  const absl::string_view text = in->GetString();
-  return std::string(text.data(), text.size());
-}
-
 }  // namespace
 
 std::string EncodeScrub(const ScrubVersions& versions) {
@@ -112,7 +107,7 @@ absl::StatusOr<ScrubState> DecodeScrubState(absl::string_view bytes) {
   ScrubState state;
   const auto done = in.Get<std::uint8_t>();
   const auto code = in.Get<std::uint8_t>();
-  const std::string message = TakeString(&in);
+  const std::string message(in.GetString());
   state.done = done == 1;
   bool valid = done <= 1 && code <= static_cast<std::uint8_t>(absl::StatusCode::kUnauthenticated);
   if (valid) state.status = absl::Status(static_cast<absl::StatusCode>(code), message);
@@ -122,7 +117,7 @@ absl::StatusOr<ScrubState> DecodeScrubState(absl::string_view bytes) {
     *value = in.Get<std::uint64_t>();
   const auto count = in.Get<std::uint16_t>();
   for (std::size_t i = 0; i < count && i < kScrubDetailsMax && in.ok(); ++i)
-    state.report.details.push_back(TakeString(&in));
+    state.report.details.emplace_back(in.GetString());
   valid &= count <= kScrubDetailsMax;
   return Checked(in, valid, std::move(state));
 }

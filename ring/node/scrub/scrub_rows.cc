@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/mutant.h"
@@ -154,6 +153,23 @@ void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
   if (now_ns - cut_.started_ns() > kCutNs) Retry(absl::DataLossError("its folds differ"), now_ns);
 }
 
+// bytes: of the row; null: nothing was ever folded into it.
+bool ScrubRowWalk::EqualsEncode(const std::byte* bytes, std::size_t begin, std::size_t size,
+                                std::uint32_t parity) {
+  const bool blank = std::all_of(frozen_.begin(), frozen_.end(), [](const auto& frozen) {
+    return frozen.bytes == recovery::FrozenBytes::kZero;
+  });
+  if (blank && bytes == nullptr) return true;
+  std::fill_n(scratch_.begin(), size, std::byte{0});
+  for (std::uint32_t column = 0; column < frozen_.size(); ++column) {
+    if (frozen_[column].bytes == recovery::FrozenBytes::kZero) continue;
+    codec_->AddContribution(scratch_.data(), parity, cut_.bytes(column) + begin, column, size);
+  }
+  if (bytes != nullptr) return std::memcmp(scratch_.data(), bytes + begin, size) == 0;
+  return std::all_of(scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(size),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
   const protocol::MemgestDescriptor* memgest = nullptr;
   const memgest::ParityStore* const store = Find(&memgest);
@@ -163,19 +179,8 @@ void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
     return Retry(absl::AbortedError("the cut was lost"), now_ns);
   const std::size_t block_size = store->block_size();
   const std::size_t size = std::min(kSliceSize, block_size - compared_);
-  std::fill_n(scratch_.begin(), size, std::byte{0});
-  for (std::uint32_t column = 0; column < frozen_.size(); ++column) {
-    if (frozen_[column].bytes == recovery::FrozenBytes::kZero) continue;
-    codec_->AddContribution(scratch_.data(), static_cast<std::uint32_t>(store->parity_index()),
-                            cut_.bytes(column) + compared_, column, size);
-  }
   const std::byte* const bytes = store->ReadRow(extent_, row_).bytes;
-  const bool equal =
-      bytes != nullptr
-          ? std::memcmp(scratch_.data(), bytes + compared_, size) == 0
-          : std::all_of(scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(size),
-                        [](std::byte byte) { return byte == std::byte{0}; });
-  if (!equal) {
+  if (!EqualsEncode(bytes, compared_, size, static_cast<std::uint32_t>(store->parity_index()))) {
     tally_->AddMismatch(absl::StrCat(Name(), ": differs from the encode of its blocks between ",
                                      compared_, " and ", compared_ + size));
     return EndRow(true);

@@ -66,6 +66,8 @@ class ScrubRowWalk {
   bool Covers(const memgest::ParityStore& store) const;
   bool Folded(const memgest::ParityStore& store) const;
   void CompareSlice(std::uint64_t now_ns);
+  bool EqualsEncode(const std::byte* bytes, std::size_t begin, std::size_t size,
+                    std::uint32_t parity);
   void EndRow(bool checked);
   void Retry(absl::Status why, std::uint64_t now_ns);
   std::string Name() const;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/file/log_segment.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/crc32c.h"
 #include "tests/consensus/file/temp_directory.h"
 #include "tests/consensus/raft_net.h"
 #include "tests/support/status_matchers.h"
@@ -102,6 +105,21 @@ TEST_F(FileStorageTest, ALogWithoutAnIdentityIsRefused) {
   ASSERT_OK(storage_->Persist(Entries(1, 1)));
   fs::remove(directory_.path() + "/identity");
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("identity")));
+}
+
+TEST_F(FileStorageTest, ALogOfAnotherReleaseIsRefused) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 1)));
+  storage_.reset();
+  const std::string path = Files("log-").back();
+  std::string bytes = Read(path);
+  constexpr std::size_t kCrcAt = 4, kCheckedAt = 8;
+  const std::size_t record_size = kRecordHeaderSize + 20;
+  bytes[kRecordHeaderSize] = static_cast<char>(kSegmentVersion - 1);
+  const std::uint32_t crc = Crc32c(bytes.data() + kCheckedAt, record_size - kCheckedAt);
+  std::memcpy(bytes.data() + kCrcAt, &crc, sizeof(crc));
+  Write(path, bytes);
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("another release")));
 }
 
 TEST_F(FileStorageTest, ATornLastWriteIsForgottenWhereverItWasTorn) {

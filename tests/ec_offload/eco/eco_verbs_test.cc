@@ -148,6 +148,54 @@ TEST(EcoVerbs, TheBytesPast64GoThroughTheRemainderBuffers) {
   }
 }
 
+// What comp_done_func got from the functions it called.
+struct CallingCoder {
+  OwnCoder own;
+  EcoBlocks* blocks = nullptr;
+  eco_context* context = nullptr;
+  int released = 0;
+  int registered = 0;
+  int encoded = 0;
+  int other_released = 0;
+};
+
+void CallAll(ibv_exp_ec_comp* comp) {
+  auto* const coder =
+      static_cast<CallingCoder*>(reinterpret_cast<eco_coder_comp*>(comp)->eco_coder);
+  EcoBlocks& blocks = *coder->blocks;
+  coder->released = mlx_eco_release(coder->context);
+  coder->registered =
+      mlx_eco_register(coder->context, blocks.data.data(), blocks.coding.data(), 4, 2, 640);
+  eco_encoder* const encoder = mlx_eco_encoder_init(4, 2, 1);
+  coder->encoded = blocks.Encode(encoder) + mlx_eco_encoder_release(encoder);
+  coder->other_released = mlx_eco_release(mlx_eco_init(nullptr, 4, 2, 1, Done));
+  const MutexLock lock(coder->own.mutex);
+  ++coder->own.completions;
+  coder->own.changed.NotifyAll();
+}
+
+TEST(EcoVerbs, CompDoneFuncMayCallEverythingButIsRefusedTheReleaseOfItsContext) {
+  SeededRandom random(99);
+  EcoBlocks blocks(random, 4, 2, 640);
+  CallingCoder coder;
+  coder.blocks = &blocks;
+  eco_context* const context = coder.context = mlx_eco_init(&coder, 4, 2, 1, CallAll);
+  ASSERT_NE(context, nullptr);
+  ASSERT_EQ(mlx_eco_register(context, blocks.data.data(), blocks.coding.data(), 4, 2, 640), 0);
+  for (int completions = 1; completions <= 2; ++completions) {
+    ASSERT_EQ(ibv_exp_ec_encode_async(context->calc, &context->alignment_mem,
+                                      &context->alignment_comp.comp),
+              0);
+    coder.own.AwaitCompletions(completions);
+    EXPECT_EQ(coder.released, -1);
+    EXPECT_EQ(coder.registered, 0);
+    EXPECT_EQ(coder.encoded, 0);
+    EXPECT_EQ(coder.other_released, 0);
+    EXPECT_EQ(context->alignment_comp.comp.status, IBV_EXP_EC_CALC_SUCCESS);
+  }
+  EXPECT_EQ(mlx_eco_release(context), 0);
+}
+
 TEST(EcoVerbs, ReleaseEndsOperationsInFlight) {
   SeededRandom random(96);
   for (int round = 0; round < 20; ++round) {

@@ -1,58 +1,20 @@
-// Operations under way: order, limits, polling, threads, release.
+// Operations under way: order, limits, polling, threads.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <fstream>
 #include <future>
 #include <mutex>
+#include <string>
 #include <thread>
 
-#include "tests/ec_offload/verbs_exp/verbs_fixture.h"
+#include "tests/ec_offload/verbs_exp/async_fixture.h"
 
 namespace ring::ec_verbs {
 namespace {
-
-constexpr int kSize = 256;
-
-// A completion as programs have them: the verbs struct first, what is theirs behind it.
-struct Done {
-  ibv_exp_ec_comp comp = {Note, IBV_EXP_EC_CALC_FAIL};
-  int index = 0;
-  std::vector<int>* order = nullptr;
-  std::promise<void> told;
-  std::thread::id thread;
-
-  static void Note(ibv_exp_ec_comp* comp) {
-    auto* const self = reinterpret_cast<Done*>(comp);
-    self->thread = std::this_thread::get_id();
-    if (self->order != nullptr) self->order->push_back(self->index);
-    self->told.set_value();
-  }
-  void Wait() { told.get_future().wait(); }
-};
-
-class EcAsyncTest : public ::testing::Test {
- protected:
-  EcAsyncTest() : matrix_(SlowField(8).CauchyMatrix(4, 2)), stripe_(domain_.pd(), 4, 2, kSize) {
-    SeededRandom random(4);
-    stripe_.Fill(random);
-  }
-  ibv_exp_ec_calc* Open(int polling, std::uint32_t inflight = 4) {
-    ibv_exp_ec_calc_init_attr attr = Attributes(4, 2, 8, matrix_);
-    attr.polling = polling;
-    attr.max_inflight_calcs = inflight;
-    return ibv_exp_alloc_ec_calc(domain_.pd(), &attr);
-  }
-  Bytes Parity(Stripe& stripe, int j) {
-    const std::vector<Bytes> data = {stripe.Block(0), stripe.Block(1), stripe.Block(2),
-                                     stripe.Block(3)};
-    return Combine(SlowField(8), data, matrix_, 2, static_cast<std::size_t>(j));
-  }
-
-  Domain domain_;
-  Bytes matrix_;
-  Stripe stripe_;
-};
 
 TEST_F(EcAsyncTest, DoneRunsInAnotherThreadWithTheStatusSet) {
   ibv_exp_ec_calc* const calc = Open(0);
@@ -141,6 +103,7 @@ TEST_F(EcAsyncTest, PollingRunsDoneInsidePollAndAtMostSoMany) {
   }
   EXPECT_TRUE(order.empty());
   EXPECT_EQ(ibv_exp_ec_poll(calc, 0), 0);
+  EXPECT_EQ(ibv_exp_ec_poll(calc, -1), 0);
   EXPECT_EQ(ibv_exp_ec_poll(calc, 2), 2);
   EXPECT_EQ(order, (std::vector<int>{0, 1}));
   EXPECT_EQ(done[0].thread, std::this_thread::get_id());
@@ -148,6 +111,83 @@ TEST_F(EcAsyncTest, PollingRunsDoneInsidePollAndAtMostSoMany) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
   EXPECT_EQ(ibv_exp_ec_poll(calc, 16), 0);
   EXPECT_EQ(stripe_.Block(5), Parity(stripe_, 1));
+  ibv_exp_dealloc_ec_calc(calc);
+}
+
+TEST_F(EcAsyncTest, PollingAContextThatHasAThreadDoesNothing) {
+  ibv_exp_ec_calc* const calc = Open(0);
+  Done done;
+  ASSERT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &done.comp), 0);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(ibv_exp_ec_poll(calc, 100), 0);
+  done.Wait();
+  EXPECT_NE(done.thread, std::this_thread::get_id());
+  ibv_exp_dealloc_ec_calc(calc);
+}
+
+// Lists, maps, matrix and the struct itself, all spoiled before anything is calculated.
+TEST_F(EcAsyncTest, WhatACallWasGivenIsTheCallersAgainWhenItReturns) {
+  ibv_exp_ec_calc* const calc = Open(1);
+  const Bytes expected = Parity(stripe_, 1);
+  const Bytes lost = stripe_.Block(2);
+  Done encoded;
+  Done decoded;
+  Done updated;
+  const auto spoil = [](ibv_exp_ec_mem& mem, std::vector<ibv_sge>& data,
+                        std::vector<ibv_sge>& code) {
+    for (std::vector<ibv_sge>* list : {&data, &code}) list->assign(list->size(), ibv_sge{1, 1, 1});
+    mem = {};
+  };
+  {
+    std::vector<ibv_sge> data = stripe_.data();
+    std::vector<ibv_sge> code = stripe_.code();
+    ibv_exp_ec_mem mem = {data.data(), 4, code.data(), 2, kSize};
+    ASSERT_EQ(ibv_exp_ec_encode_async(calc, &mem, &encoded.comp), 0);
+    spoil(mem, data, code);
+  }
+  {
+    std::vector<ibv_sge> data = stripe_.data();
+    std::vector<ibv_sge> code = stripe_.code();
+    ibv_exp_ec_mem mem = {data.data(), 4, code.data(), 2, kSize};
+    Bytes erasures = {0, 0, 1, 0, 0, 0};
+    Bytes decode = DecodeColumns(SlowField(8), 4, 2, matrix_, erasures);
+    ASSERT_EQ(ibv_exp_ec_decode_async(calc, &mem, erasures.data(), decode.data(), &decoded.comp),
+              0);
+    spoil(mem, data, code);
+    erasures.assign(6, 1);
+    decode.assign(decode.size(), 0);
+  }
+  // Of a code of one parity, which is the sum: 1 + 2 * 1 < 4.
+  Bytes ones(4, 1);
+  ibv_exp_ec_calc_init_attr attr = Attributes(4, 1, 8, ones);
+  attr.polling = 1;
+  ibv_exp_ec_calc* const sums = ibv_exp_alloc_ec_calc(domain_.pd(), &attr);
+  Stripe update(domain_.pd(), 3, 1, kSize);
+  update.Set(0, Bytes(kSize, 1));
+  update.Set(1, Bytes(kSize, 2));
+  update.Set(2, Bytes(kSize, 4));
+  {
+    std::vector<ibv_sge> data = update.data();
+    std::vector<ibv_sge> code = update.code();
+    ibv_exp_ec_mem mem = {data.data(), 3, code.data(), 1, kSize};
+    Bytes data_updates = {0, 0, 0, 1};
+    Bytes code_updates = {1};
+    ASSERT_EQ(ibv_exp_ec_update_async(sums, &mem, data_updates.data(), code_updates.data(),
+                                      &updated.comp),
+              0);
+    spoil(mem, data, code);
+    data_updates.assign(4, 1);
+    code_updates.assign(1, 0);
+  }
+  EXPECT_EQ(ibv_exp_ec_poll(calc, 1), 1);
+  stripe_.Set(2, Bytes(kSize, 0));
+  EXPECT_EQ(ibv_exp_ec_poll(calc, 1), 1);
+  EXPECT_EQ(ibv_exp_ec_poll(sums, 1), 1);
+  for (const Done* done : {&encoded, &decoded, &updated})
+    EXPECT_EQ(done->comp.status, IBV_EXP_EC_CALC_SUCCESS);
+  EXPECT_EQ(stripe_.Block(5), expected);
+  EXPECT_EQ(stripe_.Block(2), lost);
+  EXPECT_EQ(update.Block(3), Bytes(kSize, 7));
+  ibv_exp_dealloc_ec_calc(sums);
   ibv_exp_dealloc_ec_calc(calc);
 }
 
@@ -208,6 +248,79 @@ TEST_F(EcAsyncTest, ASynchronousCallInsideDoneDoesNotWaitForItself) {
   EXPECT_EQ(nested.result.get_future().get(), 0);
   behind.Wait();
   ibv_exp_dealloc_ec_calc(nested.calc);
+}
+
+// Whether a thread of this process sleeps, and how often it has gone to sleep. For one that was
+// woken it is another answer than before: it runs, or has gone to sleep once more.
+std::string SleepOf(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  std::string sleep;
+  for (std::string line; std::getline(status, line);) {
+    const bool wanted =
+        line.rfind("State:", 0) == 0 || line.rfind("voluntary_ctxt_switches:", 0) == 0;
+    if (wanted) sleep += line + "\n";
+  }
+  return sleep;
+}
+
+TEST_F(EcAsyncTest, ASynchronousCallOnAnIdleContextRunsInItsCallerAndWakesNobody) {
+  struct Named {
+    ibv_exp_ec_comp comp;
+    std::promise<pid_t> thread;
+  } named;
+  named.comp.done = [](ibv_exp_ec_comp* comp) {
+    reinterpret_cast<Named*>(comp)->thread.set_value(gettid());
+  };
+  ibv_exp_ec_calc* const calc = Open(0);
+  ASSERT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &named.comp), 0);
+  const pid_t own_thread = named.thread.get_future().get();
+  ASSERT_NE(SleepOf(own_thread), "");
+  // At first it is still on its way from done() to its sleep.
+  bool undisturbed = false;
+  for (int attempt = 0; attempt < 1000 && !undisturbed; ++attempt) {
+    const std::string own_before = SleepOf(own_thread);
+    const std::string caller_before = SleepOf(gettid());
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(ibv_exp_ec_encode_sync(calc, stripe_.mem()), 0);
+    undisturbed = SleepOf(own_thread) == own_before && SleepOf(gettid()) == caller_before &&
+                  own_before.find("sleeping") != std::string::npos;
+  }
+  EXPECT_TRUE(undisturbed);
+  ibv_exp_dealloc_ec_calc(calc);
+}
+
+// Each done() waits for the other context's calculations, not for the other done().
+TEST_F(EcAsyncTest, SynchronousCallsInsideDoneOfTwoContextsDoNotWaitForEachOther) {
+  struct Crossing {
+    ibv_exp_ec_comp comp;
+    ibv_exp_ec_calc* other;
+    ibv_exp_ec_mem* mem;
+    std::promise<void> begun;
+    std::shared_future<void> other_begun;
+    std::promise<int> result;
+  } crossing[2];
+  Stripe second(domain_.pd(), 4, 2, kSize);
+  ibv_exp_ec_calc* const calcs[2] = {Open(0), Open(0)};
+  for (int i = 0; i < 2; ++i) {
+    Crossing& own = crossing[i];
+    own.other = calcs[1 - i];
+    own.mem = i == 0 ? stripe_.mem() : second.mem();
+    crossing[1 - i].other_begun = own.begun.get_future().share();
+    own.comp.done = [](ibv_exp_ec_comp* comp) {
+      auto* const self = reinterpret_cast<Crossing*>(comp);
+      self->begun.set_value();
+      self->other_begun.wait();
+      self->result.set_value(ibv_exp_ec_encode_sync(self->other, self->mem));
+    };
+  }
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ibv_exp_ec_encode_async(calcs[i], crossing[i].mem, &crossing[i].comp), 0);
+  }
+  for (Crossing& own : crossing) {
+    std::future<int> result = own.result.get_future();
+    RING_CHECK(result.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+    EXPECT_EQ(result.get(), 0);
+  }
+  for (ibv_exp_ec_calc* const calc : calcs) ibv_exp_dealloc_ec_calc(calc);
 }
 
 // The slow done() has returned when the synchronous call behind it does.
@@ -309,65 +422,6 @@ TEST_F(EcAsyncTest, ACompletionWithoutDoneIsRefused) {
   EXPECT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), nullptr), -EINVAL);
   EXPECT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &comp), -EINVAL);
   ibv_exp_dealloc_ec_calc(calc);
-}
-
-TEST_F(EcAsyncTest, ReleaseCompletesWhatIsLeftAsFailed) {
-  ibv_exp_ec_calc* const calc = Open(1);
-  std::vector<int> order;
-  std::vector<Done> done(3);
-  for (int i = 0; i < 3; ++i) {
-    Done& one = done[static_cast<std::size_t>(i)];
-    one.index = i;
-    one.order = &order;
-    one.comp.status = IBV_EXP_EC_CALC_SUCCESS;
-    ASSERT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &one.comp), 0);
-  }
-  ibv_exp_dealloc_ec_calc(calc);
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
-  for (const Done& one : done) EXPECT_EQ(one.comp.status, IBV_EXP_EC_CALC_FAIL);
-}
-
-TEST_F(EcAsyncTest, ReleaseInFlightTellsEveryCompletionBeforeItReturns) {
-  for (int round = 0; round < 50; ++round) {
-    ibv_exp_ec_calc* const calc = Open(0, 16);
-    std::vector<int> order;
-    std::vector<Done> done(16);
-    for (Done& one : done) {
-      one.order = &order;
-      ASSERT_EQ(ibv_exp_ec_encode_async(calc, stripe_.mem(), &one.comp), 0);
-    }
-    ibv_exp_dealloc_ec_calc(calc);
-    EXPECT_EQ(order.size(), 16U);
-  }
-}
-
-TEST_F(EcAsyncTest, ReleaseInsideDoneTellsTheRestBeforeItReturns) {
-  struct Releasing {
-    ibv_exp_ec_comp comp;
-    ibv_exp_ec_calc* calc;
-    std::promise<void> submitted;
-    std::vector<int> order;
-    std::promise<std::size_t> told;  // how many when the release returned
-  } releasing;
-  releasing.calc = Open(0);
-  releasing.comp.done = [](ibv_exp_ec_comp* comp) {
-    auto* const self = reinterpret_cast<Releasing*>(comp);
-    self->submitted.get_future().wait();
-    ibv_exp_dealloc_ec_calc(self->calc);
-    self->told.set_value(self->order.size());
-  };
-  // One calculator at a time: what is submitted while done() waits is not calculated.
-  ASSERT_EQ(ibv_exp_ec_encode_async(releasing.calc, stripe_.mem(), &releasing.comp), 0);
-  std::vector<Done> rest(3);
-  for (Done& one : rest) {
-    one.comp.status = IBV_EXP_EC_CALC_SUCCESS;
-    one.order = &releasing.order;
-    ASSERT_EQ(ibv_exp_ec_encode_async(releasing.calc, stripe_.mem(), &one.comp), 0);
-  }
-  releasing.submitted.set_value();
-  EXPECT_EQ(releasing.told.get_future().get(), 3U);
-  for (const Done& one : rest) EXPECT_EQ(one.comp.status, IBV_EXP_EC_CALC_FAIL);
-  EXPECT_EQ(releasing.comp.status, IBV_EXP_EC_CALC_SUCCESS);
 }
 
 }  // namespace

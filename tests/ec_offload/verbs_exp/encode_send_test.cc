@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "tests/ec_offload/verbs_exp/connected_pair.h"
 #include "tests/ec_offload/verbs_exp/verbs_fixture.h"
@@ -92,6 +93,39 @@ TEST_F(EncodeSendTest, ChainsAreSentWhole) {
   EXPECT_EQ(remote_.bytes(), stripe_.memory().bytes());
 }
 
+// The driver has no more than four code blocks in one calculation.
+TEST(EncodeSend, TakesMoreThanFourCodeBlocks) {
+  Domain domain;
+  Bytes matrix = SlowField(4).CauchyMatrix(2, 6);
+  ibv_exp_ec_calc_init_attr attr = Attributes(2, 6, 4, matrix);
+  ibv_exp_ec_calc* const calc = ibv_exp_alloc_ec_calc(domain.pd(), &attr);
+  {
+    Stripe stripe(domain.pd(), 2, 6, kSize);
+    SeededRandom random(3);
+    stripe.Fill(random);
+    Memory remote(domain.pd(), 8 * kSize);
+    Endpoint near(domain.pd());
+    Endpoint far(domain.pd());
+    Connect(near, far);
+    std::vector<ibv_send_wr> wrs(8);
+    std::vector<ibv_exp_ec_stripe> stripes(8);
+    for (std::size_t i = 0; i < 8; ++i) {
+      ASSERT_EQ(far.Receive(i, remote.Sge(i * kSize, kSize)), 0);
+      wrs[i] = SendOf(i, IBV_WR_SEND, i < 2 ? &stripe.data()[i] : &stripe.code()[i - 2]);
+      stripes[i] = {near.qp(), &wrs[i]};
+    }
+    ASSERT_EQ(ibv_exp_ec_encode_send(calc, stripe.mem(), stripes.data(), stripes.data() + 2), 0);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(far.PollOne().wr_id, i);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(near.PollOne().wr_id, i);
+    EXPECT_EQ(remote.bytes(), stripe.memory().bytes());
+    const std::vector<Bytes> data = {stripe.Block(0), stripe.Block(1)};
+    for (std::size_t j = 0; j < 6; ++j) {
+      EXPECT_EQ(stripe.Block(2 + static_cast<int>(j)), Combine(SlowField(4), data, matrix, 6, j));
+    }
+  }
+  ibv_exp_dealloc_ec_calc(calc);
+}
+
 TEST_F(EncodeSendTest, AFailingPostGivesItsErrorAndWhatWasPostedStays) {
   PostReceives();
   wrs_[2].num_sge = 99;
@@ -121,11 +155,22 @@ TEST_F(EncodeSendTest, RefusesPollingContextsNullAndWrongListsBeforeAnythingIsPo
   EXPECT_EQ(ibv_exp_ec_encode_send(calc_, stripe_.mem(), stripes_, nullptr), -EINVAL);
   EXPECT_EQ(ibv_exp_ec_encode_send(calc_, nullptr, stripes_, stripes_ + kData), -EINVAL);
   EXPECT_EQ(ibv_exp_ec_encode_send(nullptr, stripe_.mem(), stripes_, stripes_ + kData), -EINVAL);
+  EXPECT_EQ(ibv_exp_ec_encode_send(polling, stripe_.mem(), stripes_, stripes_ + kData), -EINVAL)
+      << "released";
   stripe_.mem()->num_code_sge = 1;
   EXPECT_EQ(Go(), -EINVAL);
   stripe_.mem()->num_code_sge = kCode;
+  stripe_.mem()->block_size = 100;
+  EXPECT_EQ(Go(), -EINVAL);
+  stripe_.mem()->block_size = kSize;
   stripes_[5].wr = nullptr;
   EXPECT_EQ(Go(), -EINVAL);
+  stripes_[5].wr = &wrs_[5];
+  for (const std::size_t i : {std::size_t{0}, kBlocks - 1}) {
+    ibv_qp* const own = std::exchange(stripes_[i].qp, nullptr);
+    EXPECT_EQ(Go(), -EINVAL);
+    stripes_[i].qp = own;
+  }
   for (const auto& end : far_) EXPECT_TRUE(end->Poll().empty());
 }
 

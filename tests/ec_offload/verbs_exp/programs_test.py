@@ -14,6 +14,23 @@ from pathlib import Path
 
 EXPORTED_PREFIXES = ("ibv_", "_ibv_query_gid_")
 
+# Functions of libibverbs that we need not export, by the reason. A new one must get its place here
+# or among the exported: with an object of the software device the system's library would crash.
+NOT_EXPORTED = {
+    "takes numbers, text or plain structures": (
+        "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+        "ibv_copy_qp_attr_from_kern", "ibv_dofork_range", "ibv_dontfork_range",
+        "ibv_event_type_str", "ibv_fork_init", "ibv_get_sysfs_path", "ibv_is_fork_initialized",
+        "ibv_node_type_str", "ibv_port_state_str", "ibv_rate_to_mbps", "ibv_rate_to_mult",
+        "ibv_read_sysfs_file", "ibv_wc_status_str"),
+    "takes an object of a kind that the software device never makes": (
+        "ibv_ack_async_event", "ibv_destroy_ah", "ibv_destroy_srq", "ibv_modify_srq",
+        "ibv_query_srq", "ibv_unimport_dm"),
+    "takes a file descriptor of the kernel's, which the software device has not": (
+        "ibv_import_device",),
+    "for providers of old, not to be linked any more": ("ibv_register_driver",),
+}
+
 
 def run(*command, env=None, status=0):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=env)
@@ -38,6 +55,25 @@ def check_library(library):
     assert "libring_ec_verbs.so.0" in run("readelf", "-d", library)
 
 
+def check_calls_are_covered(library, system):
+    """Each ibv_* of the system's library is exported by ours, or known to need no export.
+
+    Functions of the version IBVERBS_PRIVATE_* are between rdma-core's own libraries: no header that
+    is installed has them.
+    """
+    def functions(path):
+        lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", path).splitlines()
+        names = [line.split()[-1] for line in lines]
+        return {name.split("@")[0] for name in names if "@IBVERBS_PRIVATE" not in name}
+
+    exported = functions(library)
+    public = {name for name in functions(system) if name.lstrip("_").startswith("ibv_")}
+    assert "ibv_open_device" in public and len(public) > 60, public
+    excused = {name for names in NOT_EXPORTED.values() for name in names}
+    assert not public - exported - excused, f"not covered: {public - exported - excused}"
+    assert not excused & exported, f"exported, and excused: {excused & exported}"
+
+
 def main():
     build, libdir, cc, cxx, sanitize = sys.argv[1:6]
     build, here = Path(build), Path(__file__).resolve().parent
@@ -46,6 +82,8 @@ def main():
     prefix = stage(build, work)
     lib = prefix / libdir
     check_library(lib / "libring_ec_verbs.so")
+    check_calls_are_covered(lib / "libring_ec_verbs.so",
+                            run(cc, "-print-file-name=libibverbs.so.1").strip())
     san = ["-fsanitize=" + ("address,undefined" if sanitize == "address" else sanitize)]
     strict = ["-Wall", "-Wextra", "-Werror"] + (san if sanitize else [])
     env = dict(os.environ, PKG_CONFIG_PATH=str(lib / "pkgconfig"))

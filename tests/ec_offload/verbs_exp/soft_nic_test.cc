@@ -1,8 +1,13 @@
 // The software device's queue pairs: what verbs promise of a reliable connection.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "tests/ec_offload/verbs_exp/connected_pair.h"
@@ -128,6 +133,68 @@ TEST_F(SoftNicTest, ASendWithoutAReceiveFailsInTheEndUnlessItMayRetryForEver) {
   EXPECT_EQ(a.PollOne().status, IBV_WC_RNR_RETRY_EXC_ERR);
   EXPECT_EQ(a.PollOne().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(a.qp()->state, IBV_QPS_ERR);
+}
+
+// The time it waited for its peer to be connected does not count.
+TEST_F(SoftNicTest, AWaitForAReceiveBeginsWhenThePeerIsThere) {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  Endpoint a(domain_.pd());
+  Endpoint b(domain_.pd());
+  a.ToReady(b.qp()->qp_num, 3);
+  ibv_sge sge = near_.Sge(0, 64);
+  ASSERT_EQ(a.Send(SendOf(1, IBV_WR_SEND, &sge)), 0);
+  const auto posted = Clock::now();
+  // Longer than a receive is waited for, shorter than a peer.
+  while (Clock::now() - posted < milliseconds(300)) ASSERT_TRUE(a.Poll().empty());
+  const auto connected = Clock::now();
+  b.ToReady(a.qp()->qp_num);
+  EXPECT_EQ(a.PollOne().status, IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_GE(Clock::now() - connected, milliseconds(200));
+}
+
+TEST_F(SoftNicTest, AMessageOfNoBytesNeedsNoMemoryAtEitherEnd) {
+  Endpoint a(domain_.pd());
+  Endpoint b(domain_.pd());
+  Connect(a, b);
+  ibv_sge nowhere = {0, 0, 0};
+  for (const ibv_sge& receive : {far_.Sge(0, 64), nowhere}) {
+    for (const int pieces : {0, 1}) {
+      for (const unsigned flags : {0U, static_cast<unsigned>(IBV_SEND_INLINE)}) {
+        ASSERT_EQ(b.Receive(1, receive), 0);
+        ibv_send_wr wr = SendOf(2, IBV_WR_SEND, &nowhere);
+        wr.num_sge = pieces;
+        wr.send_flags |= flags;
+        ASSERT_EQ(a.Send(wr), 0);
+        const ibv_wc received = b.PollOne();
+        EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(received.byte_len, 0U);
+        EXPECT_EQ(a.PollOne().status, IBV_WC_SUCCESS);
+      }
+    }
+  }
+  ibv_send_wr wr = SendOf(3, IBV_WR_RDMA_READ, &nowhere);
+  ASSERT_EQ(a.Send(wr), 0);
+  EXPECT_EQ(a.PollOne().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(SoftNicTest, PiecesOfBothEndsNeedNotMatch) {
+  Endpoint a(domain_.pd());
+  Endpoint b(domain_.pd());
+  Connect(a, b);
+  ibv_sge into[] = {far_.Sge(0, 7), far_.Sge(500, 0), far_.Sge(7, 90), far_.Sge(97, 400)};
+  ibv_recv_wr receive = {};
+  receive.sg_list = into;
+  receive.num_sge = 4;
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_recv(b.qp(), &receive, &bad), 0);
+  ibv_sge from[] = {near_.Sge(0, 50), near_.Sge(50, 50), near_.Sge(9, 0), near_.Sge(100, 30)};
+  ibv_send_wr wr = SendOf(2, IBV_WR_SEND, from);
+  wr.num_sge = 4;
+  ASSERT_EQ(a.Send(wr), 0);
+  EXPECT_EQ(b.PollOne().byte_len, 130U);
+  EXPECT_EQ(std::memcmp(near_.bytes().data(), far_.bytes().data(), 130), 0);
+  EXPECT_EQ(far_.bytes()[130], 0);
 }
 
 TEST_F(SoftNicTest, APeerThatIsGoneIsFoundOut) {
@@ -261,6 +328,116 @@ TEST_F(SoftNicTest, AChannelWakesOnceForAnArmedQueue) {
     ASSERT_EQ(a.Send(SendOf(1, IBV_WR_SEND, &sge)), 0);
     waiting.join();
     EXPECT_EQ(ibv_destroy_comp_channel(channel), EBUSY);
+  }
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+// A queue with two completions of which a channel told, neither taken from the channel.
+void TellTwice(Endpoint& a, Endpoint& b, Memory& near, Memory& far) {
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(b.cq(), 0), 0);
+    ASSERT_EQ(b.Receive(1, far.Sge(0, 64)), 0);
+    ibv_sge sge = near.Sge(0, 64);
+    ASSERT_EQ(a.Send(SendOf(1, IBV_WR_SEND, &sge)), 0);
+  }
+}
+
+bool Readable(const ibv_comp_channel* channel) {
+  pollfd watched = {channel->fd, POLLIN, 0};
+  return poll(&watched, 1, 0) == 1;
+}
+
+TEST_F(SoftNicTest, DestroyingAQueueTakesItsOwnEventsAlongAndNoOthers) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(domain_.context());
+  {
+    Endpoint a(domain_.pd());
+    Endpoint kept(domain_.pd(), channel);
+    Connect(a, kept);
+    {
+      Endpoint b(domain_.pd());
+      Endpoint gone(domain_.pd(), channel);
+      Connect(b, gone);
+      TellTwice(b, gone, near_, far_);
+      EXPECT_TRUE(Readable(channel));
+    }
+    EXPECT_FALSE(Readable(channel));
+    TellTwice(a, kept, near_, far_);
+    {
+      Endpoint b(domain_.pd());
+      Endpoint gone(domain_.pd(), channel);
+      Connect(b, gone);
+      TellTwice(b, gone, near_, far_);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(Readable(channel));
+      ibv_cq* cq = nullptr;
+      void* context = nullptr;
+      ASSERT_EQ(ibv_get_cq_event(channel, &cq, &context), 0);
+      EXPECT_EQ(cq, kept.cq());
+      ibv_ack_cq_events(cq, 1);
+    }
+    EXPECT_FALSE(Readable(channel));
+  }
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+TEST_F(SoftNicTest, ANonBlockingChannelSaysThatThereIsNoEvent) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(domain_.context());
+  ASSERT_EQ(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK), 0);
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel, &cq, &context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+// More than the channel's descriptor holds bytes for.
+TEST_F(SoftNicTest, EveryEventOfAChannelIsGivenOnce) {
+  constexpr int kCount = 5000;
+  ibv_comp_channel* const channel = ibv_create_comp_channel(domain_.context());
+  {
+    Endpoint a(domain_.pd());
+    Endpoint b(domain_.pd(), channel);
+    Connect(a, b);
+    for (int i = 0; i < kCount / 2; ++i) {
+      TellTwice(a, b, near_, far_);
+      b.Poll();
+      a.Poll();
+    }
+    for (int i = 0; i < kCount; ++i) {
+      ibv_cq* cq = nullptr;
+      void* context = nullptr;
+      ASSERT_TRUE(Readable(channel));
+      ASSERT_EQ(ibv_get_cq_event(channel, &cq, &context), 0);
+    }
+    EXPECT_FALSE(Readable(channel));
+    ibv_ack_cq_events(b.cq(), kCount);
+  }
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+TEST_F(SoftNicTest, DestroyingAQueueWaitsUntilItsEventsAreAcknowledged) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(domain_.context());
+  {
+    Endpoint a(domain_.pd());
+    auto b = std::make_unique<Endpoint>(domain_.pd(), channel);
+    Connect(a, *b);
+    TellTwice(a, *b, near_, far_);
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel, &cq, &context), 0);
+    std::atomic<bool> destroys = false;
+    std::atomic<bool> acknowledges = false;
+    std::thread destroying([&] {
+      destroys = true;
+      b.reset();
+      EXPECT_TRUE(acknowledges);
+    });
+    while (!destroys) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    acknowledges = true;
+    ibv_ack_cq_events(cq, 1);
+    destroying.join();
   }
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }

@@ -4,13 +4,14 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/node/host.h"
 #include "tests/node/twin_spare.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 #include "tools/common/child_process.h"
 
@@ -18,9 +19,12 @@ namespace ring::node {
 namespace {
 
 using protocol::MemgestState;
+using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr absl::Duration kPause = absl::Milliseconds(5);
 
 class ControlCatalogueTest : public ::testing::Test {
  protected:
@@ -53,18 +57,21 @@ class ControlCatalogueTest : public ::testing::Test {
     ADD_FAILURE() << "no memgest " << name;
     return MemgestState::kDeleted;
   }
-  // What the leader does by itself; the test's own time limit ends a wait for what it does not do.
+  // What the leader does by itself.
   void AwaitState(const std::string& name, MemgestState state) {
-    while (StateOf(name) != state) absl::SleepFor(absl::Milliseconds(5));
+    Await(absl::StrCat("another state of memgest ", name), kPause,
+          [&] { return StateOf(name) == state; });
   }
   // Until the spare is connected again.
   template <class Change>
   absl::Status Retry(Change change) {
-    for (;;) {
-      const absl::Status status = change();
-      if (status.code() != absl::StatusCode::kUnavailable) return status;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+    absl::Status status;
+    const auto decided = [&] {
+      status = change();
+      return status.code() != absl::StatusCode::kUnavailable;
+    };
+    Await("the spare's connection", kPause, decided);
+    return status;
   }
 
   std::unique_ptr<testing::TwinSpare> spare_;
@@ -91,7 +98,7 @@ TEST_F(ControlCatalogueTest, G11_LeaderFinishesACreateThatNobodyRetries) {
   spare_->ComeBack();
   AwaitState("new", MemgestState::kActive);
   // Others hear of it later than who is asked above.
-  while (spare_->Seen("new").size() < 2) absl::SleepFor(absl::Milliseconds(5));
+  Await("the spare's second view of it", kPause, [&] { return spare_->Seen("new").size() >= 2; });
   // Whoever missed it is shown CREATING first: its members have memory before anything is written.
   EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
 }
@@ -117,6 +124,13 @@ TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotAcknowledgeIsUndoneAndCanB
   EXPECT_OK(Retry([&] { return admin().DeleteMemgest(id, "SRS21", false); }));
   EXPECT_EQ(StateOf("SRS21"), MemgestState::kDeleted);
   EXPECT_OK(admin().DeleteMemgest(id, "SRS21", false));
+}
+
+// It is over soon, and what was drained so far stays so.
+TEST_F(ControlCatalogueTest, G10_AShardBetweenTwoEpochsIsCountedWhenItIsServed) {
+  spare_->RefuseDrains(5);
+  EXPECT_OK(admin().DeleteMemgest(NextId(), "SRS21", false));
+  EXPECT_THAT(spare_->Seen("SRS21"), ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
 }
 
 TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotHearOfStaysDeleted) {

@@ -6,14 +6,13 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,12 +22,14 @@
 #include "ring/node/monotonic_clock.h"
 #include "ring/recovery/fetch_message.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 #include "tools/common/child_process.h"
 
 namespace ring::node {
 namespace {
 
+using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -80,7 +81,7 @@ TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnec
     posted = write();
   });
   ASSERT_OK(posted);
-  while (done.load() == 0) std::this_thread::yield();
+  Await("the write", [&] { return done.load() != 0; });
   EXPECT_TRUE(right.load());
   cluster_.Run([&] {
     std::memset(from, 8, kSize);
@@ -88,7 +89,7 @@ TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnec
     cluster_.node(1).control().Break(NodeId(2));
   });
   ASSERT_OK(posted);
-  while (!Call(1, 2, ControlType::kPing, "").ok()) absl::SleepFor(absl::Milliseconds(1));
+  Await("another connection", [&] { return Call(1, 2, ControlType::kPing, "").ok(); });
   EXPECT_EQ(done.load(), 1);
   cluster_.Run([&] {
     region.reset();
@@ -140,7 +141,7 @@ TEST_F(ControlPortTest, ManyLargeMessagesBothWaysAllArrive) {
       }
     }
   });
-  while (arrived.load() < 2 * kCount) std::this_thread::yield();
+  Await("every answer", [&] { return arrived.load() >= 2 * kCount; });
 }
 
 TEST_F(ControlPortTest, CallsOverTheBoundAreRefusedAtOnceAndTheOthersAnswered) {
@@ -162,7 +163,7 @@ TEST_F(ControlPortTest, CallsOverTheBoundAreRefusedAtOnceAndTheOthersAnswered) {
           });
     }
   });
-  while (answered.load() + refused.load() < kCount) std::this_thread::yield();
+  Await("every answer", [&] { return answered.load() + refused.load() >= kCount; });
   EXPECT_GE(answered.load(), ControlLink::kOutgoingCountMax);
   EXPECT_GT(refused.load(), 0u);
   EXPECT_OK(Call(0, 3, ControlType::kPing, "").status());
@@ -201,10 +202,10 @@ class DeafPeer {
     std::uint32_t asked = 0;
     std::uint32_t taken = 0;
     bool up = false;
-    for (;;) {
+    Await("the connection's end", [&] {
       device_->Progress();
       for (rdma::ConnectionEvent event; device_->PollEvent(&event);) {
-        if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) return asked;
+        if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) return true;
         up = true;
       }
       for (rdma::WorkCompletion done; cq_->Poll(absl::MakeSpan(&done, 1)) > 0;) {
@@ -215,7 +216,9 @@ class DeafPeer {
         Receive(done.wr_id);
       }
       if (up && asked - taken < ControlLink::kWindow && Ask()) ++asked;
-    }
+      return false;
+    });
+    return asked;
   }
 
  private:
@@ -282,7 +285,10 @@ class TwoPorts {
       RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
     }
     ports_[0]->SetAddresses(addresses, {true, true});
-    while (!ports_[0]->ready() || !ports_[1]->ready()) Progress();
+    Await("both ports", [&] {
+      Progress();
+      return ports_[0]->ready() && ports_[1]->ready();
+    });
     return absl::OkStatus();
   }
   void Progress() {
@@ -416,18 +422,15 @@ TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
   }
 }
 
-// What must be true at last; the test's own time limit ends a wait for what never is.
-void Await(const std::function<bool()>& condition) {
-  while (!condition()) absl::SleepFor(absl::Milliseconds(5));
-}
-
-cluster::NodeStatus StatusOf(Host& host, std::uint32_t node) {
-  return host.admin().GetView()->nodes[node].status;
+constexpr absl::Duration kPause = absl::Milliseconds(5);
+void AwaitDown(Host& host, std::size_t node) {
+  Await("a node's loss", kPause,
+        [&] { return host.admin().GetView()->nodes[node].status == cluster::NodeStatus::kDown; });
 }
 
 TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
   hosts_[4]->Stop();
-  Await([&] { return StatusOf(*hosts_[1], 4) == cluster::NodeStatus::kDown; });
+  AwaitDown(*hosts_[1], 4);
   ASSERT_OK(hosts_[1]->admin().CreateMemgest(NextId(), Stretched("new")).status());
   EXPECT_EQ(hosts_[0]->admin().GetView()->FindMemgest("new")->state,
             protocol::MemgestState::kActive);
@@ -446,7 +449,8 @@ TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
   ASSERT_OK(hosts_[2]->admin().CreateMemgest(created, Stretched("new")).status());
   hosts_[0]->Stop();
   const AdminRequestId next = NextId();
-  Await([&] { return hosts_[1]->admin().SetDefaultMemgest(next, "REP2").ok(); });
+  Await("a leader", kPause,
+        [&] { return hosts_[1]->admin().SetDefaultMemgest(next, "REP2").ok(); });
   // Asked again, the first change is not done again, nor is another one under its id.
   EXPECT_OK(hosts_[3]->admin().SetDefaultMemgest(id, "SRS32"));
   const auto view = hosts_[3]->admin().GetView();
@@ -456,7 +460,7 @@ TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
   ASSERT_OK_AND_ASSIGN(const protocol::MemgestDescriptor again,
                        hosts_[3]->admin().CreateMemgest(created, Stretched("new")));
   EXPECT_EQ(again.id, view->FindMemgest("new")->id);
-  Await([&] { return StatusOf(*hosts_[5], 0) == cluster::NodeStatus::kDown; });
+  AwaitDown(*hosts_[5], 0);
 }
 
 TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
@@ -469,16 +473,16 @@ TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
     options.hosted = {node};
     const Incarnation known = hosts_[0]->admin().GetView()->nodes[at].incarnation;
     ASSERT_OK_AND_ASSIGN(hosts_[at], Host::Start(options));
-    Await([&] {
+    Await("its next start", kPause, [&] {
       const auto view = hosts_[0]->admin().GetView();
       return view->nodes[at].incarnation != known &&
              view->nodes[at].status == cluster::NodeStatus::kUp;
     });
     // It knows what was agreed upon before.
     const std::uint32_t epoch = hosts_[0]->admin().GetView()->epoch;
-    Await([&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
+    Await("the view", kPause, [&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
     // It reaches everybody, also a node whose former start it met in the views that it caught up.
-    Await([&] { return hosts_[at]->admin().GetStats().ok(); });
+    Await("every node's statistics", kPause, [&] { return hosts_[at]->admin().GetStats().ok(); });
   }
   const auto view = hosts_[0]->admin().GetView();
   EXPECT_NE(view->nodes[2].incarnation, before);
@@ -489,7 +493,7 @@ TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   hosts_[0].reset();
   hosts_[1].reset();
   const AdminRequestId id = NextId();
-  Await([&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+  Await("a leader", kPause, [&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "ring/node/control/control_port.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/protocol/hello.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -48,13 +49,17 @@ class LonePort {
         address_, {.send_cq = cq_.get(), .recv_cq = cq_.get()}, protocol::EncodeHello(hello));
     EXPECT_OK(qp.status());
     std::optional<bool> accepted;
-    while (!accepted.has_value()) {
+    ::ring::testing::Await("the port's answer", [&] {
       Pump();
       for (rdma::ConnectionEvent event; peer_->PollEvent(&event);)
         accepted = event.kind == rdma::ConnectionEvent::Kind::kEstablished;
-    }
+      return accepted.has_value();
+    });
     qp->reset();
-    while (port_->connected(NodeId(0))) Pump();
+    ::ring::testing::Await("the connection's end", [&] {
+      Pump();
+      return !port_->connected(NodeId(0));
+    });
     return *accepted;
   }
 

@@ -1,10 +1,10 @@
 // Clients that go away in the middle, never read, never answer, or never stop ringing: what they
 // held comes back, and nobody else waits for them.
 #include <cstring>
-#include <thread>
 
 #include "ring/base/crc32c.h"
 #include "tests/node/hostile/hostile_fixture.h"
+#include "tests/support/await.h"
 
 namespace ring::node {
 namespace {
@@ -135,7 +135,7 @@ TEST_F(HostilePeer, V6ANodeThatStopsInTheMiddleGivesEveryPinBackFirst) {
   stingy.Send(LargePut(stingy, KeyOf(NodeId(0), 1), "SRS32", 1));
   deaf.device().Progress();  // the requests leave; what comes back is not looked at
   stingy.device().Progress();
-  while (served() < before + 20) std::this_thread::yield();
+  ::ring::testing::Await("20 gets", [&] { return served() >= before + 20; });
   healthy_.reset();
   host_->Stop();
 }

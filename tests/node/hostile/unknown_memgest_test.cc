@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -12,6 +11,7 @@
 #include "ring/cluster/routing.h"
 #include "tests/node/hostile/hostile_client.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -19,6 +19,7 @@ namespace {
 
 using protocol::MemgestState;
 using protocol::Outcome;
+using ::ring::testing::Await;
 
 constexpr std::uint64_t kForEver = ~std::uint64_t{0};
 
@@ -48,7 +49,11 @@ class UnknownMemgestTest : public ::testing::Test {
       cluster_.node(leader_).membership().Propose(
           command, [&](const auto& result) { status = result.status(); });
     });
-    for (bool done = false; !done;) cluster_.Run([&] { done = status.has_value(); });
+    Await("the leader's answer", [&] {
+      bool done = false;
+      cluster_.Run([&] { done = status.has_value(); });
+      return done;
+    });
     ASSERT_OK(*status);
   }
   // What a node knows of it.
@@ -60,9 +65,13 @@ class UnknownMemgestTest : public ::testing::Test {
     });
     return state;
   }
-  void Await(MemgestId id, MemgestState state) {
+  void AwaitState(std::uint32_t node, MemgestId id, MemgestState state) {
+    Await(absl::StrCat("the memgest's state at node ", node),
+          [&] { return StateAt(node, id) == state; });
+  }
+  void AwaitOthers(MemgestId id, MemgestState state) {
     for (std::uint32_t i = 0; i < 6; ++i) {
-      while (i != lagging() && StateAt(i, id) != state) std::this_thread::yield();
+      if (i != lagging()) AwaitState(i, id, state);
     }
   }
   MemgestId Create() {
@@ -77,7 +86,7 @@ class UnknownMemgestTest : public ::testing::Test {
   void Activate(MemgestId id) {
     Apply(
         cluster::SetStateCommand({"test", 2}, id, MemgestState::kCreating, MemgestState::kActive));
-    Await(id, MemgestState::kActive);
+    AwaitOthers(id, MemgestState::kActive);
   }
   // A key that the lagging node coordinates.
   std::string Key() {
@@ -92,10 +101,12 @@ class UnknownMemgestTest : public ::testing::Test {
   }
   // Cut off for longer than an election it hears of a leader first.
   Outcome AskUntilDecided(HostileClient& client, MemgestId id, std::uint64_t* seq) {
-    for (;;) {
-      const Outcome outcome = client.Ask(MakePut(Key(), "value", id, ++*seq));
-      if (outcome != Outcome::kUnavailable) return outcome;
-    }
+    Outcome outcome = Outcome::kUnavailable;
+    Await("a decision", [&] {
+      outcome = client.Ask(MakePut(Key(), "value", id, ++*seq));
+      return outcome != Outcome::kUnavailable;
+    });
+    return outcome;
   }
 
   testing::NodeCluster cluster_;
@@ -109,7 +120,7 @@ TEST_F(UnknownMemgestTest, G11ACoordinatorThatLagsRefusesNoIdThatWasAgreedUpon) 
   std::uint64_t seq = 0;
   Cut(true);
   const MemgestId id = Create();
-  Await(id, MemgestState::kCreating);
+  AwaitOthers(id, MemgestState::kCreating);
   Activate(id);
   EXPECT_EQ(StateAt(lagging(), id), std::nullopt);
   // Nobody can say: it may be asked again.
@@ -124,7 +135,7 @@ TEST_F(UnknownMemgestTest, G11ACoordinatorThatKnowsOfAMemgestAsksWhetherItIsActi
   ASSERT_TRUE(client.Connect(address_)) << client.reason();
   std::uint64_t seq = 0;
   const MemgestId id = Create();
-  while (StateAt(lagging(), id) != MemgestState::kCreating) std::this_thread::yield();
+  AwaitState(lagging(), id, MemgestState::kCreating);
   EXPECT_EQ(client.Ask(MakePut(Key(), "value", id, ++seq)), Outcome::kMemgestNotWritable);
   Cut(true);
   Activate(id);

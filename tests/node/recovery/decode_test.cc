@@ -11,11 +11,13 @@
 
 #include "srs/decode_plan.h"
 #include "tests/node/recovery/decode_fixture.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
 
+using ring::testing::Await;
 using ring::testing::StatusIs;
 using testing::SmallBlocks;
 using testing::SmallBlocksSlowly;
@@ -191,7 +193,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
     });
     return is;
   };
-  while (!serves()) std::this_thread::yield();
+  Await("shard 1 to serve", serves);
   GetOptions soon;
   soon.deadline = absl::Milliseconds(50);
   int away = 0;
@@ -228,7 +230,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
     });
     return complete;
   };
-  while (!is_complete(0) || !is_complete(1)) std::this_thread::yield();
+  Await("two shards' part of the parity", [&] { return is_complete(0) && is_complete(1); });
   ASSERT_FALSE(is_complete(2)) << "it is rebuilt already";
   ASSERT_NO_FATAL_FAILURE(Lose({0, 1}));
   GetOptions soon;

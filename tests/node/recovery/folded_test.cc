@@ -4,6 +4,7 @@
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"
 #include "tests/node/recovery/decode_fixture.h"
+#include "tests/support/await.h"
 
 namespace ring::node {
 namespace {
@@ -47,9 +48,10 @@ TEST_F(FoldedTest, E3AValueWhoseEntryIsNotFoldedIsToComeAndNotMissing) {
       Ask(ControlType::kFetch, recovery::EncodeFetchRequest(request)).status()));
   HoldFolds(0, 0, false);
   absl::StatusOr<std::string> bytes;
-  do {
+  ring::testing::Await("the value", [&] {
     bytes = Ask(ControlType::kFetch, recovery::EncodeFetchRequest(request));
-  } while (absl::IsUnavailable(bytes.status()));
+    return !absl::IsUnavailable(bytes.status());
+  });
   ASSERT_OK(bytes.status());
   ASSERT_OK_AND_ASSIGN(const recovery::FetchAnswer answer, recovery::DecodeFetchAnswer(*bytes));
   EXPECT_EQ(answer.piece, values_[key]);
@@ -90,7 +92,7 @@ TEST_F(FoldedTest, E6AMemberTellsHowFarItsLogsAreFolded) {
   };
   EXPECT_LT(applied(), end);
   HoldFolds(0, 0, false);
-  while (applied() < end) std::this_thread::yield();
+  ring::testing::Await("the fold", [&] { return applied() >= end; });
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "ring/base/status.h"
 #include "ring/node/scrub/scrub_message.h"
 #include "tests/node/epoch_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -222,7 +223,7 @@ TEST_F(RebuildTest, S6AParityIsReplacedUnderLoadAndDecodesAfterwards) {
   ASSERT_OK(cluster_.WaitServing());
   const int served = acknowledged_;
   WaitRebuilt();
-  while (acknowledged_ < served + 30) std::this_thread::yield();
+  ring::testing::Await("30 puts", [&] { return acknowledged_ >= served + 30; });
   StopWriter();
   std::uint64_t rows = 0;
   ExpectScrubFindsNothing(&rows);

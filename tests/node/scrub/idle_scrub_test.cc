@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "api/client.h"
@@ -12,10 +11,13 @@
 #include "ring/node/control_services.h"
 #include "ring/node/node.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
+
+using ::ring::testing::Await;
 
 constexpr std::uint64_t kMs = 1'000'000;
 
@@ -53,7 +55,7 @@ class IdleScrubTest : public ::testing::Test {
 
 TEST_F(IdleScrubTest, S12_EverythingIsComparedWithoutBeingAskedAndWhatDiffersIsTold) {
   Start(20 * kMs);
-  while (OfAllNodes().checked < 3 * 90) std::this_thread::yield();
+  Await("three rounds", [&] { return OfAllNodes().checked >= 3 * 90; });
   EXPECT_EQ(OfAllNodes().mismatches, 0u);
   cluster_.Run([&] {
     memgest::ParityStore* store = nullptr;
@@ -64,7 +66,7 @@ TEST_F(IdleScrubTest, S12_EverythingIsComparedWithoutBeingAskedAndWhatDiffersIsT
     ASSERT_NE(store, nullptr);
     *store->heap().At(0) ^= std::byte{1};
   });
-  while (OfAllNodes().mismatches == 0) std::this_thread::yield();
+  Await("the mismatch", [&] { return OfAllNodes().mismatches != 0; });
   int told = 0;
   cluster_.Run([&] {
     for (std::uint32_t i = 0; i < 6; ++i) {
@@ -105,7 +107,10 @@ TEST_F(IdleScrubTest, NoneBeginsWhileRequestsCome) {
     EXPECT_FALSE(scrub.HasWork() || scrub.busy());
   }
   EXPECT_EQ(scrub.totals().checked, 0u);
-  while (scrub.totals().checked == 0) pass(10 * kMs);
+  Await("the first comparison", [&] {
+    pass(10 * kMs);
+    return scrub.totals().checked != 0;
+  });
   EXPECT_EQ(scrub.totals().mismatches, 0u);
   cluster_.Run([&] { scrub.Stop(); });
 }

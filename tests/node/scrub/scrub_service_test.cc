@@ -12,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/cluster/routing.h"
-#include "ring/node/control/cluster_admin.h"
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
@@ -20,11 +19,13 @@
 #include "ring/node/scrub/scrub_message.h"
 #include "ring/recovery/block_message.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
 
+using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -218,7 +219,7 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
     asked_ns = MonotonicClock().NowNs();
   });
   // The answer releases nothing: only the reader does, or a second.
-  while (answers.load() == 0) std::this_thread::yield();
+  Await("the answer", [&] { return answers.load() != 0; });
   for (int turn = 0; turn < 20; ++turn) {
     cluster_.Run([&] {
       const bool in_time = MonotonicClock().NowNs() - asked_ns < BlockFreezer::kFreezeNs;
@@ -232,11 +233,11 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
     EXPECT_GE(line.offset_cells, allocator->block_size() / 64);
     allocator->Thaw(0);
   });
-  bool frozen = true;
-  while (frozen) {
+  Await("the thaw", [&] {
+    bool frozen = true;
     cluster_.Run([&] { frozen = allocator->frozen(100'000); });
-    std::this_thread::yield();
-  }
+    return !frozen;
+  });
   ASSERT_OK_AND_ASSIGN(const ScrubReport report, Scrub());
   EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
 }
@@ -263,11 +264,11 @@ TEST_F(ScrubTest, L9_WhoDoesNotCoordinateTheShardHasNoSayAboutItsMembers) {
           EncodeScrub(versions), 5'000'000'000,
           [&](const absl::StatusOr<std::string>& answer) { told = answer.status(); });
     });
-    bool answered = false;
-    while (!answered) {
-      std::this_thread::yield();
+    Await("the answer", [&] {
+      bool answered = false;
       cluster_.Run([&] { answered = told.has_value(); });
-    }
+      return answered;
+    });
     return *told;
   };
   EXPECT_OK(ask(/*coordinator=*/true));

@@ -78,8 +78,8 @@ struct eco_context* mlx_eco_init_w(void* coder, int k, int m, int use_vandermond
 int mlx_eco_register(struct eco_context* eco_ctx, uint8_t** data, uint8_t** coding, int data_size,
                      int coding_size, int block_size);
 
-// A context of an encoder or decoder is released with that. comp_done_func must not call this for
-// its own context: let it wake another thread, which does.
+// A context of an encoder or decoder is released with that. Inside comp_done_func of the context
+// itself this is refused, and does nothing: let it wake another thread, which releases.
 int mlx_eco_release(struct eco_context* eco_ctx);
 
 #ifdef __cplusplus

@@ -17,6 +17,8 @@
 //            context, or inside ibv_exp_ec_poll with polling set; never in the call that submits.
 //            It may submit, and may release its own context: the completions that are left are
 //            told before ibv_exp_dealloc_ec_calc returns.
+//            It must not wait for a synchronous call of another thread on its context, which
+//            waits for it.
 // Errors:    see the manual page of each function; 0 is success, except for ibv_exp_ec_poll.
 // Source:    the erasure coding section of MLNX_OFED's verbs_exp.h, manual pages, driver.
 #ifndef RING_EC_OFFLOAD_VERBS_EXP_INCLUDE_INFINIBAND_VERBS_EXP_H_

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "ec_offload/dot_kernels.h"
+#include "ec_offload/wide_factor.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c_fold.h"
 
@@ -18,8 +19,7 @@ RING_TARGET_WIDE_INLINE void Column(const DotArguments& a, std::size_t i, __mmas
   for (std::size_t c = 0; c < a.input_count; ++c) {
     const __m512i bytes = _mm512_maskz_loadu_epi8(mask, a.inputs[c] + i);
     for (std::size_t j = 0; j < count; ++j, ++factor) {
-      const __m512i affine = _mm512_set1_epi64(static_cast<long long>(factor->affine));
-      sums[j] = _mm512_xor_si512(sums[j], _mm512_gf2p8affine_epi64_epi8(bytes, affine, 0));
+      sums[j] = _mm512_xor_si512(sums[j], Times(AffineOf(*factor), bytes));
     }
   }
   for (std::size_t j = 0; j < count; ++j) _mm512_mask_storeu_epi8(a.outputs[j] + i, mask, sums[j]);

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "ec_offload/kernel_engines.h"
+#include "ec_offload/wide_factor.h"
 #include "ring/base/crc32c_fold.h"
 
 namespace ring::ec_offload {
@@ -20,12 +21,6 @@ RING_TARGET_WIDE_INLINE __m512i Load(const std::uint8_t* p) {
 }
 RING_TARGET_WIDE_INLINE __m512i Load(const std::uint8_t* p, __mmask64 mask) {
   return ReadOnce(_mm512_maskz_loadu_epi8(mask, p));
-}
-RING_TARGET_WIDE_INLINE __m512i AffineOf(const gf256::Factor& factor) {
-  return _mm512_set1_epi64(static_cast<long long>(factor.affine));
-}
-RING_TARGET_WIDE_INLINE __m512i Times(__m512i affine, __m512i value) {
-  return _mm512_gf2p8affine_epi64_epi8(value, affine, 0);
 }
 // The unfinalised start of a CRC, as what is xored into the first bytes.
 RING_TARGET_WIDE_INLINE __m512i CrcSeed() { return _mm512_zextsi128_si512(_mm_cvtsi32_si128(-1)); }

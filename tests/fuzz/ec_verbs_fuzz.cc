@@ -125,7 +125,9 @@ struct Completion {
 
 void Tell(ibv_exp_ec_comp* comp) {
   auto* const self = reinterpret_cast<Completion*>(comp);
-  self->told_as = self->told->fetch_add(1);
+  // Who waits for the count reads the place: that is written first. One thread tells at a time.
+  self->told_as = self->told->load();
+  self->told->fetch_add(1);
   self->told->notify_one();
 }
 

@@ -49,6 +49,7 @@ function(ring_library name)
   target_link_libraries(ring_${name} PUBLIC ${A_DEPS}
                         PRIVATE ${A_PRIVATE_DEPS} $<BUILD_INTERFACE:ring_options>)
   target_compile_features(ring_${name} PUBLIC cxx_std_20)
+  ring_precompile(ring_${name} library)
 endfunction()
 
 # ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120])
@@ -66,6 +67,7 @@ function(ring_test prefix)
   target_include_directories(${prefix}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${prefix}_test PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main
                         ring_options)
+  ring_precompile(${prefix}_test test)
   if(RING_MUTANTS)  # ring-sim --mutants runs it with a bug switch on; nothing in it is measured
     target_sources(${prefix}_test PRIVATE $<TARGET_OBJECTS:ring_mutant_environment>)
     target_compile_options(${prefix}_test PRIVATE -O0)
@@ -86,6 +88,7 @@ function(ring_fuzz name)
   add_executable(${program} ${A_SRCS})
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${program} PRIVATE ${A_DEPS} ring_options)
+  ring_precompile(${program} program)
   if(RING_BUILD_FUZZ)
     target_link_options(${program} PRIVATE -fsanitize=fuzzer)
   else()

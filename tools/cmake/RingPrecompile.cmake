@@ -1,0 +1,58 @@
+# Headers of others that most files include are parsed once for each kind of code, not once a file:
+# a third of the time of a build. Of our own headers none is in here: what changes is not precompiled.
+#
+# With gcc alone: clang's builds have every file include what it uses, or they fail.
+set(precompile_default OFF)
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(precompile_default ON)
+endif()
+option(RING_PRECOMPILE "Precompile headers of other projects" ${precompile_default})
+
+set(RING_PRECOMPILED
+    <algorithm> <array> <atomic> <bit> <chrono> <condition_variable> <cstddef> <cstdint> <cstring>
+    <deque> <functional> <map> <memory> <mutex> <optional> <set> <string> <thread> <utility>
+    <vector>
+    <absl/container/flat_hash_map.h> <absl/functional/any_invocable.h>
+    <absl/functional/function_ref.h> <absl/status/status.h> <absl/status/statusor.h>
+    <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/string_view.h>
+    <absl/types/span.h>)
+
+# ring_precompiled_<kind>: what a target of that kind reuses. The code of a library is independent of
+# its position, that of a program and of what programs alone link is not; a command reads a command
+# line and prints JSON, a test has gtest. What a file does not use costs it time all the same: its
+# templates are instantiated.
+function(ring_add_precompiled kind)
+  set(source ${PROJECT_BINARY_DIR}/precompiled/${kind}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "// Only there to own a precompiled header.\n" @ONLY)
+  add_library(ring_precompiled_${kind} OBJECT ${source})
+  target_precompile_headers(ring_precompiled_${kind} PRIVATE ${RING_PRECOMPILED} ${ARGN})
+  target_link_libraries(ring_precompiled_${kind} PRIVATE absl::statusor ring_options)
+endfunction()
+
+# ring_precompile(<target> <kind>): of a target whose files are compiled as that kind is.
+function(ring_precompile target kind)
+  if(RING_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ring_precompiled_${kind})
+  endif()
+endfunction()
+
+if(RING_PRECOMPILE)
+  ring_add_precompiled(library)
+  set_target_properties(ring_precompiled_library PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  ring_add_precompiled(program)
+  ring_add_precompiled(command <CLI/CLI.hpp> <nlohmann/json.hpp>)
+  if(RING_BUILD_TESTS)
+    ring_add_precompiled(test <gmock/gmock.h> <gtest/gtest.h>)
+    target_link_libraries(ring_precompiled_test PRIVATE GTest::gmock GTest::gtest)
+    if(RING_MUTANTS)
+      target_compile_options(ring_precompiled_test PRIVATE -O0)
+    endif()
+  endif()
+  # ccache takes a file that uses a precompiled header only if it is told that macros which the
+  # header does not mention, and its time, do not matter.
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+        ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+endif()

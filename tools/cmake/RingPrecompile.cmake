@@ -1,5 +1,5 @@
 # Headers of others that most files include are parsed once for each kind of code, not once a file:
-# a third of the time of a build. Of our own headers none is in here: what changes is not precompiled.
+# a third of the time of a build. None of our own is among them: what changes is not precompiled.
 #
 # With gcc alone: clang's builds have every file include what it uses, or they fail.
 set(precompile_default OFF)
@@ -17,10 +17,10 @@ set(RING_PRECOMPILED
     <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/string_view.h>
     <absl/types/span.h>)
 
-# ring_precompiled_<kind>: what a target of that kind reuses. The code of a library is independent of
-# its position, that of a program and of what programs alone link is not; a command reads a command
-# line and prints JSON, a test has gtest. What a file does not use costs it time all the same: its
-# templates are instantiated.
+# ring_precompiled_<kind>: what a target of that kind reuses. The code of a library is independent
+# of its position, that of a program and of what programs alone link is not; a command reads a
+# command line and prints JSON, a test has gtest. What a file does not use costs it time all the
+# same: its templates are instantiated.
 function(ring_add_precompiled kind)
   set(source ${PROJECT_BINARY_DIR}/precompiled/${kind}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "// Only there to own a precompiled header.\n" @ONLY)
@@ -37,6 +37,8 @@ function(ring_precompile target kind)
 endfunction()
 
 if(RING_PRECOMPILE)
+  # What links gRPC is compiled with it, and a precompiled header fits only where all are.
+  add_compile_options(-pthread)
   ring_add_precompiled(library)
   set_target_properties(ring_precompiled_library PROPERTIES POSITION_INDEPENDENT_CODE ON)
   ring_add_precompiled(program)

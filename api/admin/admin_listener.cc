@@ -16,7 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "api/admin/preface_gate.h"
 #include "ring/base/check.h"
+#include "ring/node/monotonic_clock.h"
 
 namespace ring::admin {
 namespace {
@@ -64,6 +66,10 @@ int PortOf(int fd) {
   RING_CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) == 0) << "getsockname";
   return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+}
+
+std::int64_t NowMs() {
+  return static_cast<std::int64_t>(node::MonotonicClock().NowNs() / 1'000'000);
 }
 
 }  // namespace
@@ -117,19 +123,24 @@ void AdminListener::Run() {
   // Nothing to accept, though poll says that there is: the system is out of something. A connection
   // that waits is looked at again after this time.
   constexpr int kRetryMs = 20;
+  PrefaceGate gate;
   bool retry = false;
   for (;;) {
-    pollfd fds[2] = {{stop_fd_, POLLIN, 0}, {acceptor_->fd(), POLLIN, 0}};
-    // While it retries, only the stop is waited for.
-    if (poll(fds, retry ? 1 : 2, retry ? kRetryMs : -1) < 0) continue;
+    pollfd fds[3] = {{stop_fd_, POLLIN, 0}, {gate.fd(), POLLIN, 0}, {acceptor_->fd(), POLLIN, 0}};
+    // While it retries, nobody new is waited for.
+    if (poll(fds, retry ? 2 : 3, retry ? kRetryMs : gate.TimeoutMs(NowMs())) < 0) continue;
     if (fds[0].revents != 0) return;
+    gate.Turn(NowMs(), [this](int fd) { take_(fd); });
+    const bool look = retry || fds[2].revents != 0;
+    retry = false;
+    if (!look) continue;
     const std::optional<Acceptor::Connection> connection = acceptor_->Next();
     retry = !connection.has_value();
     if (retry) continue;
     if (connection->refuse) {
-      close(connection->fd);
+      PrefaceGate::Refuse(connection->fd, "the process is out of file descriptors");
     } else {
-      take_(connection->fd);
+      gate.Add(connection->fd, NowMs());
     }
   }
 }

@@ -1,8 +1,9 @@
 // api/admin/admin_listener.h — accepts the connections of the operators' service for gRPC.
 //
-// What:      AdminListener listens, and gives connections to a function from a thread of its own.
-//            gRPC's own listener stops for good when the process is out of descriptors for once
-//            (as of version 1.51); this one refuses, by closing, and goes on.
+// What:      AdminListener listens, and gives connections whose peer has begun to speak HTTP/2
+//            (preface_gate.h) to a function from a thread of its own. gRPC's own listener stops for
+//            good when the process is out of descriptors for once (as of version 1.51); this one
+//            refuses, tells why, and goes on.
 // Ownership: owns socket and thread; who is given a connection owns it.
 // Threads:   one at a time; the function is called by the listener's thread, until Stop returns.
 // Errors:    Open: kInvalidArgument (address), kUnavailable (it cannot be listened at).

@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/numbers.h"
 #include "api/admin.grpc.pb.h"
@@ -104,6 +105,13 @@ pid_t StartFlood(const std::vector<std::uint16_t>& ports, int result_fd) {
   _exit(write(0, &counts, sizeof(counts)) == sizeof(counts) ? 0 : 1);
 }
 
+std::size_t ResidentKiB() {
+  std::size_t size = 0;
+  std::size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * 4;
+}
+
 int OpenDescriptors() {
   int count = 0;
   DIR* const folder = opendir("/proc/self/fd");
@@ -112,31 +120,15 @@ int OpenDescriptors() {
   return count;
 }
 
-// The parameter: whether not one descriptor is left when the flood comes, or a hundred.
-class DescriptorFlood : public HostileTest, public ::testing::WithParamInterface<bool> {
+class AdminFlood : public HostileTest {
  protected:
   void SetUp() override {
     HostileTest::SetUp();
     ASSERT_OK_AND_ASSIGN(admin_, admin::StartAdminServer("127.0.0.1:0", &host_->admin()));
-    for (const cluster::NodeInfo& node : view_->nodes) ports_.push_back(PortOf(node.tcp_address));
-    ports_.push_back(static_cast<std::uint16_t>(admin_->port()));
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
   }
-  void TearDown() override {
-    LeaveDescriptors();
-    HostileTest::TearDown();
-  }
 
-  static std::uint16_t PortOf(const std::string& address) {
-    std::uint32_t port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    return static_cast<std::uint16_t>(port);
-  }
-  absl::StatusOr<std::unique_ptr<Client>> NewClient() {
-    return Client::Connect({.seeds = {node().tcp_address},
-                            .transport = ring::Transport::kTcp,
-                            .deadline = absl::Seconds(5)});
-  }
+  std::uint16_t port() const { return static_cast<std::uint16_t>(admin_->port()); }
   std::string admin_address() const { return absl::StrCat("127.0.0.1:", admin_->port()); }
   // Over a connection of its own: by itself gRPC would share the first one's.
   bool AnotherOperatorIsServed() const {
@@ -153,6 +145,34 @@ class DescriptorFlood : public HostileTest, public ::testing::WithParamInterface
     return status.ok() && response.nodes_size() > 0;
   }
 
+  rlimit before_{};
+  std::unique_ptr<admin::AdminServer> admin_;
+};
+
+// The parameter: whether not one descriptor is left when the flood comes, or a hundred.
+class DescriptorFlood : public AdminFlood, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    AdminFlood::SetUp();
+    for (const cluster::NodeInfo& node : view_->nodes) ports_.push_back(PortOf(node.tcp_address));
+    ports_.push_back(port());
+  }
+  void TearDown() override {
+    LeaveDescriptors();
+    AdminFlood::TearDown();
+  }
+
+  static std::uint16_t PortOf(const std::string& address) {
+    std::uint32_t port = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    return static_cast<std::uint16_t>(port);
+  }
+  absl::StatusOr<std::unique_ptr<Client>> NewClient() {
+    return Client::Connect({.seeds = {node().tcp_address},
+                            .transport = ring::Transport::kTcp,
+                            .deadline = absl::Seconds(5)});
+  }
+
   void LimitDescriptors() {
     rlimit limit = before_;
     limit.rlim_cur = static_cast<rlim_t>(OpenDescriptors() + kReserve + 100);
@@ -167,10 +187,8 @@ class DescriptorFlood : public HostileTest, public ::testing::WithParamInterface
     setrlimit(RLIMIT_NOFILE, &before_);
   }
 
-  rlimit before_{};
   std::vector<int> hoard_;
   std::vector<std::uint16_t> ports_;
-  std::unique_ptr<admin::AdminServer> admin_;
 };
 
 TEST_P(DescriptorFlood, TenThousandConnectsPastTheLimitAreRefusedByNameAndHurtNobody) {
@@ -223,6 +241,39 @@ TEST_P(DescriptorFlood, TenThousandConnectsPastTheLimitAreRefusedByNameAndHurtNo
 
 INSTANTIATE_TEST_SUITE_P(Left, DescriptorFlood, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "None" : "AHundred"; });
+
+// gRPC would take tens of kilobytes for each. Who comes behind them is served all the same.
+TEST_F(AdminFlood, TenThousandSilentConnectsAreKeptFromGrpcAndTheOldestRefused) {
+  constexpr int kAtOnce = 2000;
+  rlimit limit = before_;
+  limit.rlim_cur = limit.rlim_max;  // both ends are in this process
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_TRUE(AnotherOperatorIsServed());
+  const std::size_t before_kib = ResidentKiB();
+  int told = 0;
+  for (int made = 0; made < kConnects; made += kAtOnce) {
+    std::vector<int> sockets;
+    for (int i = 0; i < kAtOnce; ++i) {
+      sockets.push_back(Dial(port()));
+      if (i % 100 == 99) {  // the backlog holds 128; one that is served comes behind them
+        ASSERT_TRUE(AnotherOperatorIsServed());
+      }
+    }
+    for (const int fd : sockets) {
+      char answer[128];
+      const ssize_t size = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+      constexpr char kReason[] = "refused: ";
+      const auto length = static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+      told += memmem(answer, length, kReason, sizeof(kReason) - 1) != nullptr ? 1 : 0;
+      close(fd);
+    }
+  }
+  const std::size_t after_kib = ResidentKiB();
+  std::printf("told=%d resident_growth_kib=%zd\n", told,
+              static_cast<ssize_t>(after_kib) - static_cast<ssize_t>(before_kib));
+  EXPECT_GE(told, kConnects / kAtOnce * (kAtOnce - 1024));
+  setrlimit(RLIMIT_NOFILE, &before_);
+}
 
 }  // namespace
 }  // namespace ring::node

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
 #include "tests/ec_offload/eco/eco_blocks.h"
+#include "tests/support/allocation_counter.h"
 
 namespace ring::ec_offload {
 namespace {
@@ -103,6 +104,29 @@ TEST(EcoStructs, MoreSetsOfErasuresThanTheCacheHoldsAreAllDecoded) {
       }
     }
   }
+  EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
+  EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);
+}
+
+TEST(EcoStructs, ASetOfErasuresThatWasDecodedBeforeIsNotPlannedAgain) {
+  SeededRandom random(83);
+  eco_encoder* const encoder = mlx_eco_encoder_init(6, 3, 1);
+  eco_decoder* const decoder = mlx_eco_decoder_init(6, 3, 1);
+  EcoBlocks blocks(random, 6, 3, 4096);
+  ASSERT_EQ(blocks.Encode(encoder), 0);
+  int erasures[] = {1, 4, 7};
+  int others[] = {0, 2, 8};
+  const auto allocations_of_a_decode = [&](int* erased) {
+    const std::uint64_t before = AllocationCount();
+    EXPECT_EQ(mlx_eco_decoder_decode(decoder, blocks.data.data(), blocks.coding.data(), 6, 3, 4096,
+                                     erased, 3),
+              0);
+    return AllocationCount() - before;
+  };
+  EXPECT_GT(allocations_of_a_decode(erasures), 0u);
+  EXPECT_GT(allocations_of_a_decode(others), 0u);
+  EXPECT_EQ(allocations_of_a_decode(erasures), 0u);
+  EXPECT_EQ(allocations_of_a_decode(others), 0u);
   EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
   EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);
 }

@@ -36,6 +36,20 @@ class Bench(BenchPrograms):
         self.assertEqual([row["keys"] for row in stored["rows"]], [500, 500])
         self.bench("limits", "--key-count", 2000, "--rounds", 1)
 
+    def test_kv_and_move_take_empty_values(self):
+        rows, = self.bench("kv", "--key-count", 100, "--seconds", 0.05, "--rounds", 1,
+                           "--value-size", 0, "--memgest", "REP1,SRS21")
+        self.assertEqual(sum(row["failed"] + row["wrong_values"] for row in rows["rows"]), 0)
+        self.bench("move", "--key-count", 20, "--rounds", 1, "--value-size", "0")
+
+    def test_a_cluster_over_tcp_in_this_process_has_the_fence_asked_for(self):
+        rows, = self.bench("kv", "--key-count", 100, "--seconds", 0.05, "--rounds", 1, "--memgest",
+                           "REP1", "--transport", "tcp", "--fence", "check")
+        self.assertIn("transport tcp, fence check", rows["title"])
+        rows, = self.bench("kv", "--key-count", 100, "--seconds", 0.05, "--rounds", 1, "--memgest",
+                           "REP1")
+        self.assertIn("transport local, fence lease", rows["title"])
+
     def test_kv_compares_fences_in_one_run(self):
         rows, ratios = [section["rows"] for section in self.bench(
             "kv", "--key-count", 200, "--seconds", 0.05, "--rounds", 2, "--memgest", "REP3",

@@ -31,7 +31,7 @@ struct KvOptions {
   double rate = 0;
   bool floor = false;
   bool count_calls = false;
-  std::vector<std::string> fences = {"open"};
+  std::vector<std::string> fences = {"lease"};
   std::vector<std::string> encodes = {"host"};
   TargetOptions target;
 };
@@ -100,9 +100,10 @@ double ReadRatio(const std::string& operation, double mixed) {
 
 absl::Status KvBench::StartCluster(const std::string& fence, const std::string& encode) {
   TargetOptions options = options_.target;
-  const bool open = options_.fences.size() == 1 && fence == "open" &&
-                    options_.encodes.size() == 1 && encode == "host";
-  options.in_process = options_.count_calls || !open;  // all alike
+  // All alike; and a ringd of its own has what is the default here.
+  const bool is_default =
+      options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
+  options.in_process |= options_.count_calls || !is_default;
   options.fence = fence;
   options.encode = encode;
   Cluster& cluster = *clusters_.emplace_back(std::make_unique<Cluster>());
@@ -238,10 +239,13 @@ void KvBench::Report() {
     }
   }
   context_->report.AddSection(
-      absl::StrFormat("kv: %d B values, %d keys, %d client(s), pipeline %d, %s, transport %s%s",
+      absl::StrFormat("kv: %d B values, %d keys, %d client(s), pipeline %d, %s, transport %s%s%s",
                       options_.value_size, options_.key_count, options_.clients, options_.pipeline,
                       options_.distribution,
                       Target::TransportInUse(*clusters_.front()->clients.front()),
+                      options_.target.seeds.empty() && clusters_.size() == 1
+                          ? absl::StrCat(", fence ", clusters_.front()->fence)
+                          : std::string(),
                       options_.rate > 0 ? absl::StrFormat(", open loop at %.0f/s", options_.rate)
                                         : std::string()),
       rows);
@@ -389,7 +393,7 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--value-size", options->value_size, "Bytes")
-      ->check(CLI::Range(1, 16 << 20))
+      ->check(CLI::Range(0, 16 << 20))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each memgest, loaded first")
       ->check(CLI::PositiveNumber)
@@ -430,12 +434,18 @@ void AddKvCommand(CLI::App& app, Context* context) {
   AddTargetOptions(command, &options->target);
   command
       ->add_flag("--count-calls", options->count_calls,
-                 "Run the cluster in this process, and show its system calls for each batch")
+                 "Show the system calls of the cluster for each batch; it runs in this process")
       ->excludes("--seeds");
   command
-      ->add_option("--fence", options->fences,
-                   "open: roles stay where they are; lease, check: they may move, and answers pass "
-                   "that fence. Several are compared in this run, A B A B")
+      ->add_flag("--in-process", options->target.in_process,
+                 "Run the cluster in this process, with --transport shm and tcp too")
+      ->excludes("--seeds");
+  command
+      ->add_option(
+          "--fence", options->fences,
+          "lease, check: roles may move, and answers pass that fence; open: they stay "
+          "where they are. Several are compared in this run, A B A B. Other than the default "
+          "implies --in-process")
       ->delimiter(',')
       ->check(CLI::IsMember({"open", "lease", "check"}))
       ->capture_default_str()
@@ -443,7 +453,7 @@ void AddKvCommand(CLI::App& app, Context* context) {
   command
       ->add_option("--encode", options->encodes,
                    "host, nic: who calculates the deltas of puts into coded memgests. Both are "
-                   "compared in this run, A B A B")
+                   "compared in this run, A B A B. Other than the default implies --in-process")
       ->delimiter(',')
       ->check(CLI::IsMember({"host", "nic"}))
       ->capture_default_str()

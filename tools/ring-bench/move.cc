@@ -134,7 +134,7 @@ void AddMoveCommand(CLI::App& app, Context* context) {
       ->capture_default_str();
   command->add_option("--value-size", options->sizes, "Bytes")
       ->delimiter(',')
-      ->check(CLI::Range(1, 16 << 20))
+      ->check(CLI::Range(0, 16 << 20))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each size")
       ->check(CLI::PositiveNumber)

@@ -31,7 +31,8 @@ struct TargetOptions {
   // The cluster runs in this process whatever the transport: its system calls can be counted.
   bool in_process = false;
   // Of a cluster in this process: what answers pass. open: roles stay; lease, check: they may move.
-  std::string fence = "open";
+  // A ringd of its own has leases.
+  std::string fence = "lease";
   // ... and what calculates the deltas of puts into coded memgests: host, nic.
   std::string encode = "host";
   std::uint32_t encode_check = 1;  // of so many that the NIC calculates one is made again

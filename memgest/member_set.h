@@ -13,7 +13,7 @@
 // Threads:   one, the node's.
 // Errors:    none.
 // Cost:      Satisfied, AckedByAll: two loads and compares for each member.
-// Source:    docs/RULES.md "Words" (commit rule); rules L7, S13; ADR 0008.
+// Source:    docs/GLOSSARY.md (commit rule); rules L7, S13; ADR 0008.
 #ifndef RING_MEMGEST_MEMBER_SET_H_
 #define RING_MEMGEST_MEMBER_SET_H_
 

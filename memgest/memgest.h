@@ -7,8 +7,7 @@
 // Ownership: owns heap and allocator; borrows the shard's lines and the writers of its members.
 // Threads:   one, the node's.
 // Errors:    as the allocator.
-// Source:    Ring section 5; docs/RULES.md "Words" (log, members, commit rule); rules
-//            G1, G2.
+// Source:    Ring section 5; docs/GLOSSARY.md (log, member, commit rule); rules G1, G2.
 #ifndef RING_MEMGEST_MEMGEST_H_
 #define RING_MEMGEST_MEMGEST_H_
 

@@ -9,7 +9,7 @@
 // Units:     offset in 64-byte cells of the heap of (memgest, shard).
 // Threads:   one, the node's.
 // Errors:    none.
-// Source:    Ring section 5.1 (metadata hashtable); docs/RULES.md "Words".
+// Source:    Ring section 5.1 (metadata hashtable); docs/GLOSSARY.md.
 #ifndef RING_MEMGEST_METADATA_LINE_H_
 #define RING_MEMGEST_METADATA_LINE_H_
 

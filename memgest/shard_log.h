@@ -16,7 +16,7 @@
 //            posting says.
 // Cost:      per entry: one head built where it is kept, copied and summed per member; per commit:
 //            one compare per member.
-// Source:    docs/RULES.md "Words" (commit position); rules E5, E9, L6.
+// Source:    docs/GLOSSARY.md (commit position); rules E5, E9, L6.
 #ifndef RING_MEMGEST_SHARD_LOG_H_
 #define RING_MEMGEST_SHARD_LOG_H_
 

@@ -6,7 +6,7 @@
 // Shape:     masks: bit x for role x; the coordinator's role is among them.
 // Threads:   pure.
 // Errors:    none.
-// Source:    docs/RULES.md "Words" (ACTIVE, commit rule); rules L7, G11, S13.
+// Source:    docs/GLOSSARY.md (ACTIVE, commit rule); rules L7, G11, S13.
 #ifndef RING_CLUSTER_ACTIVE_ROLES_H_
 #define RING_CLUSTER_ACTIVE_ROLES_H_
 

@@ -9,8 +9,8 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none: a node that does not answer is one of the findings. REQUIRES: a valid view.
-// Source:    docs/RULES.md "Words" (f(M), ACTIVE, data-complete, protected); rules
-//            E6, E8, L10, L11.
+// Source:    docs/GLOSSARY.md (f(M), survives now, ACTIVE, data-complete, protected);
+//            rules E6, E8, L10, L11.
 #ifndef RING_CLUSTER_HEALTH_SUMMARY_H_
 #define RING_CLUSTER_HEALTH_SUMMARY_H_
 

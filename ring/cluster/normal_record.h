@@ -11,7 +11,7 @@
 // Ownership: values.
 // Threads:   value type.
 // Errors:    none.
-// Source:    docs/RULES.md "Words" (Normal, ACTIVE, data-complete); rules L7, S6, E8.
+// Source:    docs/GLOSSARY.md (Normal, ACTIVE, data-complete); rules L7, S6, E8.
 #ifndef RING_CLUSTER_NORMAL_RECORD_H_
 #define RING_CLUSTER_NORMAL_RECORD_H_
 

@@ -10,7 +10,7 @@
 // Ownership: value; nodes and clients share it by std::shared_ptr<const View> off the hot path.
 // Threads:   immutable once built.
 // Errors:    Validate and Decode: kInvalidArgument naming the field.
-// Source:    docs/ARCHITECTURE.md "The picture" (groups, shards, roles); docs/RULES.md "Words".
+// Source:    docs/ARCHITECTURE.md "The picture" (groups, shards, roles); docs/GLOSSARY.md.
 #ifndef RING_CLUSTER_VIEW_H_
 #define RING_CLUSTER_VIEW_H_
 

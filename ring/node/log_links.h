@@ -8,7 +8,7 @@
 // Ownership: owns queue pairs, credit words and staging; writers refer to them, so they go first.
 // Threads:   one, the node's.
 // Errors:    Event tells what came of a Connect.
-// Source:    docs/RULES.md "Words" (ring); docs/PROTOCOL.md "The log"; rules L6, L8.
+// Source:    docs/GLOSSARY.md (ring); docs/PROTOCOL.md "The log"; rules L6, L8.
 #ifndef RING_NODE_LOG_LINKS_H_
 #define RING_NODE_LOG_LINKS_H_
 

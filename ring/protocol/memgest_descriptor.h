@@ -7,7 +7,7 @@
 // Ownership: value.
 // Threads:   pure.
 // Errors:    Validate, Consume: kInvalidArgument naming the field and its bounds.
-// Source:    docs/RULES.md "Words" (commit rule, f); rules S9, L10; Ring section 3.
+// Source:    docs/GLOSSARY.md (commit rule, f); rules S9, L10; Ring section 3.
 #ifndef RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
 #define RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
 
@@ -46,7 +46,7 @@ struct MemgestDescriptor {
 
   // Whether it can exist in a cluster of (s, d).
   absl::Status Validate(int s, int d) const;
-  // Memory losses that an acknowledged value survives (docs/RULES.md "Words", f).
+  // Memory losses that an acknowledged value survives (docs/GLOSSARY.md, f).
   int FailuresTolerated() const;
   // Bytes stored for one byte of value.
   double StorageOverhead() const;

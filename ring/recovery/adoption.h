@@ -7,7 +7,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none: a log that cannot be adopted is told as such (E8), the caller decides.
-// Source:    steps 2 to 4 of an epoch change; E1, E8; docs/RULES.md "Words" (commit rule).
+// Source:    steps 2 to 4 of an epoch change; E1, E8; docs/GLOSSARY.md (commit rule).
 #ifndef RING_RECOVERY_ADOPTION_H_
 #define RING_RECOVERY_ADOPTION_H_
 

@@ -11,7 +11,7 @@
 // Ownership: values; InstallRequest::piece borrows.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
-// Source:    rule L7; docs/RULES.md "Words" (data-complete).
+// Source:    rule L7; docs/GLOSSARY.md (data-complete).
 #ifndef RING_RECOVERY_JOIN_MESSAGE_H_
 #define RING_RECOVERY_JOIN_MESSAGE_H_
 

@@ -9,7 +9,7 @@
 // Ownership: value; one a role and epoch, the coordinator's.
 // Threads:   one, the node's.
 // Errors:    none.
-// Source:    docs/RULES.md "Words" (data-complete); rules E6, S10.
+// Source:    docs/GLOSSARY.md (data-complete); rules E6, S10.
 #ifndef RING_RECOVERY_JOIN_PROGRESS_H_
 #define RING_RECOVERY_JOIN_PROGRESS_H_
 

@@ -74,7 +74,7 @@ TEST_F(HealthSummary, EverythingInPlaceIsProtected) {
   EXPECT_EQ(srs.keys_at_risk, 0u);
 }
 
-// f (docs/RULES.md): what is acknowledged while a member is missing survives f(M) minus one.
+// docs/GLOSSARY.md, "survives now": each member that lacks something costs one of f(M).
 TEST_F(HealthSummary, AMemberThatIsNotCompleteCostsOneFailure) {
   Report(2, 1).sets[1].complete = 0b01010;  // role 4 has not all values yet
   const Health health = Sum();

@@ -1,13 +1,13 @@
 // tests/sim/absences.h — nodes that have their memory and are counted as lost.
 //
 // What:      Absences knows up to when each node is silent, drained, or not let in: who is missed
-//            by the others is a failure like one that lost its memory (docs/RULES.md "Words").
+//            by the others is a failure like one that lost its memory (docs/GLOSSARY.md).
 // Shape:     of several reasons the last one to end counts.
 // Units:     nanoseconds of simulated time.
 // Ownership: values.
 // Threads:   thread-compatible.
 // Errors:    none.
-// Source:    docs/RULES.md "Words" (failure); fault classes F5, F6, F12, F14.
+// Source:    docs/GLOSSARY.md (failure); fault classes F5, F6, F12, F14.
 #ifndef RING_TESTS_SIM_ABSENCES_H_
 #define RING_TESTS_SIM_ABSENCES_H_
 

@@ -236,7 +236,7 @@ void NodeFaults::Overrun() {
   for (const NodeId node : lost) Crash(node);
 }
 
-// It is there, and nobody hears of it: a loss that is none (docs/RULES.md "Words", failure).
+// It is there, and nobody hears of it: a loss that is none (docs/GLOSSARY.md, failure).
 void NodeFaults::Silence() {
   silence_ns_ = now_ns() + random_->Below(options_.f5_zombie_next_max_ns);
   const NodeId id = Victim();

@@ -8,7 +8,7 @@
 // Ownership: borrows the cluster.
 // Threads:   one.
 // Errors:    none.
-// Source:    docs/RULES.md "Words" (ACTIVE, data-complete, protected); rules E6, S6.
+// Source:    docs/GLOSSARY.md (ACTIVE, data-complete, protected); rules E6, S6.
 #ifndef RING_TESTS_SIM_PROTECTION_H_
 #define RING_TESTS_SIM_PROTECTION_H_
 

@@ -4,7 +4,7 @@
 //            none.
 // Threads:   any; they call the cluster.
 // Errors:    kDeadlineExceeded with what is missing.
-// Source:    docs/RULES.md "Words" (protected).
+// Source:    docs/GLOSSARY.md (protected).
 #ifndef RING_TOOLS_COMMON_PROTECTION_H_
 #define RING_TOOLS_COMMON_PROTECTION_H_
 

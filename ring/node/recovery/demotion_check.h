@@ -12,7 +12,7 @@
 // Ownership: what it asks by is the caller's, and may answer after this is gone.
 // Threads:   one, the node's.
 // Errors:    who does not answer, or with an error, counts as one who lacks something.
-// Source:    rules E5, F10; docs/RULES.md "Words" (data-complete).
+// Source:    rules E5, F10; docs/GLOSSARY.md (data-complete).
 #ifndef RING_NODE_RECOVERY_DEMOTION_CHECK_H_
 #define RING_NODE_RECOVERY_DEMOTION_CHECK_H_
 

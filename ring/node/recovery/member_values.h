@@ -10,7 +10,7 @@
 // Errors:    a value that a source has not is asked of the next one in the next round: it may have
 //            been replaced meanwhile, or its source be behind.
 // Cost:      nothing while no value is absent: one load a membership.
-// Source:    rules E3, E6, S5, I4; docs/RULES.md "Words" (data-complete).
+// Source:    rules E3, E6, S5, I4; docs/GLOSSARY.md (data-complete).
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
 #define RING_NODE_RECOVERY_MEMBER_VALUES_H_
 

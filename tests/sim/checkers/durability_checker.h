@@ -8,7 +8,7 @@
 // Ownership: borrows the history.
 // Threads:   pure.
 // Errors:    Violations.
-// Source:    rules I2, G6; docs/RULES.md "Words" (f).
+// Source:    rules I2, G6; docs/GLOSSARY.md (f).
 #ifndef RING_TESTS_SIM_CHECKERS_DURABILITY_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_DURABILITY_CHECKER_H_
 

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "ec_offload/delta_calculator.h"
-#include "ec_offload/matrix.h"
 #include "memgest/heap_space.h"
 #include "memgest/line_table.h"
 #include "memgest/member_set.h"
@@ -27,7 +26,7 @@
 #include "ring/base/fifo.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
-#include "srs/layout.h"
+#include "srs/codec.h"
 
 namespace ring::memgest {
 
@@ -67,10 +66,11 @@ class Memgest {
   const ec_offload::DeltaCalculator& CalculatorAt(std::uint32_t offset_cells) const;
   // The same without the slot.
   const ec_offload::DeltaCalculator& DeltasAt(std::uint32_t offset_cells) const;
-  const srs::Layout& layout() const { return *layout_; }
+  // REQUIRES: coded(), as all of this paragraph.
+  const srs::Codec& codec() const { return *codec_; }
   // What parity j multiplies the bytes at this offset with.
   ec_offload::gf256::Element Coefficient(std::size_t j, std::uint32_t offset_cells) const {
-    return generator_.At(j, ColumnAt(offset_cells));
+    return codec_->generator().At(j, ColumnAt(offset_cells));
   }
   // New parities, until they have everything (S6). REQUIRES: coded().
   ParityRebuild& rebuild() { return rebuild_; }
@@ -97,18 +97,17 @@ class Memgest {
 
  private:
   std::uint32_t ColumnAt(std::uint32_t offset_cells) const {
-    return layout_->Locate(shard_.value(), std::uint64_t{offset_cells} * kCellSize).column;
+    return codec_->layout().Locate(shard_.value(), std::uint64_t{offset_cells} * kCellSize).column;
   }
 
   protocol::MemgestDescriptor descriptor_;
   ShardId shard_;
+  std::optional<srs::Codec> codec_;  // of a coded one
   HeapSpace heap_;
   SlotAllocator allocator_;
   MemberSet members_;
   int failures_tolerated_;
   std::uint64_t last_index_ = 0;
-  std::optional<srs::Layout> layout_;
-  ec_offload::Matrix generator_;
   std::vector<ec_offload::DeltaCalculator> calculators_;  // by code column
   std::vector<ec_offload::DeltaCalculator> delta_calculators_;
   ParityRebuild rebuild_{this};

@@ -28,7 +28,7 @@ const ParityRebuild::Parity* ParityRebuild::Find(Role role) const {
 void ParityRebuild::Add(Role role, std::uint64_t extent) {
   std::erase_if(parities_, [role](const Parity& parity) { return parity.role == role; });
   if (extent > 0) {
-    const std::uint64_t extent_cells = memgest_->layout().extent_size() / kCellSize;
+    const std::uint64_t extent_cells = memgest_->codec().layout().extent_size() / kCellSize;
     parities_.push_back({.role = role, .extent = extent, .from_cells = extent * extent_cells});
   }
   BarAllocation();
@@ -38,7 +38,7 @@ std::uint64_t ParityRebuild::Begin(Role role) {
   const SlotAllocator& allocator = memgest_->allocator();
   const std::uint64_t end_cells =
       std::uint64_t{allocator.block_count()} * (allocator.block_size() / kCellSize);
-  const std::uint64_t extent = ParityStore::FromExtent(memgest_->layout(), end_cells);
+  const std::uint64_t extent = ParityStore::FromExtent(memgest_->codec().layout(), end_cells);
   Add(role, extent);
   return extent;
 }

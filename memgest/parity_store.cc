@@ -6,30 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "ec_offload/kernels.h"
 #include "memgest/size_class.h"
+#include "memgest/srs_codec.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 
 namespace ring::memgest {
-namespace {
-
-srs::Layout LayoutOf(const protocol::MemgestDescriptor& descriptor, int s) {
-  srs::SrsParameters parameters;
-  parameters.k = descriptor.k;
-  parameters.m = descriptor.m;
-  parameters.s = static_cast<std::uint32_t>(s);
-  parameters.block_size = descriptor.block_size;
-  absl::StatusOr<srs::Layout> layout = srs::Layout::Create(parameters);
-  RING_CHECK(layout.ok()) << "memgest=" << descriptor.id.value() << ": "
-                          << layout.status().message();
-  return *layout;
-}
-
-}  // namespace
 
 ParityStore::ParityStore(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s,
                          int parity_index)
-    : layout_(LayoutOf(descriptor, s)),
+    : codec_(MakeCodec(descriptor, s)),
       parity_index_(parity_index),
       heap_(device),
       shards_(static_cast<std::size_t>(s)) {}
@@ -40,12 +26,12 @@ absl::Status ParityStore::Ensure(ShardId shard, std::uint32_t offset_cells, std:
     return absl::InvalidArgumentError(
         absl::StrCat("shard=", shard.value(), " of s=", shards_.size()));
   }
-  if (length > layout_.BlockRemainder(offset)) {
+  if (length > layout().BlockRemainder(offset)) {
     return absl::InvalidArgumentError(absl::StrCat("delta offset_cells=", offset_cells,
                                                    " length=", length, " crosses a block of ",
-                                                   layout_.block_size(), " bytes"));
+                                                   layout().block_size(), " bytes"));
   }
-  const std::uint64_t parity_offset = layout_.Locate(shard.value(), offset).parity_offset;
+  const std::uint64_t parity_offset = layout().Locate(shard.value(), offset).parity_offset;
   if (parity_offset + length > kSpaceSize) {
     return absl::InvalidArgumentError(absl::StrCat("delta offset_cells=", offset_cells,
                                                    ": its parity offset=", parity_offset,
@@ -70,17 +56,17 @@ void ParityStore::XorAt(ShardId shard, std::uint32_t offset_cells, const std::by
                         std::uint32_t length) {
   if (length == 0) return;
   const srs::Position position =
-      layout_.Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
+      layout().Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
   ec_offload::XorInto(heap_.At(static_cast<std::uint32_t>(position.parity_offset / kCellSize)),
                       bytes, length);
 }
 
 void ParityStore::NoteTouch(ShardState& state, std::uint64_t offset, std::uint64_t index) {
-  const std::uint64_t block = offset / layout_.block_size();
+  const std::uint64_t block = offset / layout().block_size();
   if (state.last_touch.size() <= block) state.last_touch.resize(block + 1);
   state.last_touch[block] = std::max(state.last_touch[block], index);
   extent_count_ =
-      std::max(extent_count_, static_cast<std::uint32_t>(block / layout_.blocks_per_shard() + 1));
+      std::max(extent_count_, static_cast<std::uint32_t>(block / layout().blocks_per_shard() + 1));
 }
 
 std::uint64_t ParityStore::FromExtent(const srs::Layout& layout, std::uint64_t end_cells) {
@@ -96,7 +82,7 @@ void ParityStore::Await(ShardId shard) {
 void ParityStore::BeginRebuild(ShardId shard, std::uint64_t end_cells) {
   RING_CHECK(!Holds(shard)) << "shard=" << shard.value() << ": its owner drops the store first";
   ShardState& state = shards_[shard.value()];
-  state.from_cells = FromExtent(layout_, end_cells) * (layout_.extent_size() / kCellSize);
+  state.from_cells = FromExtent(layout(), end_cells) * (layout().extent_size() / kCellSize);
 }
 
 // How much of the range, from its beginning on, is covered: it lies in one block, so all of it is
@@ -113,7 +99,7 @@ absl::Status ParityStore::CheckBase(ShardId shard, std::uint32_t offset_cells,
                                     std::uint32_t length) const {
   const std::uint64_t offset = std::uint64_t{offset_cells} * kCellSize;
   if (shard.value() >= shards_.size() || length == 0 || length % kCellSize != 0 ||
-      length > layout_.BlockRemainder(offset)) {
+      length > layout().BlockRemainder(offset)) {
     return absl::InvalidArgumentError(absl::StrCat("base of shard=", shard.value(),
                                                    " offset_cells=", offset_cells,
                                                    " length=", length, " is no part of a block"));
@@ -146,9 +132,9 @@ absl::Status ParityStore::Base(ShardId shard, std::uint32_t offset_cells, const 
 }
 
 bool ParityStore::CoversRow(std::uint32_t extent, std::uint32_t row) const {
-  const std::uint64_t block_cells = layout_.block_size() / kCellSize;
-  for (std::uint32_t column = 0; column < layout_.parameters().k; ++column) {
-    const srs::DataBlock data = layout_.BlockOf(extent, row, column);
+  const std::uint64_t block_cells = layout().block_size() / kCellSize;
+  for (std::uint32_t column = 0; column < layout().parameters().k; ++column) {
+    const srs::DataBlock data = layout().BlockOf(extent, row, column);
     const ShardState& state = shards_[data.shard];
     const std::uint64_t first = data.offset / kCellSize;
     if (first < state.from_cells && first + block_cells > state.based_cells) return false;
@@ -159,7 +145,7 @@ bool ParityStore::CoversRow(std::uint32_t extent, std::uint32_t row) const {
 void ParityStore::ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) {
   constexpr std::uint32_t kPageSize = HeapSpace::kPageCells * kCellSize;
   const srs::Position position =
-      layout_.Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
+      layout().Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
   const auto first = static_cast<std::uint32_t>(position.parity_offset / kCellSize);
   const auto zero = [this](std::uint32_t cell) {
     const std::byte* const page = heap_.At(cell);
@@ -174,7 +160,7 @@ void ParityStore::ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::u
 void ParityStore::Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) const {
   if (shard.value() >= shards_.size()) return;
   const srs::Position position =
-      layout_.Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
+      layout().Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
   if (position.parity_offset >= kSpaceSize) return;
   const auto cell = static_cast<std::uint32_t>(position.parity_offset / kCellSize);
   const std::uint32_t cells = CellCount(length);
@@ -184,18 +170,18 @@ void ParityStore::Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint3
 }
 
 ParityStore::Row ParityStore::ReadRow(std::uint32_t extent, std::uint32_t row) const {
-  RING_CHECK(row < layout_.row_count()) << "row=" << row;
+  RING_CHECK(row < layout().row_count()) << "row=" << row;
   Row result;
-  const std::uint64_t at = layout_.ParityOffset(extent, row);
-  if (at + layout_.block_size() <= kSpaceSize) {
+  const std::uint64_t at = layout().ParityOffset(extent, row);
+  if (at + layout().block_size() <= kSpaceSize) {
     const auto cell = static_cast<std::uint32_t>(at / kCellSize);
-    if (heap_.Has(cell, CellCount(layout_.block_size()))) result.bytes = heap_.At(cell);
+    if (heap_.Has(cell, CellCount(layout().block_size()))) result.bytes = heap_.At(cell);
   }
-  result.last_touch.resize(layout_.parameters().k);
-  for (std::uint32_t column = 0; column < layout_.parameters().k; ++column) {
-    const srs::DataBlock data = layout_.BlockOf(extent, row, column);
+  result.last_touch.resize(layout().parameters().k);
+  for (std::uint32_t column = 0; column < layout().parameters().k; ++column) {
+    const srs::DataBlock data = layout().BlockOf(extent, row, column);
     const std::vector<std::uint64_t>& last_touch = shards_[data.shard].last_touch;
-    const std::uint64_t block = data.offset / layout_.block_size();
+    const std::uint64_t block = data.offset / layout().block_size();
     if (block < last_touch.size()) result.last_touch[column] = last_touch[block];
   }
   return result;

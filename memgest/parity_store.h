@@ -6,7 +6,7 @@
 //            rebuilt shard by shard while entries go on (S6): of each shard it covers the cells
 //            below what was based and those from the extent on that was unused when it came.
 // Shape:     parity block (e, p) at offset (e*(l/k)+p)*B, as srs/layout.h. A delta arrives already
-//            multiplied by this parity's coefficient, so the store needs none. Rows that nobody
+//            multiplied by this parity's coefficient, so no fold needs one. Rows that nobody
 //            touched have no memory and are zero.
 // Units:     offsets in cells of 64 bytes of a shard's heap; lengths in bytes.
 // Ownership: owns its heap space.
@@ -27,7 +27,7 @@
 #include "memgest/heap_space.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
-#include "srs/layout.h"
+#include "srs/codec.h"
 
 namespace ring::memgest {
 
@@ -91,8 +91,10 @@ class ParityStore {
   Row ReadRow(std::uint32_t extent, std::uint32_t row) const;
   std::uint32_t extent_count() const { return extent_count_; }  // extents ever touched
   int parity_index() const { return parity_index_; }
-  std::uint32_t block_size() const { return static_cast<std::uint32_t>(layout_.block_size()); }
-  const srs::Layout& layout() const { return layout_; }
+  std::uint32_t block_size() const { return static_cast<std::uint32_t>(layout().block_size()); }
+  const srs::Layout& layout() const { return codec_.layout(); }
+  // For who decodes its rows or compares them.
+  const srs::Codec& codec() const { return codec_; }
   std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
   const HeapSpace& heap() const { return heap_; }
 
@@ -111,7 +113,7 @@ class ParityStore {
   void XorAt(ShardId shard, std::uint32_t offset_cells, const std::byte* bytes,
              std::uint32_t length);
 
-  srs::Layout layout_;
+  srs::Codec codec_;
   int parity_index_;
   HeapSpace heap_;
   std::uint32_t extent_count_ = 0;

@@ -13,34 +13,23 @@
 namespace ring::srs {
 
 using ec_offload::DeltaCalculator;
-using ec_offload::IsalMatrixCalculator;
 using ec_offload::Matrix;
 namespace gf256 = ec_offload::gf256;
 
-absl::StatusOr<std::unique_ptr<const Codec>> Codec::Create(const SrsParameters& parameters,
-                                                           std::uint64_t block_size_min) {
-  RING_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, block_size_min));
+absl::StatusOr<Codec> Codec::Create(const SrsParameters& parameters, std::uint64_t block_size_min) {
+  RING_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(parameters, block_size_min));
   RING_ASSIGN_OR_RETURN(Matrix generator, MakeGenerator(parameters.k, parameters.m));
-  RING_ASSIGN_OR_RETURN(auto encoder, IsalMatrixCalculator::Create(generator));
-  return std::unique_ptr<const Codec>(
-      new Codec(std::move(layout), std::move(generator), std::move(encoder)));
+  return Codec(layout, std::move(generator));
 }
 
-Codec::Codec(Layout layout, Matrix generator, std::unique_ptr<IsalMatrixCalculator> encoder)
-    : layout_(std::move(layout)), generator_(std::move(generator)), encoder_(std::move(encoder)) {}
+Codec::Codec(const Layout& layout, Matrix generator)
+    : layout_(layout), generator_(std::move(generator)) {}
 
 DeltaCalculator Codec::Delta(std::uint32_t column, DeltaCalculator::Slot slot) const {
   std::vector<gf256::Element> coefficients;
   for (std::uint32_t j = 0; j < generator_.rows(); ++j)
     coefficients.push_back(coefficient(j, column));
   return DeltaCalculator(coefficients, slot);
-}
-
-void Codec::EncodeRow(absl::Span<const std::byte* const> data,
-                      absl::Span<std::byte* const> parities, std::size_t length) const {
-  RING_CHECK(data.size() == parameters().k) << "data=" << data.size();
-  RING_CHECK(parities.size() == parameters().m) << "parities=" << parities.size();
-  encoder_->Run(data.data(), parities.data(), length, nullptr);
 }
 
 void Codec::AddContribution(std::byte* parity, std::uint32_t parity_index, const std::byte* data,

@@ -1,16 +1,15 @@
 // srs/codec.h — SRS(k,m,s) ready for use: layout, generator, and the calculators that move bytes.
 //
-// What:      Codec: the delta calculator of a column (a put), encoding of a row (scrub, BASE),
-//            execution of a decode recipe (recovery), and rescaling of an encoded delta from one
-//            parity to another (S8).
-// Shape:     data[c] for the k columns and parities[j] for the m parities of one row, all of one
-//            length.
+// What:      Codec: the delta calculator of a column (a put), a block's contribution to a parity
+//            (scrub), and rescaling of an encoded delta from one parity to another (S8). RunRecipe:
+//            execution of a decode recipe (recovery).
+// Shape:     one for a memgest's code; who moves its bytes borrows it. data[c] for the k columns
+//            and parities[j] for the m parities of one row, all of one length.
 // Units:     bytes; any length, any alignment.
-// Ownership: borrows buffers for the call.
+// Ownership: value; borrows buffers for the call.
 // Threads:   immutable after construction; share one among threads.
-// Errors:    Create refuses what Validate and MakeGenerator refuse. Wrong counts are broken
-//            invariants.
-// Cost:      Delta: a table for each parity. EncodeRow: one ISA-L pass. Decode: one multiply-add
+// Errors:    Create refuses what Validate and MakeGenerator refuse.
+// Cost:      Create: as MakeGenerator. Delta: a table for each parity. RunRecipe: one multiply-add
 //            pass for each term.
 // Source:    Ring sections 3.2, 3.3 and 5.3; rules S3, S8, S9.
 #ifndef RING_SRS_CODEC_H_
@@ -18,13 +17,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ec_offload/delta_calculator.h"
 #include "ec_offload/matrix.h"
-#include "ec_offload/matrix_calculator.h"
 #include "srs/decode_plan.h"
 #include "srs/layout.h"
 
@@ -32,8 +29,8 @@ namespace ring::srs {
 
 class Codec {
  public:
-  static absl::StatusOr<std::unique_ptr<const Codec>> Create(
-      const SrsParameters& parameters, std::uint64_t block_size_min = kBlockSizeMin);
+  static absl::StatusOr<Codec> Create(const SrsParameters& parameters,
+                                      std::uint64_t block_size_min = kBlockSizeMin);
 
   const Layout& layout() const { return layout_; }
   const SrsParameters& parameters() const { return layout_.parameters(); }
@@ -45,10 +42,6 @@ class Codec {
   // The calculator of a put into a block of `column` (Position::column).
   ec_offload::DeltaCalculator Delta(std::uint32_t column,
                                     ec_offload::DeltaCalculator::Slot slot) const;
-
-  // parities[j] = sum over c of g_jc * data[c].
-  void EncodeRow(absl::Span<const std::byte* const> data, absl::Span<std::byte* const> parities,
-                 std::size_t length) const;
 
   // parity ^= g_jc * data: one block's contribution.
   void AddContribution(std::byte* parity, std::uint32_t parity_index, const std::byte* data,
@@ -65,12 +58,10 @@ class Codec {
                       std::size_t length) const;
 
  private:
-  Codec(Layout layout, ec_offload::Matrix generator,
-        std::unique_ptr<ec_offload::IsalMatrixCalculator> encoder);
+  Codec(const Layout& layout, ec_offload::Matrix generator);
 
   Layout layout_;
   ec_offload::Matrix generator_;
-  std::unique_ptr<ec_offload::IsalMatrixCalculator> encoder_;
 };
 
 // destination = the recipe's lost block. Survivors are data[column] and parities[parity]; blocks

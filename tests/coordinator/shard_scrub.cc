@@ -144,7 +144,7 @@ void ShardHarness::ScrubReplica(memgest::Memgest& memgest, MemberTwin& twin) {
 void ShardHarness::ScrubParity(memgest::Memgest& memgest, MemberTwin& twin) {
   const protocol::MemgestDescriptor& descriptor = memgest.descriptor();
   memgest::ParityStore& store = *twin.parity(descriptor.id);
-  const absl::StatusOr<std::unique_ptr<const srs::Codec>> codec =
+  const absl::StatusOr<srs::Codec> codec =
       srs::Codec::Create({descriptor.k, descriptor.m, 3, descriptor.block_size});
   ASSERT_TRUE(codec.ok());
   std::vector<std::byte> expected(descriptor.block_size);
@@ -155,8 +155,8 @@ void ShardHarness::ScrubParity(memgest::Memgest& memgest, MemberTwin& twin) {
     const srs::Position at = store.layout().Locate(0, std::uint64_t{cells} * 64);
     std::fill(expected.begin(), expected.end(), std::byte{0});
     if (memgest.heap().Has(cells, block_cells)) {
-      (*codec)->AddContribution(expected.data(), static_cast<std::uint32_t>(store.parity_index()),
-                                memgest.heap().At(cells), at.column, expected.size());
+      codec->AddContribution(expected.data(), static_cast<std::uint32_t>(store.parity_index()),
+                             memgest.heap().At(cells), at.column, expected.size());
     }
     const memgest::ParityStore::Row row =
         store.ReadRow(static_cast<std::uint32_t>(at.extent), at.row);

@@ -80,12 +80,12 @@ TEST(Write, S8TheFirstParitysDeltasAreRawAndRescaleToTheSecond) {
     harness.Run(harness.Put(kSrs32, "k" + std::to_string(round), value));
     const std::uint32_t line = harness.HeadLine("k" + std::to_string(round));
     const std::uint32_t cells = harness.shard().lines().line(line).offset_cells;
-    const std::uint32_t column = (*codec)->layout().Locate(0, std::uint64_t{cells} * 64).column;
+    const std::uint32_t column = codec->layout().Locate(0, std::uint64_t{cells} * 64).column;
     const std::byte* const first = harness.member(3).ring() + position + memgest::kEntryHeaderSize;
     const std::byte* const second = harness.member(4).ring() + position + memgest::kEntryHeaderSize;
     EXPECT_EQ(std::memcmp(first, value.data(), value.size()), 0);  // the slot was zero before
     std::vector<std::byte> rescaled(value.size());
-    (*codec)->Rescale(rescaled.data(), first, column, 0, 1, rescaled.size());
+    codec->Rescale(rescaled.data(), first, column, 0, 1, rescaled.size());
     EXPECT_EQ(std::memcmp(second, rescaled.data(), rescaled.size()), 0);
     position += memgest::kEntryHeaderSize + 640 + memgest::kEntryTrailerSize;
     ASSERT_EQ(harness.member(3).writer()->position(), position);

@@ -69,7 +69,7 @@ class CodedGroup {
     auto codec = srs::Codec::Create({static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(m),
                                      static_cast<std::uint32_t>(s), kBlock});
     RING_CHECK(codec.ok());
-    codec_ = *std::move(codec);
+    codec_ = std::make_unique<const srs::Codec>(*std::move(codec));
     parities_.resize(static_cast<std::size_t>(m));
     for (int j = 0; j < m; ++j) ResetParity(j);
     shards_.resize(static_cast<std::size_t>(s));

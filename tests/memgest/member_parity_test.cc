@@ -76,7 +76,7 @@ class Cluster {
     parameters.block_size = kBlock;
     auto codec = srs::Codec::Create(parameters);
     RING_CHECK(codec.ok());
-    codec_ = std::move(*codec);
+    codec_ = std::make_unique<const srs::Codec>(*std::move(codec));
     store_ = std::make_unique<ParityStore>(&device_, Descriptor(k, m), s, parity);
     for (int i = 0; i < s; ++i) {
       const ShardId id(static_cast<std::uint16_t>(i));

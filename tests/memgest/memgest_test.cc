@@ -20,7 +20,7 @@ TEST(Memgest, S4EveryBlockOfACodedHeapHasAPlaceAtTheParities) {
         descriptor.m = 1;
         descriptor.block_size = block_size;
         Memgest memgest(&device, descriptor, ShardId(0), s, 1, &lines);
-        const srs::Layout& layout = memgest.layout();
+        const srs::Layout& layout = memgest.codec().layout();
         const std::uint64_t limit = memgest.allocator().block_limit();
         ASSERT_GT(limit, 0u);
         ASSERT_EQ(limit % layout.blocks_per_shard(), 0u);

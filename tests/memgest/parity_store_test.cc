@@ -44,7 +44,7 @@ TEST(ParityStore, S1ParityIsTheEncodeOfWhatWasApplied) {
     parameters.block_size = kBlock;
     auto codec = srs::Codec::Create(parameters);
     ASSERT_OK(codec.status());
-    const srs::Layout& layout = (*codec)->layout();
+    const srs::Layout& layout = codec->layout();
     constexpr std::uint32_t kExtents = 3;
     const std::size_t heap = kExtents * layout.extent_size();
     std::vector<std::vector<std::byte>> data(static_cast<std::size_t>(shape.s),
@@ -64,7 +64,7 @@ TEST(ParityStore, S1ParityIsTheEncodeOfWhatWasApplied) {
       for (std::byte& byte : delta) byte = static_cast<std::byte>(random.Next64());
       for (std::uint32_t i = 0; i < length; ++i) old_bytes[i] ^= delta[i];
       const std::uint32_t column = layout.Locate(shard, offset).column;
-      const auto factor = (*codec)->coefficient(static_cast<std::uint32_t>(parity_index), column);
+      const auto factor = codec->coefficient(static_cast<std::uint32_t>(parity_index), column);
       ec_offload::Multiply(delta.data(), delta.data(), factor, length);
       ASSERT_OK(store.Apply(ShardId(shard), static_cast<std::uint32_t>(offset / 64), delta.data(),
                             length, index));
@@ -74,8 +74,8 @@ TEST(ParityStore, S1ParityIsTheEncodeOfWhatWasApplied) {
         std::vector<std::byte> expected(kBlock);
         for (std::uint32_t column = 0; column < parameters.k; ++column) {
           const srs::DataBlock at = layout.BlockOf(extent, row, column);
-          (*codec)->AddContribution(expected.data(), static_cast<std::uint32_t>(parity_index),
-                                    data[at.shard].data() + at.offset, column, kBlock);
+          codec->AddContribution(expected.data(), static_cast<std::uint32_t>(parity_index),
+                                 data[at.shard].data() + at.offset, column, kBlock);
         }
         const ParityStore::Row got = store.ReadRow(extent, row);
         ASSERT_NE(got.bytes, nullptr);

@@ -7,6 +7,7 @@
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
+#include "srs/codec.h"
 
 namespace ring::node {
 namespace {
@@ -129,9 +130,6 @@ bool DecodeJob::Retry(const absl::Status& why, std::uint64_t now_ns) {
 
 absl::Status DecodeJob::BeginCut(std::uint64_t now_ns) {
   const srs::Layout& layout = store_->layout();
-  if (codec_ == nullptr) {
-    RING_ASSIGN_OR_RETURN(codec_, srs::Codec::Create(layout.parameters()));
-  }
   lost_ = Bit(column_);
   vacant_ = 0;
   std::uint32_t asked = 0;
@@ -183,7 +181,7 @@ absl::Status DecodeJob::OnVector() {
   const std::uint32_t complete = recovery::CompleteParities(
       *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_);
   const std::optional<srs::Recipe> recipe =
-      recovery::PlanBlock(codec_->generator(), column_, lost_, complete,
+      recovery::PlanBlock(store_->codec().generator(), column_, lost_, complete,
                           static_cast<std::uint32_t>(store_->parity_index()));
   if (!recipe.has_value()) {
     const std::string what = absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
@@ -207,7 +205,7 @@ bool DecodeJob::MayCome() const {
   const std::uint32_t parities = recovery::CompleteParities(
       *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_,
       Mutant("S7-rebuilt") ? recovery::kAllColumns : lost);
-  return recovery::PlanBlock(codec_->generator(), column_, lost, parities,
+  return recovery::PlanBlock(store_->codec().generator(), column_, lost, parities,
                              static_cast<std::uint32_t>(store_->parity_index()))
       .has_value();
 }
@@ -216,7 +214,7 @@ absl::Status DecodeJob::AskRows() {
   const auto own = static_cast<std::uint32_t>(store_->parity_index());
   const cluster::View& view = *node_->view();
   rows_ = std::make_shared<Rows>();
-  rows_->bytes.assign(codec_->parameters().m, absl::UnknownError("was not asked for"));
+  rows_->bytes.assign(store_->codec().parameters().m, absl::UnknownError("was not asked for"));
   rows_->bytes[own] = row_bytes_;
   recovery::RowRequest request;
   request.group = request_.log.group;
@@ -258,8 +256,8 @@ absl::Status DecodeJob::OnRows() {
 
 bool DecodeJob::Combine() {
   const std::size_t size = std::min(kSliceSize, block_.size() - combined_);
-  std::vector<const std::byte*> data(codec_->parameters().k);
-  std::vector<const std::byte*> parities(codec_->parameters().m);
+  std::vector<const std::byte*> data(store_->codec().parameters().k);
+  std::vector<const std::byte*> parities(store_->codec().parameters().m);
   for (std::uint32_t column = 0; column < data.size(); ++column) {
     if (Has(lost_, column)) continue;
     const bool zero = frozen_[column].bytes == recovery::FrozenBytes::kZero;

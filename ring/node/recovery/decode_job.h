@@ -26,7 +26,7 @@
 #include "ring/node/control/control_port.h"
 #include "ring/node/recovery/row_cut.h"
 #include "ring/recovery/row_decode.h"
-#include "srs/codec.h"
+#include "srs/decode_plan.h"
 
 namespace ring::node {
 
@@ -81,7 +81,6 @@ class DecodeJob {
   int attempts_ = 0;
   std::uint64_t pause_until_ns_ = 0;
   memgest::ParityStore* store_ = nullptr;  // looked up each step
-  std::unique_ptr<const srs::Codec> codec_;
   std::uint32_t extent_ = 0;
   std::uint32_t row_ = 0;
   std::uint32_t column_ = 0;  // the Lost block's

@@ -1,7 +1,6 @@
 #include "ring/node/recovery/shipped_tail.h"
 
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,6 @@
 #include "ring/base/align.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/status.h"
-#include "srs/codec.h"
 
 namespace ring::node {
 namespace {
@@ -73,10 +71,6 @@ absl::Status ShippedTail::AdoptLog(const Log& log, memgest::Memgest& memgest,
     // may be the only one that has the values of another.
     RING_ASSIGN_OR_RETURN(piece, arena->TakeAside(size));
   }
-  std::unique_ptr<const srs::Codec> codec;
-  if (coded) {
-    RING_ASSIGN_OR_RETURN(codec, srs::Codec::Create(memgest.layout().parameters()));
-  }
   const coordinator::ShardOptions& options = coordinator->options();
   std::byte* at = piece.memory;
   absl::Status status;
@@ -89,8 +83,9 @@ absl::Status ShippedTail::AdoptLog(const Log& log, memgest::Memgest& memgest,
       const std::uint32_t to = coded ? ParityOf(memgest.members()[i].role, options.s) : 0;
       const std::uint32_t from = coded ? ParityOf(log.source, options.s) : 0;
       if (from != to) {  // S8
-        codec->RescalePayload(at, at, options.shard.value(),
-                              std::uint64_t{entry.offset_cells} * kCacheLine, from, to, length);
+        memgest.codec().RescalePayload(at, at, options.shard.value(),
+                                       std::uint64_t{entry.offset_cells} * kCacheLine, from, to,
+                                       length);
       }
       sges[i] = {at, static_cast<std::uint32_t>(length), piece.lkey};
       payloads[i].sges = absl::MakeConstSpan(&sges[i], 1);

@@ -39,9 +39,8 @@ std::string ScrubRowWalk::Name() const {
                       " extent=", extent_, " row=", row_);
 }
 
-memgest::ParityStore* ScrubRowWalk::Find(const protocol::MemgestDescriptor** descriptor) const {
+memgest::ParityStore* ScrubRowWalk::Find() const {
   const Parity& parity = parities_[parity_];
-  *descriptor = node_->view()->FindMemgest(parity.memgest);
   return node_->members().FindParity(parity.group, parity.memgest);
 }
 
@@ -69,8 +68,7 @@ void ScrubRowWalk::Next(std::uint64_t now_ns) {
     stage_ = Stage::kDone;
     return;
   }
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
+  const memgest::ParityStore* const store = Find();
   if (store == nullptr || extent_ >= parities_[parity_].extent_count) {
     ++parity_;
     extent_ = row_ = 0;
@@ -85,13 +83,7 @@ void ScrubRowWalk::Next(std::uint64_t now_ns) {
 }
 
 absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore& store = *Find(&memgest);
-  if (codec_ == nullptr || codec_memgest_ != memgest->id) {
-    RING_ASSIGN_OR_RETURN(codec_, srs::Codec::Create(store.layout().parameters()));
-    codec_memgest_ = memgest->id;
-  }
-  const srs::Layout& layout = store.layout();
+  const srs::Layout& layout = Find()->layout();
   const Parity& parity = parities_[parity_];
   RING_RETURN_IF_ERROR(cut_.Begin({parity.group, parity.memgest, extent_, row_}, layout,
                                   (1u << layout.parameters().k) - 1, now_ns));
@@ -101,8 +93,7 @@ absl::Status ScrubRowWalk::Begin(std::uint64_t now_ns) {
 }
 
 void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
+  const memgest::ParityStore* const store = Find();
   if (store == nullptr) return EndRow(false);  // deleted meanwhile
   cut_.Close();
   frozen_.clear();
@@ -142,8 +133,7 @@ bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {
 }
 
 void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
+  const memgest::ParityStore* const store = Find();
   if (store == nullptr || !Covers(*store)) return EndRow(false);
   if (Folded(*store)) {
     compared_ = 0;
@@ -153,9 +143,9 @@ void ScrubRowWalk::OnFold(std::uint64_t now_ns) {
   if (now_ns - cut_.started_ns() > kCutNs) Retry(absl::DataLossError("its folds differ"), now_ns);
 }
 
-// bytes: of the row; null: nothing was ever folded into it.
-bool ScrubRowWalk::EqualsEncode(const std::byte* bytes, std::size_t begin, std::size_t size,
-                                std::uint32_t parity) {
+bool ScrubRowWalk::EqualsEncode(const memgest::ParityStore& store, std::size_t begin,
+                                std::size_t size) {
+  const std::byte* const bytes = store.ReadRow(extent_, row_).bytes;  // null: nothing was folded
   const bool blank = std::all_of(frozen_.begin(), frozen_.end(), [](const auto& frozen) {
     return frozen.bytes == recovery::FrozenBytes::kZero;
   });
@@ -163,7 +153,8 @@ bool ScrubRowWalk::EqualsEncode(const std::byte* bytes, std::size_t begin, std::
   std::fill_n(scratch_.begin(), size, std::byte{0});
   for (std::uint32_t column = 0; column < frozen_.size(); ++column) {
     if (frozen_[column].bytes == recovery::FrozenBytes::kZero) continue;
-    codec_->AddContribution(scratch_.data(), parity, cut_.bytes(column) + begin, column, size);
+    store.codec().AddContribution(scratch_.data(), static_cast<std::uint32_t>(store.parity_index()),
+                                  cut_.bytes(column) + begin, column, size);
   }
   if (bytes != nullptr) return std::memcmp(scratch_.data(), bytes + begin, size) == 0;
   return std::all_of(scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(size),
@@ -171,16 +162,14 @@ bool ScrubRowWalk::EqualsEncode(const std::byte* bytes, std::size_t begin, std::
 }
 
 void ScrubRowWalk::CompareSlice(std::uint64_t now_ns) {
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
+  const memgest::ParityStore* const store = Find();
   if (store == nullptr || !Covers(*store)) return EndRow(false);
   // Past the cut's time a block may have thawed: what was compared so far proves nothing.
   if (now_ns - cut_.started_ns() > kCutNs || !Folded(*store))
     return Retry(absl::AbortedError("the cut was lost"), now_ns);
   const std::size_t block_size = store->block_size();
   const std::size_t size = std::min(kSliceSize, block_size - compared_);
-  const std::byte* const bytes = store->ReadRow(extent_, row_).bytes;
-  if (!EqualsEncode(bytes, compared_, size, static_cast<std::uint32_t>(store->parity_index()))) {
+  if (!EqualsEncode(*store, compared_, size)) {
     tally_->AddMismatch(absl::StrCat(Name(), ": differs from the encode of its blocks between ",
                                      compared_, " and ", compared_ + size));
     return EndRow(true);
@@ -195,8 +184,7 @@ void ScrubRowWalk::EndRow(bool checked) {
   attempts_ = 0;
   if (checked) ++tally_->report.rows_checked;
   ++tally_->progress.checked;
-  const protocol::MemgestDescriptor* memgest = nullptr;
-  const memgest::ParityStore* const store = Find(&memgest);
+  const memgest::ParityStore* const store = Find();
   if (store != nullptr && ++row_ < store->layout().row_count()) return;
   row_ = 0;
   ++extent_;

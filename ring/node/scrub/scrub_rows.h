@@ -14,13 +14,11 @@
 #ifndef RING_NODE_SCRUB_SCRUB_ROWS_H_
 #define RING_NODE_SCRUB_SCRUB_ROWS_H_
 
-#include <memory>
 #include <vector>
 
 #include "memgest/parity_store.h"
 #include "ring/node/recovery/row_cut.h"
 #include "ring/node/scrub/scrub_tally.h"
-#include "srs/codec.h"
 
 namespace ring::node {
 
@@ -58,7 +56,7 @@ class ScrubRowWalk {
     MemgestId memgest;
     std::uint32_t extent_count = 0;
   };
-  memgest::ParityStore* Find(const protocol::MemgestDescriptor** descriptor) const;
+  memgest::ParityStore* Find() const;  // null: it went with its memgest
   void Next(std::uint64_t now_ns);
   absl::Status Begin(std::uint64_t now_ns);
   void OnFrozen(std::uint64_t now_ns);
@@ -66,8 +64,7 @@ class ScrubRowWalk {
   bool Covers(const memgest::ParityStore& store) const;
   bool Folded(const memgest::ParityStore& store) const;
   void CompareSlice(std::uint64_t now_ns);
-  bool EqualsEncode(const std::byte* bytes, std::size_t begin, std::size_t size,
-                    std::uint32_t parity);
+  bool EqualsEncode(const memgest::ParityStore& store, std::size_t begin, std::size_t size);
   void EndRow(bool checked);
   void Retry(absl::Status why, std::uint64_t now_ns);
   std::string Name() const;
@@ -83,8 +80,6 @@ class ScrubRowWalk {
   std::uint64_t pause_until_ns_ = 0;
   RowCut cut_;
   std::vector<recovery::FreezeAnswer> frozen_;  // by column
-  std::unique_ptr<const srs::Codec> codec_;
-  MemgestId codec_memgest_;
   std::size_t compared_ = 0;
   std::vector<std::byte> scratch_;
 };

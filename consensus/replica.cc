@@ -254,44 +254,4 @@ void Replica::Refuse(ChangeDone done, absl::Status status) {
       [done = std::move(done), status = std::move(status)]() mutable { done(std::move(status)); });
 }
 
-void Replica::AddLearner(ServerId id, ChangeDone done) {
-  Configuration next = configuration();
-  if (is_leader() && next.Contains(id)) {
-    return Refuse(std::move(done),
-                  absl::AlreadyExistsError(absl::StrFormat("server=%x: is a server", id.value())));
-  }
-  next.AddLearner(id);
-  ChangeConfiguration(next, std::move(done));
-}
-
-void Replica::Promote(ServerId id, ChangeDone done) {
-  Configuration next = configuration();
-  if (is_leader() && next.IsVoter(id)) {
-    return Refuse(std::move(done),
-                  absl::AlreadyExistsError(absl::StrFormat("server=%x: is a voter", id.value())));
-  }
-  next.AddVoter(id);
-  ChangeConfiguration(next, std::move(done));
-}
-
-void Replica::Demote(ServerId id, ChangeDone done) {
-  Configuration next = configuration();
-  if (is_leader() && !next.IsVoter(id)) {
-    return Refuse(std::move(done),
-                  absl::NotFoundError(absl::StrFormat("server=%x: is no voter", id.value())));
-  }
-  next.AddLearner(id);
-  ChangeConfiguration(next, std::move(done));
-}
-
-void Replica::Remove(ServerId id, ChangeDone done) {
-  Configuration next = configuration();
-  if (is_leader() && !next.Contains(id)) {
-    return Refuse(std::move(done),
-                  absl::NotFoundError(absl::StrFormat("server=%x: is no server", id.value())));
-  }
-  next.Remove(id);
-  ChangeConfiguration(next, std::move(done));
-}
-
 }  // namespace ring::consensus

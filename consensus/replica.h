@@ -109,15 +109,9 @@ class Replica {
   // before the call. At any server that knows a leader.
   void Read(ReadDone done);
 
-  // Changes of the configuration, at the leader (10.4); done(OK) once committed. kAlreadyExists and
-  // kNotFound: it is so already. kFailedPrecondition: not now, ask again.
-  void AddLearner(ServerId id, ChangeDone done);
-  // A learner that has caught up becomes a voter.
-  void Promote(ServerId id, ChangeDone done);
-  // A voter becomes a learner.
-  void Demote(ServerId id, ChangeDone done);
-  void Remove(ServerId id, ChangeDone done);
-  // Any change that Raft::ProposeConfiguration takes: many learners and one voter at once.
+  // Changes the configuration, at the leader (10.4): what Raft::ProposeConfiguration takes, many
+  // learners and one voter at once. done(OK) once committed. kFailedPrecondition: not now, ask
+  // again.
   void ChangeConfiguration(const Configuration& next, ChangeDone done);
   absl::Status Transfer(ServerId to) { return raft_.Transfer(to); }
   absl::Status Campaign() { return raft_.Campaign(); }

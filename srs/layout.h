@@ -44,11 +44,6 @@ struct DataBlock {
   std::uint64_t offset = 0;  // of its first byte, in the shard's heap
 };
 
-struct ParityPosition {
-  std::uint64_t extent = 0;
-  std::uint32_t row = 0;
-};
-
 class Layout {
  public:
   // A shard's heap has fewer blocks than this (1 TiB of 4 KiB blocks), which makes the division
@@ -93,10 +88,6 @@ class Layout {
   std::uint64_t ParityOffset(std::uint64_t extent, std::uint32_t row) const {
     RING_DCHECK(row < row_count_) << "row=" << row;
     return (extent * row_count_ + row) << block_shift_;
-  }
-  ParityPosition LocateParity(std::uint64_t parity_offset) const {
-    const std::uint64_t index = parity_offset >> block_shift_;
-    return {index / row_count_, static_cast<std::uint32_t>(index % row_count_)};
   }
 
   // The block in `column` of a parity row.

@@ -1,8 +1,7 @@
-// srs/reliability.h — what a code promises and what it costs.
+// srs/reliability.h — what a stretched code survives beyond what it promises.
 //
-// What:      GuaranteedFailures, StorageOverhead, and how many of the patterns of n lost nodes can
-//            be decoded (the f array of Appendix A.2).
-// Units:     overhead is bytes stored for a byte of data.
+// What:      CountPatterns: how many of the patterns of n lost nodes can be decoded (the f array of
+//            Appendix A.2). Up to n = m it is all of them.
 // Threads:   pure.
 // Errors:    kInvalidArgument for parameters that Validate refuses.
 // Cost:      CountPatterns enumerates all 2^(s+m) patterns: 35 ms for SRS(16,4,16).
@@ -17,13 +16,6 @@
 #include "srs/parameters.h"
 
 namespace ring::srs {
-
-// Memory losses that any acknowledged value survives: m.
-inline std::uint32_t GuaranteedFailures(const SrsParameters& parameters) { return parameters.m; }
-
-inline double StorageOverhead(const SrsParameters& parameters) {
-  return static_cast<double>(parameters.k + parameters.m) / static_cast<double>(parameters.k);
-}
 
 // Of all patterns of `failures` lost nodes out of s+m: how many leave every row decodable.
 struct PatternCount {

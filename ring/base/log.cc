@@ -7,9 +7,6 @@
 #include <ctime>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
 namespace ring {
 namespace {
 std::atomic<LogSeverity> min_severity{LogSeverity::kINFO};
@@ -19,14 +16,6 @@ std::atomic<LogSink> log_sink{nullptr};
 void SetMinLogSeverity(LogSeverity severity) { min_severity.store(severity); }
 LogSeverity MinLogSeverity() { return min_severity.load(std::memory_order_relaxed); }
 void SetLogSink(LogSink sink) { log_sink.store(sink); }
-
-absl::StatusOr<LogSeverity> ParseLogSeverity(absl::string_view text) {
-  if (text == "info") return LogSeverity::kINFO;
-  if (text == "warning") return LogSeverity::kWARNING;
-  if (text == "error") return LogSeverity::kERROR;
-  return absl::InvalidArgumentError(
-      absl::StrCat("log severity=", text, ": give info, warning or error"));
-}
 
 namespace internal {
 

@@ -12,7 +12,6 @@
 
 #include <sstream>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/base/check.h"
 
@@ -23,10 +22,6 @@ enum class LogSeverity { kINFO = 0, kWARNING = 1, kERROR = 2 };
 // Records below the severity are dropped. Default kINFO.
 void SetMinLogSeverity(LogSeverity severity);
 LogSeverity MinLogSeverity();
-
-// Reads "info", "warning" or "error", as a configuration file or a command line says it.
-// Errors: kInvalidArgument.
-absl::StatusOr<LogSeverity> ParseLogSeverity(absl::string_view text);
 
 // Takes over the records: `line` is the whole line with its line feed. nullptr gives them back to
 // stderr. A simulation fails a run on the first ERROR this way.

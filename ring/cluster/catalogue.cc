@@ -132,14 +132,6 @@ MemgestDescriptor* Catalogue::FindMutable(MemgestId id) {
   return const_cast<MemgestDescriptor*>(std::as_const(*this).Find(id));
 }
 
-View Catalogue::NextView(const View& view) const {
-  View next = view;
-  ++next.epoch;
-  next.memgests = memgests_;
-  next.default_memgest = default_memgest_;
-  return next;
-}
-
 CommandResult Catalogue::Apply(const CatalogueCommand& command) {
   if (command.request.client.size() > kAdminClientSizeMax) {
     return Refused(absl::InvalidArgumentError(

@@ -100,9 +100,6 @@ class Catalogue {
   // The memgest of a request that is remembered; nullopt: it is not, or had none.
   std::optional<MemgestId> RememberedMemgest(const RequestId& request) const;
 
-  // A copy of `view` with this catalogue and the next view epoch.
-  View NextView(const View& view) const;
-
   friend std::string EncodeCatalogue(const Catalogue& catalogue);
   friend absl::StatusOr<Catalogue> DecodeCatalogue(int s, int d, absl::string_view bytes);
   friend bool operator==(const Catalogue&, const Catalogue&);

@@ -20,14 +20,6 @@ bool CountsFrom(const cluster::NormalRecord& normal, MemgestId memgest, std::siz
                      });
 }
 
-std::uint32_t MaskOf(const srs::Recipe& recipe, bool parities) {
-  std::uint32_t mask = 0;
-  for (const srs::Term& term : recipe.terms) {
-    if (term.survivor.is_parity == parities) mask |= 1u << term.survivor.index;
-  }
-  return mask;
-}
-
 }  // namespace
 
 std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
@@ -69,7 +61,12 @@ std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::u
   }
 }
 
-std::uint32_t ParitiesOf(const srs::Recipe& recipe) { return MaskOf(recipe, true); }
-std::uint32_t ColumnsOf(const srs::Recipe& recipe) { return MaskOf(recipe, false); }
+std::uint32_t ParitiesOf(const srs::Recipe& recipe) {
+  std::uint32_t mask = 0;
+  for (const srs::Term& term : recipe.terms) {
+    if (term.survivor.is_parity) mask |= 1u << term.survivor.index;
+  }
+  return mask;
+}
 
 }  // namespace ring::recovery

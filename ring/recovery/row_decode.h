@@ -39,9 +39,8 @@ std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::u
                                      std::uint32_t lost_columns, std::uint32_t parities,
                                      std::uint32_t first);
 
-// The survivors that a recipe takes.
+// The parities that a recipe takes.
 std::uint32_t ParitiesOf(const srs::Recipe& recipe);
-std::uint32_t ColumnsOf(const srs::Recipe& recipe);
 
 }  // namespace ring::recovery
 

@@ -191,6 +191,12 @@ class FakeAdminPort : public node::AdminPort {
     return status;
   }
 
+  void ShowCatalogue() {
+    ++view_.epoch;
+    view_.memgests = catalogue_.memgests();
+    view_.default_memgest = catalogue_.default_memgest();
+  }
+
   cluster::CommandResult Change(const node::AdminRequestId& id,
                                 const cluster::CatalogueCommand& command) {
     requests.push_back(id);
@@ -198,7 +204,7 @@ class FakeAdminPort : public node::AdminPort {
       return {status, MemgestId(), false, false};
     }
     cluster::CommandResult result = catalogue_.Apply(command);
-    if (result.changed) view_ = catalogue_.NextView(view_);
+    if (result.changed) ShowCatalogue();
     return result;
   }
 
@@ -220,7 +226,7 @@ class FakeAdminPort : public node::AdminPort {
             .Apply(deletes ? cluster::DeletedCommand(id, catalogue_.revision())
                            : cluster::SetStateCommand({}, id, from, to))
             .changed) {
-      view_ = catalogue_.NextView(view_);
+      ShowCatalogue();
     }
   }
 

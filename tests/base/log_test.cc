@@ -4,7 +4,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/status_matchers.h"
 
 namespace ring {
 namespace {
@@ -51,15 +50,6 @@ TEST_F(LogTest, WithoutASinkWritesToStderr) {
   RING_LOG(INFO) << "view epoch=5";
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("view epoch=5\n"));
   EXPECT_EQ(captured, "");
-}
-
-TEST(ParseLogSeverity, KnowsTheThreeNamesAndRefusesOthers) {
-  EXPECT_THAT(ParseLogSeverity("info"), ::ring::testing::IsOkAndHolds(LogSeverity::kINFO));
-  EXPECT_THAT(ParseLogSeverity("warning"), ::ring::testing::IsOkAndHolds(LogSeverity::kWARNING));
-  EXPECT_THAT(ParseLogSeverity("error"), ::ring::testing::IsOkAndHolds(LogSeverity::kERROR));
-  EXPECT_THAT(ParseLogSeverity("loud"),
-              ::ring::testing::StatusIs(absl::StatusCode::kInvalidArgument,
-                                        HasSubstr("severity=loud: give info")));
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ void Walk(Catalogue& catalogue, MemgestId id, const std::vector<MemgestState>& s
   }
 }
 
+// The view that the cluster makes of a changed catalogue.
+View NextView(const View& view, const Catalogue& catalogue) {
+  View next = view;
+  ++next.epoch;
+  next.memgests = catalogue.memgests();
+  next.default_memgest = catalogue.default_memgest();
+  return next;
+}
+
 TEST(Catalogue, G11CreatesInCreatingAndIsUsableOnlyWhenActive) {
   Catalogue catalogue(TestView());
   const CommandResult created = catalogue.Apply(CreateCommand({"a", 1}, Srs("cold", 2, 1)));
@@ -103,7 +112,7 @@ TEST(Catalogue, V2NeverUsesAnIdAgain) {
     EXPECT_EQ(catalogue.Find("temp"), nullptr);
     EXPECT_EQ(catalogue.Find(created.memgest)->state, MemgestState::kDeleted);
   }
-  ASSERT_OK(catalogue.NextView(TestView()).Validate());
+  ASSERT_OK(NextView(TestView(), catalogue).Validate());
 }
 
 TEST(Catalogue, G10TheDefaultMemgestCannotBeDeleted) {
@@ -228,7 +237,7 @@ TEST(Catalogue, EqualCommandsGiveEqualCataloguesAlsoOverSnapshotsAndTheWire) {
       ASSERT_EQ(first.changed, second.changed);
     }
     if (first.changed) {
-      view = one.NextView(view);
+      view = NextView(view, one);
       ASSERT_OK(view.Validate());
     }
     if (step % 50 == 0) {
@@ -251,7 +260,7 @@ TEST(Catalogue, V2TheLastIdIsTheOneBelowThatWhichStandsForNone) {
   EXPECT_EQ(last.memgest, kMemgestIdMax);
   EXPECT_THAT(catalogue.Apply(CreateCommand({"c", 2}, Rep("over", 2))).status,
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("last_id=65534")));
-  ASSERT_OK(catalogue.NextView(view).Validate());
+  ASSERT_OK(NextView(view, catalogue).Validate());
   EXPECT_OK(DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)).status());
 }
 
@@ -286,7 +295,7 @@ TEST(CatalogueCommand, OfMutatedBytesIsACommandOrAnError) {
     const absl::StatusOr<CatalogueCommand> command = DecodeCommand(mutated);
     if (command.ok()) catalogue.Apply(*command);
   }
-  ASSERT_OK(catalogue.NextView(TestView()).Validate());
+  ASSERT_OK(NextView(TestView(), catalogue).Validate());
   ASSERT_OK(DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)).status());
 }
 

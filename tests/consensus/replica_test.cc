@@ -181,31 +181,15 @@ TEST(Replica, MembersComeAsLearnersAndGo) {
   ReplicaNet net(1);
   net.Elect(1);
   net.Start(2);
-  Done added;
-  net.replica(1).AddLearner(S(2), added.Take());
-  net.Settle();
-  EXPECT_OK(*added.value);
-  EXPECT_EQ(net.server(2).configuration, Voters({1}, {2}));
-  Done again;
-  net.replica(1).AddLearner(S(2), again.Take());
-  Done promoted;
-  net.replica(1).Promote(S(2), promoted.Take());
-  net.Settle();
-  EXPECT_THAT(*again.value, StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_OK(*promoted.value);
-  EXPECT_EQ(net.server(1).configuration, Voters({1, 2}));
-  Done unknown;
-  net.replica(1).Remove(S(9), unknown.Take());
-  Done demoted;
-  net.replica(1).Demote(S(2), demoted.Take());
-  net.Settle();
-  EXPECT_THAT(*unknown.value, StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(*demoted.value);
-  Done removed;
-  net.replica(1).Remove(S(2), removed.Take());
-  net.Settle();
-  EXPECT_OK(*removed.value);
-  EXPECT_EQ(net.server(1).configuration, Voters({1}));
+  for (const Configuration& next :
+       {Voters({1}, {2}), Voters({1, 2}), Voters({1}, {2}), Voters({1})}) {
+    Done changed;
+    net.replica(1).ChangeConfiguration(next, changed.Take());
+    net.Settle();
+    EXPECT_OK(*changed.value);
+    EXPECT_EQ(net.server(1).configuration, next);
+    EXPECT_TRUE(!next.Contains(S(2)) || net.server(2).configuration == next);
+  }
 }
 
 TEST(Replica, LeadershipIsAnnounced) {

@@ -71,6 +71,14 @@ TEST_F(CompleteParitiesTest, S7OfSomeColumnsTheRecordsOfOtherShardsSayNothing) {
   EXPECT_EQ(CompleteParities(view_, GroupId(0), memgest, *layout, 0, 0, ~of_shard_2), 0b11u);
 }
 
+// The columns that it takes.
+std::uint32_t ColumnsOf(const srs::Recipe& recipe) {
+  std::uint32_t mask = 0;
+  for (const srs::Term& term : recipe.terms)
+    mask |= term.survivor.is_parity ? 0 : 1u << term.survivor.index;
+  return mask;
+}
+
 TEST(RowDecodeTest, S7_OneLossTakesTheAskedParityAndNoOther) {
   ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 3));
   for (std::uint32_t own = 0; own < 3; ++own) {

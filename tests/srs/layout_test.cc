@@ -83,9 +83,6 @@ TEST(Layout, FollowsTheFormulasAtEveryOffset) {
           ASSERT_EQ(back.shard, shard);
           ASSERT_EQ(back.block, position.block);
           ASSERT_EQ(back.offset, index * block);
-          const ParityPosition parity = layout.LocateParity(position.parity_offset);
-          ASSERT_EQ(parity.extent, position.extent);
-          ASSERT_EQ(parity.row, position.row);
         }
       }
     }

@@ -27,11 +27,6 @@
 
 namespace ring::memgest {
 
-// Bit x stands for role x.
-using RoleMask = std::uint64_t;
-inline constexpr RoleMask kAllRoles = ~RoleMask{0};
-constexpr RoleMask MaskOf(Role role) { return RoleMask{1} << role.value(); }
-
 struct Member {
   Role role;
   LogWriter* writer = nullptr;  // null: the role is vacant, or not connected

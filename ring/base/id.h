@@ -1,6 +1,7 @@
 // ring/base/id.h — strong integer ids.
 //
-// What:      Id<Tag, Rep>: an integer that does not mix with others; the ids every layer shares.
+// What:      Id<Tag, Rep>: an integer that does not mix with others; the ids every layer shares; a
+//            set of roles.
 // Threads:   value type.
 // Errors:    none.
 #ifndef RING_BASE_ID_H_
@@ -36,6 +37,11 @@ using ShardId = Id<struct ShardIdTag, std::uint16_t>;          // shard of a gro
 using Role = Id<struct RoleTag, std::uint16_t>;                // role of a group, 0 .. s+d-1
 using MemgestId = Id<struct MemgestIdTag, std::uint16_t>;      // never reused (V2)
 using Epoch = Id<struct EpochTag, std::uint32_t>;              // of a group, u24, dense
+
+// A set of roles of one group, bit x for role x: s + d are at most 20.
+using RoleMask = std::uint32_t;
+inline constexpr RoleMask kAllRoles = ~RoleMask{0};
+constexpr RoleMask RoleBit(Role role) { return RoleMask{1} << role.value(); }
 
 // No memgest has the highest number: it stands for "none of them" in completion records.
 inline constexpr MemgestId kNoMemgest{0xffff};

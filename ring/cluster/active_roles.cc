@@ -6,20 +6,20 @@ namespace ring::cluster {
 
 using protocol::MemgestDescriptor;
 
-std::uint32_t MembersOf(const MemgestDescriptor& memgest, ShardId shard, int s, int d) {
-  return 1u << shard.value() | memgest.MemberMask(shard, s, d);
+RoleMask MembersOf(const MemgestDescriptor& memgest, ShardId shard, int s, int d) {
+  return RoleMask{1} << shard.value() | memgest.MemberMask(shard, s, d);
 }
 
-std::uint32_t ActiveFor(const NormalRecord& normal, const MemgestDescriptor& memgest, ShardId shard,
-                        int s, int d) {
+RoleMask ActiveFor(const NormalRecord& normal, const MemgestDescriptor& memgest, ShardId shard,
+                   int s, int d) {
   if (const MemgestNormal* const set = normal.Find(memgest.id); set != nullptr) return set->active;
-  std::uint32_t counting = 1u << shard.value();
+  RoleMask counting = RoleMask{1} << shard.value();
   for (const MemgestNormal& other : normal.memgests) counting |= other.active;
   return counting & MembersOf(memgest, shard, s, d);
 }
 
-std::uint32_t CompleteFor(const NormalRecord& normal, const MemgestDescriptor& memgest,
-                          ShardId shard, int s, int d) {
+RoleMask CompleteFor(const NormalRecord& normal, const MemgestDescriptor& memgest, ShardId shard,
+                     int s, int d) {
   const MemgestNormal* const set = normal.Find(memgest.id);
   return set != nullptr ? set->complete : ActiveFor(normal, memgest, shard, s, d);
 }

@@ -19,19 +19,19 @@
 namespace ring::cluster {
 
 // Of a cluster of s shards and d redundant roles a group.
-std::uint32_t MembersOf(const protocol::MemgestDescriptor& memgest, ShardId shard, int s, int d);
+RoleMask MembersOf(const protocol::MemgestDescriptor& memgest, ShardId shard, int s, int d);
 
 // The members that the record counts. For one that is younger than the record, those that it counts
 // for another memgest: they had a ring when the memgest was made, and have all of it. Of a role
 // that no memgest of the record is at, the record does not say whether anybody is there: it counts
 // once a further record names it.
-std::uint32_t ActiveFor(const NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
-                        ShardId shard, int s, int d);
+RoleMask ActiveFor(const NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
+                   ShardId shard, int s, int d);
 
 // ... and those of them that have all values and blocks: what is younger than the record began with
 // all of it.
-std::uint32_t CompleteFor(const NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
-                          ShardId shard, int s, int d);
+RoleMask CompleteFor(const NormalRecord& normal, const protocol::MemgestDescriptor& memgest,
+                     ShardId shard, int s, int d);
 
 // How many must count, the coordinator among them, so that new entries are accepted (S13).
 int MembersMin(const protocol::MemgestDescriptor& memgest);

@@ -57,7 +57,7 @@ struct RemoveNode {
 struct NewEpoch {
   GroupId group;
   Epoch expected;  // the present one
-  std::uint32_t demoted = 0;
+  RoleMask demoted = 0;
   std::string reason;
   friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
 };

@@ -38,10 +38,10 @@ absl::Status Wrong(const SetNormal& command, MemgestId memgest, absl::string_vie
                    " epoch=", command.epoch.value(), " memgest=", memgest.value(), ": ", what));
 }
 
-std::uint32_t HeldRoles(const GroupView& group) {
-  std::uint32_t mask = 0;
+RoleMask HeldRoles(const GroupView& group) {
+  RoleMask mask = 0;
   for (std::size_t x = 0; x < group.roles.size(); ++x) {
-    if (group.roles[x] != kNoNode) mask |= 1u << x;
+    if (group.roles[x] != kNoNode) mask |= RoleMask{1} << x;
   }
   return mask;
 }
@@ -51,8 +51,7 @@ absl::Status CheckMemgest(const View& view, const SetNormal& command, const Memg
   const ShardView& shard = group.shards[command.shard.value()];
   const protocol::MemgestDescriptor* memgest = view.FindMemgest(one.id);
   if (memgest == nullptr) return Wrong(command, one.id, "is not known");
-  const std::uint32_t allowed =
-      MembersOf(*memgest, command.shard, view.s, view.d) & HeldRoles(group);
+  const RoleMask allowed = MembersOf(*memgest, command.shard, view.s, view.d) & HeldRoles(group);
   if ((one.active & ~allowed) != 0 || (one.complete & ~one.active) != 0) {
     return Wrong(command, one.id,
                  absl::StrCat("active=", one.active, " complete=", one.complete,
@@ -114,7 +113,7 @@ absl::Status CheckValues(const View& view, const SetNormal& command, const Memge
   const bool promised = last.epoch != Epoch() && memgest.FailuresTolerated() > 0 &&
                         memgest.state != protocol::MemgestState::kDeleted;
   if (!promised || one.complete != 0 || one.lost || Mutant("E8-values")) return absl::OkStatus();
-  const std::uint32_t before = CompleteFor(last, memgest, command.shard, view.s, view.d);
+  const RoleMask before = CompleteFor(last, memgest, command.shard, view.s, view.d);
   if (before == 0) return absl::OkStatus();
   return Wrong(command, one.id,
                absl::StrCat("names nobody with all values, complete=", before,
@@ -133,7 +132,7 @@ absl::Status CheckFirst(const View& view, const SetNormal& command, const Normal
                     [&memgest](const MemgestNormal& one) { return one.id == memgest.id; });
     if (!named && !Mutant("V2-record")) return Wrong(command, memgest.id, "is missing");
   }
-  const std::uint32_t demoted = view.groups[command.group.value()].demoted;
+  const RoleMask demoted = view.groups[command.group.value()].demoted;
   for (const MemgestNormal& one : command.memgests) {
     if ((one.active & demoted) != 0) return Wrong(command, one.id, "names a demoted role");
     RING_RETURN_IF_ERROR(CheckValues(view, command, one, last));

@@ -11,11 +11,11 @@ namespace {
 using protocol::MemgestDescriptor;
 
 absl::Status CheckMemgest(const View& view, const NormalRecord& normal, ShardId shard,
-                          const MemgestDescriptor& memgest, std::uint32_t roles) {
-  const std::uint32_t members = MembersOf(memgest, shard, view.s, view.d);
-  const std::uint32_t others = members & ~roles;
+                          const MemgestDescriptor& memgest, RoleMask roles) {
+  const RoleMask members = MembersOf(memgest, shard, view.s, view.d);
+  const RoleMask others = members & ~roles;
   const MemgestNormal* const set = normal.Find(memgest.id);
-  const std::uint32_t complete = CompleteFor(normal, memgest, shard, view.s, view.d);
+  const RoleMask complete = CompleteFor(normal, memgest, shard, view.s, view.d);
   const bool whole = (complete & others) == others && (set == nullptr || !set->lost);
   if (!whole) {
     return absl::FailedPreconditionError(
@@ -28,10 +28,10 @@ absl::Status CheckMemgest(const View& view, const NormalRecord& normal, ShardId 
 
 }  // namespace
 
-absl::Status CheckDemotion(const View& view, GroupId id, std::uint32_t roles) {
+absl::Status CheckDemotion(const View& view, GroupId id, RoleMask roles) {
   const GroupView& group = view.groups[id.value()];
   const std::string where = absl::StrCat("group=", id.value(), " demoted=", roles);
-  const std::uint32_t redundant = ((1u << view.d) - 1) << view.s;
+  const RoleMask redundant = ((RoleMask{1} << view.d) - 1) << view.s;
   if (roles == 0 || (roles & ~redundant) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(where, " are not roles of redundant nodes"));
   }

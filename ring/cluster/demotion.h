@@ -16,7 +16,7 @@
 namespace ring::cluster {
 
 // roles: a mask, not empty.
-absl::Status CheckDemotion(const View& view, GroupId group, std::uint32_t roles);
+absl::Status CheckDemotion(const View& view, GroupId group, RoleMask roles);
 
 }  // namespace ring::cluster
 

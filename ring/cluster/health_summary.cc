@@ -15,7 +15,7 @@ namespace {
 
 using protocol::MemgestDescriptor;
 
-std::uint32_t Bit(std::size_t role) { return 1u << role; }
+RoleMask Bit(std::size_t role) { return RoleMask{1} << role; }
 
 // One memgest in one shard.
 struct Part {

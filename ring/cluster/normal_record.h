@@ -38,8 +38,8 @@ struct ActiveFrom {
 
 struct MemgestNormal {
   MemgestId id;
-  std::uint32_t active = 0;             // has all metadata and every entry since
-  std::uint32_t complete = 0;           // of the active ones: has all values or blocks, too
+  RoleMask active = 0;                  // has all metadata and every entry since
+  RoleMask complete = 0;                // of the active ones: has all values or blocks, too
   bool lost = false;                    // more was lost than it survives, and that was accepted
   std::vector<ActiveFrom> active_from;  // roles ascend; extent > 0
   friend bool operator==(const MemgestNormal&, const MemgestNormal&) = default;

@@ -73,7 +73,7 @@ struct GroupView {
   Epoch epoch;
   std::vector<NodeId> roles;              // s+d holders
   std::vector<Incarnation> incarnations;  // of the holders, when they got their roles (L8)
-  std::uint32_t demoted = 0;              // roles that begin this epoch as learners (E5)
+  RoleMask demoted = 0;                   // roles that begin this epoch as learners (E5)
   std::vector<ShardView> shards;          // s
   friend bool operator==(const GroupView&, const GroupView&) = default;
 };

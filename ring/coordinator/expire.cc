@@ -72,17 +72,17 @@ ShardCoordinator::Expired ShardCoordinator::AppendExpiry(const memgest::ClientId
                                                          std::uint64_t next_seq) {
   struct Log {
     memgest::Memgest* memgest;
-    memgest::RoleMask members;
+    RoleMask members;
   };
   std::vector<Log> logs;
-  memgest::RoleMask untold = 0;
-  memgest::RoleMask reached = 0;
+  RoleMask untold = 0;
+  RoleMask reached = 0;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr) continue;
-    memgest::RoleMask members = 0;
+    RoleMask members = 0;
     for (const memgest::Member& member : memgest->members()) {
       if (member.writer != nullptr && !member.writer->broken() && !member.writer->abandoned())
-        members |= memgest::MaskOf(member.role);
+        members |= RoleBit(member.role);
     }
     untold |= members;
     if (!memgest->writable() || log_.Stuck(*memgest)) continue;

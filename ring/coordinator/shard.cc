@@ -24,8 +24,7 @@ ShardCoordinator::ShardCoordinator(const ShardOptions& options, rdma::Device* de
 // The device may read slots until then.
 ShardCoordinator::~ShardCoordinator() { log_.EndCalculations(); }
 
-void ShardCoordinator::AddMemgest(const protocol::MemgestDescriptor& descriptor,
-                                  memgest::RoleMask active) {
+void ShardCoordinator::AddMemgest(const protocol::MemgestDescriptor& descriptor, RoleMask active) {
   const std::size_t index = descriptor.id.value();
   if (memgests_.size() <= index) memgests_.resize(index + 1);
   RING_CHECK(memgests_[index] == nullptr) << "memgest ids are never reused (V2): id=" << index;

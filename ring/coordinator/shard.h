@@ -73,8 +73,8 @@ struct ShardCounters {
 // Whom a Normal names for one memgest.
 struct NamedSet {
   MemgestId memgest;
-  memgest::RoleMask roles = 0;
-  memgest::RoleMask complete = memgest::kAllRoles;  // of them, have all values or blocks
+  RoleMask roles = 0;
+  RoleMask complete = kAllRoles;  // of them, have all values or blocks
   // Parities among them that are still rebuilt (S6).
   std::vector<memgest::ParityRebuild::From> incomplete = {};
 };
@@ -112,8 +112,7 @@ class ShardCoordinator {
 
   // The memgest becomes usable here; its members' writers are log()'s, and those of these roles
   // count.
-  void AddMemgest(const protocol::MemgestDescriptor& descriptor,
-                  memgest::RoleMask active = memgest::kAllRoles);
+  void AddMemgest(const protocol::MemgestDescriptor& descriptor, RoleMask active = kAllRoles);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
   // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go
   // to records_to's log; with a dropper, an internal client of this node, tombstones are written

@@ -114,8 +114,8 @@ bool CoordinatedShard::MayGoOn() const {
 }
 
 // Whom the cluster believes to be there, by role.
-recovery::RoleMask CoordinatedShard::ReachableOf(const cluster::NormalRecord& last) const {
-  recovery::RoleMask reachable = 0;
+RoleMask CoordinatedShard::ReachableOf(const cluster::NormalRecord& last) const {
+  RoleMask reachable = 0;
   for (std::size_t role = 0; role < last.holders.size(); ++role) {
     const cluster::Holder& holder = last.holders[role];
     if (holder.node == cluster::kNoNode) continue;
@@ -123,7 +123,7 @@ recovery::RoleMask CoordinatedShard::ReachableOf(const cluster::NormalRecord& la
     const bool there =
         node.incarnation == holder.incarnation &&
         (node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining);
-    if (there) reachable |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
+    if (there) reachable |= RoleBit(Role(static_cast<std::uint16_t>(role)));
   }
   return reachable;
 }
@@ -148,15 +148,15 @@ int CoordinatedShard::AbsentShards() const {
 }
 
 // Holders of roles that have shards of their own to take over.
-recovery::RoleMask CoordinatedShard::TakingOver() const {
+RoleMask CoordinatedShard::TakingOver() const {
   const std::vector<NodeId>& roles = group_view().roles;
-  recovery::RoleMask taking_over = 0;
+  RoleMask taking_over = 0;
   for (const cluster::GroupView& group : view_->groups) {
     for (std::size_t i = 0; i < group.shards.size(); ++i) {
       if (!IsTakenOver(group, i)) continue;
       for (std::size_t role = 0; role < roles.size(); ++role) {
         if (roles[role] == group.roles[i])
-          taking_over |= recovery::RoleBit(Role(static_cast<std::uint16_t>(role)));
+          taking_over |= RoleBit(Role(static_cast<std::uint16_t>(role)));
       }
     }
   }
@@ -319,7 +319,7 @@ bool CoordinatedShard::OnEvent(const rdma::ConnectionEvent& event) {
   RING_LOG(WARNING) << "log connection lost group=" << group_.value() << " shard=" << shard_.value()
                     << " member_node=" << group_view().roles[news.role.value()].value();
   urge_reason_ = absl::StrCat("log connection of shard ", shard_.value(), " lost, ", last_error_);
-  urged_by_ |= recovery::RoleBit(news.role);
+  urged_by_ |= RoleBit(news.role);
   return true;
 }
 
@@ -332,7 +332,7 @@ bool CoordinatedShard::MayYetFail(std::uint64_t now_ns) const {
   if (waited_ns >= context_->timeouts.patience_ns) return false;
   const std::vector<NodeId>& roles = group_view().roles;
   for (std::size_t i = 0; i < roles.size(); ++i) {
-    const bool lost = (urged_by_ & recovery::RoleBit(Role(static_cast<std::uint16_t>(i)))) != 0;
+    const bool lost = (urged_by_ & RoleBit(Role(static_cast<std::uint16_t>(i)))) != 0;
     if (lost && context_->control->connected(roles[i])) return false;
   }
   return true;
@@ -376,7 +376,7 @@ void CoordinatedShard::ApplyCatalogue() {
     if (descriptor.state == protocol::MemgestState::kDeleted) {
       coordinator_->RemoveMemgest(descriptor.id);
     } else if (coordinator_->FindMemgest(descriptor.id) == nullptr) {
-      const recovery::RoleMask counting =
+      const RoleMask counting =
           serving() ? cluster::ActiveFor(applied_, descriptor, shard_, view_->s, view_->d) : 0;
       coordinator_->AddMemgest(descriptor, counting);
       memgest::MemberSet& members = coordinator_->FindMemgest(descriptor.id)->members();

@@ -170,9 +170,9 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool OverrunAllowed() const;
   bool MayGoOn() const;
   std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
-  recovery::RoleMask ReachableOf(const cluster::NormalRecord& last) const;
+  RoleMask ReachableOf(const cluster::NormalRecord& last) const;
   int AbsentShards() const;
-  recovery::RoleMask TakingOver() const;
+  RoleMask TakingOver() const;
   recovery::EpochPlan MakePlan() const;
   void EndEpoch();
   void StartEpoch();
@@ -214,7 +214,7 @@ class CoordinatedShard final : public recovery::EpochActions {
     bool whole = false;      // all that the last record names
     std::uint64_t gets = 0;  // served before
     std::uint64_t puts = 0;
-    std::uint32_t active = 0;  // roles that the last record names
+    RoleMask active = 0;  // roles that the last record names
   };
   Watch watch_;  // of this epoch
   std::string last_error_;
@@ -224,7 +224,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::string urge_reason_;
   std::uint64_t urge_since_ns_ = 0;  // 0: since now
   std::uint64_t urge_ns_ = 0;        // not before
-  recovery::RoleMask urged_by_ = 0;  // whose connections are lost
+  RoleMask urged_by_ = 0;            // whose connections are lost
 
   // By role; of this epoch.
   struct Joiner {

@@ -7,7 +7,7 @@
 namespace ring::node {
 namespace {
 
-std::uint32_t ActiveRoles(const std::vector<cluster::MemgestNormal>& sets) {
+RoleMask ActiveRoles(const std::vector<cluster::MemgestNormal>& sets) {
   std::uint32_t roles = 0;
   for (const cluster::MemgestNormal& set : sets) roles |= set.active;
   return roles;
@@ -71,8 +71,8 @@ void CoordinatedShard::TellValues() {
 }
 
 void CoordinatedShard::TellNamed(const std::vector<cluster::MemgestNormal>& sets) {
-  const std::uint32_t named = ActiveRoles(sets);
-  const std::uint32_t joined = watch_.active == 0 ? 0 : named & ~watch_.active;
+  const RoleMask named = ActiveRoles(sets);
+  const RoleMask joined = watch_.active == 0 ? 0 : named & ~watch_.active;
   watch_.active = named;
   const recovery::EpochPlan& plan = change_->plan();
   for (std::size_t role = 0; role < plan.holders.size(); ++role) {

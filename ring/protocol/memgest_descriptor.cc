@@ -116,9 +116,9 @@ std::vector<Role> MemgestDescriptor::MemberRoles(ShardId shard, int s, int d) co
   return roles;
 }
 
-std::uint32_t MemgestDescriptor::MemberMask(ShardId shard, int s, int d) const {
-  std::uint32_t mask = 0;
-  for (int i = 0; i < MemberCount(); ++i) mask |= 1u << MemberRole(i, shard, s, d);
+RoleMask MemgestDescriptor::MemberMask(ShardId shard, int s, int d) const {
+  RoleMask mask = 0;
+  for (int i = 0; i < MemberCount(); ++i) mask |= RoleMask{1} << MemberRole(i, shard, s, d);
   return mask;
 }
 

@@ -56,8 +56,8 @@ struct MemgestDescriptor {
   std::string SchemeName() const;
   // Roles of the members of shard i besides its coordinator, in order (L10): replica t or parity j.
   std::vector<Role> MemberRoles(ShardId shard, int s, int d) const;
-  // The same as bits.
-  std::uint32_t MemberMask(ShardId shard, int s, int d) const;
+  // The same as a set.
+  RoleMask MemberMask(ShardId shard, int s, int d) const;
 
  private:
   int MemberCount() const;

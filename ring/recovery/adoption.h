@@ -21,9 +21,6 @@
 
 namespace ring::recovery {
 
-using RoleMask = std::uint32_t;  // bit x: role x
-constexpr RoleMask RoleBit(Role role) { return RoleMask{1} << role.value(); }
-
 // Where a log of epoch L ends at one node: folded up to applied, valid up to last.
 struct LogEnd {
   MemgestId memgest;

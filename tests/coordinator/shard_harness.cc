@@ -288,9 +288,9 @@ void ShardHarness::BeginEpoch(const std::set<int>& gone) {
 }
 
 std::vector<NamedSet> ShardHarness::LivingSets() const {
-  memgest::RoleMask living = 0;
+  RoleMask living = 0;
   for (const std::unique_ptr<MemberTwin>& member : members_) {
-    if (!member->gone) living |= memgest::MaskOf(member->role());
+    if (!member->gone) living |= RoleBit(member->role());
   }
   std::vector<NamedSet> sets;
   for (const std::unique_ptr<memgest::Memgest>& memgest : shard_->memgests()) {

@@ -86,7 +86,7 @@ class CodedGroup {
         one.log->AddWriter(RoleOf(j), std::move(link(i, j).writer));
         parity(j).members[static_cast<std::size_t>(i)] = MakeMember(i, j);
         member(i, j).Attach(std::move(link(i, j).reader));
-        one.active |= MaskOf(RoleOf(j));
+        one.active |= RoleBit(RoleOf(j));
       }
       one.memgest->members().SetActive(one.active);
     }
@@ -216,7 +216,7 @@ class CodedGroup {
       Open(i, j);
       ASSERT_OK(one.log->AddWriter(RoleOf(j), std::move(link(i, j).writer), *held).status());
       member(i, j).Attach(std::move(link(i, j).reader));
-      active |= MaskOf(RoleOf(j)) & one.active;
+      active |= RoleBit(RoleOf(j)) & one.active;
     }
     one.active = active;
   }
@@ -227,7 +227,7 @@ class CodedGroup {
     const bool first = one.log->held();
     std::vector<ParityRebuild::From> incomplete;
     for (const ParityRebuild::From& from : one.memgest->rebuild().parities()) {
-      const bool named = (one.active & MaskOf(from.role)) != 0;
+      const bool named = (one.active & RoleBit(from.role)) != 0;
       if (named && !one.memgest->rebuild().Complete(from.role, *one.log))
         incomplete.push_back(from);
     }
@@ -237,7 +237,7 @@ class CodedGroup {
     one.memgest->rebuild().OnNormal(one.active, incomplete, first);
     one.last_normal = one.epoch;
     for (int j = 0; j < m_; ++j) {
-      if ((one.active & MaskOf(RoleOf(j))) == 0) continue;
+      if ((one.active & RoleBit(RoleOf(j))) == 0) continue;
       ASSERT_OK(member(i, j).Adopt(one.epoch, {}));
     }
   }
@@ -263,7 +263,7 @@ class CodedGroup {
   }
   // ... and it is named.
   void Name(int i, int j) {
-    shard(i).active |= MaskOf(RoleOf(j));
+    shard(i).active |= RoleBit(RoleOf(j));
     Normal(i);
   }
 

@@ -321,7 +321,7 @@ TEST_F(BrokenMemberTest, WhoIsNotNeededIsAbandoned) {
 
 // What counts and has values yet to come is no other copy; nor is one parity, where two are needed.
 TEST_F(BrokenMemberTest, I2AnotherMemberWithoutItsValuesIsNoCopy) {
-  memgests_[kB.value()]->members().SetActive(kAllRoles, ~MaskOf(Role(3)));
+  memgests_[kB.value()]->members().SetActive(kAllRoles, ~RoleBit(Role(3)));
   Append(kB);
   Turn({3, 4});
   EXPECT_LT(AppendWithout(4, 0, 1000), 1000);

@@ -9,9 +9,6 @@
 namespace ring::sim {
 namespace {
 
-using recovery::RoleBit;
-using recovery::RoleMask;
-
 class Look {
  public:
   explicit Look(SimCluster& cluster) : cluster_(cluster), view_(cluster.view()) {}

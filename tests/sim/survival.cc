@@ -9,8 +9,6 @@
 namespace ring::sim {
 namespace {
 
-using recovery::RoleMask;
-
 // One memgest of a shard's last record.
 struct Named {
   RoleMask active = 0;
@@ -21,8 +19,7 @@ Named NamedIn(const cluster::View& view, const cluster::NormalRecord& record, Sh
               const protocol::MemgestDescriptor& memgest) {
   if (const cluster::MemgestNormal* const set = record.Find(memgest.id); set != nullptr) {
     Named named{set->active, set->complete};
-    for (const cluster::ActiveFrom& from : set->active_from)
-      named.complete &= ~recovery::RoleBit(from.role);
+    for (const cluster::ActiveFrom& from : set->active_from) named.complete &= ~RoleBit(from.role);
     return named;
   }
   const RoleMask active = cluster::ActiveFor(record, memgest, shard, view.s, view.d);

@@ -135,7 +135,7 @@ absl::StatusOr<bool> CoordinatedShard::Reappended(Role role) {
 }
 
 void CoordinatedShard::Renew(Role role) {
-  urged_by_ |= recovery::RoleBit(role);
+  urged_by_ |= RoleBit(role);
   if (!urge_reason_.empty()) return;
   urge_reason_ = absl::StrCat("shard ", shard_.value(), " needs role ", role.value(),
                               " and cannot go on with it: ", last_error_);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ring/base/check.h"
@@ -73,6 +75,39 @@ std::string Table::ToString() const {
   append(headings_);
   for (const std::vector<std::string>& row : rows_) append(row);
   return out;
+}
+
+bool IsUtf8(absl::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size();) {
+    const auto lead = static_cast<unsigned char>(bytes[i]);
+    std::size_t more = 0;
+    std::uint32_t point = lead;
+    if (lead >= 0xf0 && lead < 0xf5) {
+      more = 3, point = lead & 0x07u;
+    } else if (lead >= 0xe0 && lead < 0xf0) {
+      more = 2, point = lead & 0x0fu;
+    } else if (lead >= 0xc2 && lead < 0xe0) {
+      more = 1, point = lead & 0x1fu;
+    } else if (lead >= 0x80) {
+      return false;
+    }
+    if (bytes.size() - i <= more) return false;
+    for (std::size_t j = 1; j <= more; ++j) {
+      const auto next = static_cast<unsigned char>(bytes[i + j]);
+      if ((next & 0xc0u) != 0x80) return false;
+      point = (point << 6) | (next & 0x3fu);
+    }
+    if ((more == 2 && point < 0x800) || (more == 3 && point < 0x10000)) return false;
+    if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+std::string ShowBytes(absl::string_view bytes) {
+  bool plain = IsUtf8(bytes);
+  for (const char c : bytes) plain &= !absl::ascii_iscntrl(static_cast<unsigned char>(c));
+  return plain ? std::string(bytes) : absl::CHexEscape(bytes);
 }
 
 }  // namespace ring::tools

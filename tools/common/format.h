@@ -1,7 +1,7 @@
 // tools/common/format.h — figures and tables for people.
 //
 // What:      FormatCount "1.23 M", FormatBytes "1.50 MiB", FormatNs "0.72 us"; Table: columns
-//            as wide as they must be, numbers to the right.
+//            as wide as they must be, numbers to the right. ShowBytes: bytes in messages.
 // Threads:   pure; Table is thread-compatible.
 // Errors:    none.
 #ifndef RING_TOOLS_COMMON_FORMAT_H_
@@ -12,11 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace ring::tools {
 
 std::string FormatCount(double count);
 std::string FormatBytes(double bytes);
 std::string FormatNs(double ns);
+
+bool IsUtf8(absl::string_view bytes);
+// As it is, or C-escaped when it holds anything that a terminal would not show.
+std::string ShowBytes(absl::string_view bytes);
 
 class Table {
  public:

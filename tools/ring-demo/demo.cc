@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,10 +16,10 @@
 #include "ring/base/histogram.h"
 #include "ring/base/status.h"
 #include "ring/protocol/limits.h"
+#include "tools/common/folder.h"
 #include "tools/common/format.h"
 #include "tools/common/progress.h"
 #include "tools/common/ticks.h"
-#include "tools/ring-demo/tree.h"
 
 namespace ring::tools {
 namespace {
@@ -38,6 +40,7 @@ class Demo {
   absl::Status Run();
 
  private:
+  absl::Status ListFiles();
   absl::Status Connect();
   absl::Status LoadAll();
   absl::Status MoveAll();
@@ -49,7 +52,8 @@ class Demo {
   Place& PlaceOf(std::size_t index) { return places_[index % places_.size()]; }
 
   const DemoOptions& options_;
-  Tree tree_;
+  std::vector<FolderFile> files_;  // those that can be values
+  std::uint64_t bytes_ = 0;
   std::vector<std::uint32_t> crcs_;  // of what was put, by file
   std::array<Place, kMemgests.size()> places_;
   std::unique_ptr<Client> client_;
@@ -65,8 +69,26 @@ auto Timed(Histogram* histogram, Operation operation) {
   return result;
 }
 
-absl::Status WithFile(const absl::Status& status, const TreeFile& file) {
+absl::Status WithFile(const absl::Status& status, const FolderFile& file) {
   return absl::Status(status.code(), absl::StrCat("file=", file.path, ": ", status.message()));
+}
+
+absl::Status Demo::ListFiles() {
+  RING_ASSIGN_OR_RETURN(Folder folder, ListFolder(options_.folder));
+  for (FolderFile& file : folder.files) {
+    std::string why;
+    if (file.size > kFileSizeMax)
+      why = absl::StrCat("larger than ", FormatBytes(static_cast<double>(kFileSizeMax)));
+    if (file.key.size() > protocol::kKeySizeMax)
+      why = absl::StrCat("path longer than ", protocol::kKeySizeMax);
+    if (!why.empty()) {
+      std::printf("skipped %s: %s\n", file.path.c_str(), why.c_str());
+      continue;
+    }
+    bytes_ += file.size;
+    files_.push_back(std::move(file));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Demo::Connect() {
@@ -82,12 +104,12 @@ absl::Status Demo::Connect() {
 }
 
 absl::Status Demo::LoadAll() {
-  Progress progress("put into REP3", tree_.bytes, options_.progress);
+  Progress progress("put into REP3", bytes_, options_.progress);
   PutOptions put;
   put.memgest = kMemgests[0];
-  for (std::size_t i = 0; i < tree_.files.size(); ++i) {
-    const TreeFile& file = tree_.files[i];
-    RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path));
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const FolderFile& file = files_[i];
+    RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kFileSizeMax));
     crcs_.push_back(Crc32c(bytes.data(), bytes.size()));
     const absl::Status status =
         Timed(&places_[0].puts, [&] { return client_->Put(file.key, bytes, put); }).status();
@@ -100,21 +122,20 @@ absl::Status Demo::LoadAll() {
 }
 
 absl::Status Demo::MoveAll() {
-  Progress progress("move to SRS32 and REP1", tree_.files.size(), options_.progress);
-  for (std::size_t i = 0; i < tree_.files.size(); ++i) {
+  Progress progress("move to SRS32 and REP1", files_.size(), options_.progress);
+  for (std::size_t i = 0; i < files_.size(); ++i) {
     progress.Advance();
     const char* memgest = kMemgests[i % kMemgests.size()];
     if (i % kMemgests.size() == 0) continue;
-    const absl::Status status = Timed(&PlaceOf(i).moves, [&] {
-                                  return client_->Move(tree_.files[i].key, memgest);
-                                }).status();
-    if (!status.ok()) return WithFile(status, tree_.files[i]);
+    const absl::Status status =
+        Timed(&PlaceOf(i).moves, [&] { return client_->Move(files_[i].key, memgest); }).status();
+    if (!status.ok()) return WithFile(status, files_[i]);
   }
   return absl::OkStatus();
 }
 
 absl::Status Demo::VerifyOne(std::size_t index) {
-  const TreeFile& file = tree_.files[index];
+  const FolderFile& file = files_[index];
   GetOptions get;
   get.value_size_hint = file.size;
   const absl::StatusOr<GetResult> result =
@@ -127,7 +148,7 @@ absl::Status Demo::VerifyOne(std::size_t index) {
                                          " and not in ", memgest)),
         file);
   }
-  RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path));
+  RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kFileSizeMax));
   if (result->value == bytes) return absl::OkStatus();
   if (Crc32c(result->value.data(), result->value.size()) == crcs_[index]) {
     return WithFile(absl::FailedPreconditionError("the file changed while the demo ran"), file);
@@ -136,10 +157,10 @@ absl::Status Demo::VerifyOne(std::size_t index) {
 }
 
 absl::Status Demo::VerifyAll() {
-  Progress progress("get and compare", tree_.bytes, options_.progress);
-  for (std::size_t i = 0; i < tree_.files.size(); ++i) {
+  Progress progress("get and compare", bytes_, options_.progress);
+  for (std::size_t i = 0; i < files_.size(); ++i) {
     RING_RETURN_IF_ERROR(VerifyOne(i));
-    progress.Advance(tree_.files[i].size);
+    progress.Advance(files_[i].size);
   }
   return absl::OkStatus();
 }
@@ -159,8 +180,8 @@ absl::Status Demo::Scrub() {
               FormatCount(static_cast<double>(report.rows_checked)).c_str(),
               static_cast<unsigned long long>(report.mismatches));
   // An empty value has no bytes to check.
-  const auto count = static_cast<std::uint64_t>(std::count_if(
-      tree_.files.begin(), tree_.files.end(), [](const TreeFile& f) { return f.size != 0; }));
+  const auto count = static_cast<std::uint64_t>(
+      std::count_if(files_.begin(), files_.end(), [](const FolderFile& f) { return f.size != 0; }));
   if (report.mismatches == 0 && report.values_checked < count) {
     return absl::DataLossError(
         absl::StrCat("scrub checked values=", report.values_checked, " of at least ", count));
@@ -217,18 +238,17 @@ absl::Status Demo::PrintTable() {
 }
 
 absl::Status Demo::Run() {
-  RING_ASSIGN_OR_RETURN(tree_, ListTree(options_.folder, kFileSizeMax, protocol::kKeySizeMax));
-  for (const std::string& skipped : tree_.skipped) std::printf("skipped %s\n", skipped.c_str());
-  if (tree_.files.empty()) {
+  RING_RETURN_IF_ERROR(ListFiles());
+  if (files_.empty()) {
     return absl::NotFoundError(absl::StrCat("folder=", options_.folder, " holds no file to load"));
   }
   RING_RETURN_IF_ERROR(Connect());
-  std::printf("loading %zu files, %s, from %s\n", tree_.files.size(),
-              FormatBytes(static_cast<double>(tree_.bytes)).c_str(), options_.folder.c_str());
+  std::printf("loading %zu files, %s, from %s\n", files_.size(),
+              FormatBytes(static_cast<double>(bytes_)).c_str(), options_.folder.c_str());
   RING_RETURN_IF_ERROR(LoadAll());
   RING_RETURN_IF_ERROR(MoveAll());
   RING_RETURN_IF_ERROR(VerifyAll());
-  std::printf("verified: %zu values equal their files, byte by byte\n", tree_.files.size());
+  std::printf("verified: %zu values equal their files, byte by byte\n", files_.size());
   RING_RETURN_IF_ERROR(Scrub());
   return PrintTable();
 }

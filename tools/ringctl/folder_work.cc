@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tools/common/folder.h"
 #include "tools/common/ticks.h"
 #include "tools/ringctl/connect.h"
 #include "tools/ringctl/output.h"

@@ -16,10 +16,13 @@
 #include "absl/status/status.h"
 #include "api/client.h"
 #include "tools/common/progress.h"
-#include "tools/ringctl/folder.h"
+#include "tools/ringctl/folder_report.h"
 #include "tools/ringctl/options.h"
 
 namespace ring::tools {
+
+// Bytes of values that are under way at the same time.
+inline constexpr std::uint64_t kBytesUnderWayMax = std::uint64_t{64} << 20;
 
 // A run over a folder, as its operations see it.
 class FolderWork {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tools/common/folder.h"
 #include "tools/ringctl/connect.h"
 #include "tools/ringctl/options.h"
 #include "tools/ringctl/output.h"

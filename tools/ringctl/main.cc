@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tools/common/format.h"
 #include "tools/ringctl/options.h"
 #include "tools/ringctl/output.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tools/common/format.h"
 #include "tools/ringctl/connect.h"
 #include "tools/ringctl/options.h"
 #include "tools/ringctl/output.h"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tools/common/format.h"
 #include "tools/common/progress.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"

@@ -1,14 +1,12 @@
 // tools/ringctl/output.h — bytes for people and for programs.
 //
-// What:      ShowBytes (keys in messages), SetBytes and PrintJson (--json), files and stdin whole.
+// What:      ShowKey and ShowVersion (messages), SetBytes and PrintJson (--json).
 // Shape:     bytes that are no UTF-8 stand in JSON as "NAME_base64".
 // Threads:   one.
-// Errors:    kNotFound, kPermissionDenied, kResourceExhausted, kUnavailable for files;
-//            kInvalidArgument: a folder, or too large.
+// Errors:    kInvalidArgument: no version.
 #ifndef RING_TOOLS_RINGCTL_OUTPUT_H_
 #define RING_TOOLS_RINGCTL_OUTPUT_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,9 +16,6 @@
 
 namespace ring::tools {
 
-bool IsUtf8(absl::string_view bytes);
-// As it is, or C-escaped when it holds anything that a terminal would not show.
-std::string ShowBytes(absl::string_view bytes);
 // For messages: of a long key its beginning and its length.
 std::string ShowKey(absl::string_view key);
 std::string ShowVersion(Version version);  // "EPOCH.COUNTER"
@@ -32,11 +27,6 @@ void PrintJson(const nlohmann::json& object);
 
 // The status with `context` in front.
 absl::Status In(absl::string_view context, const absl::Status& status);
-
-// "-" is stdin. Reads at most size_max bytes; a larger file is refused with its size named.
-absl::StatusOr<std::string> ReadWhole(const std::string& path, std::uint64_t size_max);
-// "-" is stdout. A file appears whole or not at all.
-absl::Status WriteWhole(const std::string& path, absl::string_view bytes);
 
 }  // namespace ring::tools
 

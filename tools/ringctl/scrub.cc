@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <string>
 
+#include "tools/common/format.h"
 #include "tools/common/progress.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"

@@ -1,9 +1,6 @@
-#include "tools/ringctl/folder.h"
+#include "tools/ringctl/folder_report.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,41 +8,6 @@
 #include "tools/ringctl/output.h"
 
 namespace ring::tools {
-
-absl::StatusOr<Folder> ListFolder(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
-    return absl::NotFoundError(absl::StrCat("folder=", ShowBytes(path), " does not exist"));
-  }
-  if (!fs::is_directory(status)) {
-    return absl::InvalidArgumentError(absl::StrCat("folder=", ShowBytes(path), " is no folder"));
-  }
-  Folder folder;
-  fs::recursive_directory_iterator walk(path, error);
-  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
-    const fs::directory_entry& entry = *walk;
-    std::error_code entry_error;
-    const fs::file_type type = entry.symlink_status(entry_error).type();
-    if (type == fs::file_type::directory) continue;
-    if (type != fs::file_type::regular) {
-      ++folder.left_out;
-      continue;
-    }
-    FolderFile file{entry.path().lexically_relative(path).string(), entry.path().string(), 0};
-    file.size = entry.file_size(entry_error);
-    if (entry_error) file.size = 0;  // reading it tells why
-    folder.files.push_back(std::move(file));
-  }
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot list folder=", ShowBytes(path), ": ", error.message()));
-  }
-  std::sort(folder.files.begin(), folder.files.end(),
-            [](const FolderFile& a, const FolderFile& b) { return a.key < b.key; });
-  return folder;
-}
 
 void FolderReport::Problem(const std::string& kind, const std::string& key,
                            const std::string& what) {

@@ -176,22 +176,15 @@ void CompletionTable::Begin(Client* client, std::uint64_t seq, std::uint32_t req
   client->Place(seq) = record;
 }
 
-void CompletionTable::Finish(Client* client, std::uint64_t seq, std::uint64_t first_incomplete,
-                             std::uint32_t request_crc, MemgestId memgest, std::uint8_t code,
-                             Version version) {
-  RING_CHECK(seq - first_incomplete < kOutstandingMax)
-      << "seq=" << seq << " first_incomplete=" << first_incomplete;
+void CompletionTable::Finish(Client* client, std::uint64_t first_incomplete,
+                             CompletionRecord record) {
+  RING_CHECK(record.seq - first_incomplete < kOutstandingMax)
+      << "seq=" << record.seq << " first_incomplete=" << first_incomplete;
   client->MoveFirst(first_incomplete);
-  if (seq < client->first()) return;
-  CompletionRecord record;
-  record.seq = seq;
-  record.version = version.bits();
-  record.request_crc = request_crc;
-  record.memgest = memgest.value();
-  record.code = code;
+  if (record.seq < client->first()) return;
   record.state = kDoneState;
-  client->Place(seq) = record;
-  if (Mutant("X4")) client->MoveFirst(seq + 1);
+  client->Place(record.seq) = record;
+  if (Mutant("X4")) client->MoveFirst(record.seq + 1);
 }
 
 void CompletionTable::Forget(Client* client, std::uint64_t seq) {

@@ -91,11 +91,10 @@ class CompletionTable {
   // The request was appended. REQUIRES: Lookup said kNew, or the entry is re-appended.
   static void Begin(Client* client, std::uint64_t seq, std::uint32_t request_crc, MemgestId memgest,
                     Version version);
-  // Committed (coordinator) or folded (member; no Begin before it). A seq below the window leaves
-  // no record: the client has its answer. REQUIRES: seq - first_incomplete < 1,024.
-  static void Finish(Client* client, std::uint64_t seq, std::uint64_t first_incomplete,
-                     std::uint32_t request_crc, MemgestId memgest, std::uint8_t code,
-                     Version version);
+  // Committed (coordinator) or folded (member; no Begin before it): the record is kept, as done. A
+  // seq below the window leaves none: the client has its answer. REQUIRES: record.seq -
+  // first_incomplete < 1,024.
+  static void Finish(Client* client, std::uint64_t first_incomplete, CompletionRecord record);
   // Appended, then given up for certain (only before anything left the node).
   static void Forget(Client* client, std::uint64_t seq);
 

@@ -150,10 +150,8 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
       CompletionTable::MoveFirst(completions_.FindOrAdd(item.client), item.first_incomplete);
       return absl::OkStatus();
     case SnapshotItem::Kind::kDone:
-      CompletionTable::Finish(completions_.FindOrAdd(item.client), item.done.seq,
-                              item.first_incomplete, item.done.request_crc,
-                              MemgestId(item.done.memgest), item.done.code,
-                              Version(item.done.version));
+      CompletionTable::Finish(completions_.FindOrAdd(item.client), item.first_incomplete,
+                              item.done);
       return absl::OkStatus();
   }
   return absl::OkStatus();

@@ -351,9 +351,12 @@ void MemberShard::FoldRecord(const EntryHeader& header) {
     last_client_ = completions_.FindOrAdd(header.client);
     last_client_id_ = header.client;
   }
-  CompletionTable::Finish(last_client_, header.seq, header.seq - header.incomplete_delta,
-                          header.request_crc, MemgestId(header.memgest), header.result_code,
-                          Version(header.version));
+  CompletionTable::Finish(last_client_, header.seq - header.incomplete_delta,
+                          {.seq = header.seq,
+                           .version = header.version,
+                           .request_crc = header.request_crc,
+                           .memgest = header.memgest,
+                           .code = header.result_code});
 }
 
 // Of a line that was written just now. PARTs of a FINAL may have been damaged, or come before the

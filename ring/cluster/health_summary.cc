@@ -15,7 +15,22 @@ namespace {
 
 using protocol::MemgestDescriptor;
 
-RoleMask Bit(std::size_t role) { return RoleMask{1} << role; }
+struct ShardName {
+  GroupId group;
+  ShardId shard;
+  friend auto operator<=>(const ShardName&, const ShardName&) = default;
+};
+
+// Every shard of the view.
+std::vector<ShardName> ShardsOf(const View& view) {
+  std::vector<ShardName> shards;
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    for (int i = 0; i < view.s; ++i)
+      shards.push_back(
+          {GroupId(static_cast<std::uint16_t>(g)), ShardId(static_cast<std::uint16_t>(i))});
+  }
+  return shards;
+}
 
 // One memgest in one shard.
 struct Part {
@@ -35,7 +50,7 @@ class Summary {
         // A node that has not heard of its successor says nothing that counts.
         if (shard.group.value() >= view.groups.size() || shard.shard.value() >= view.s) continue;
         if (view.Coordinator(shard.group, shard.shard) != report.node) continue;
-        shards_[{shard.group.value(), shard.shard.value()}] = &shard;
+        shards_[{shard.group, shard.shard}] = &shard;
       }
       for (const MemberReport& member : report.members) {
         absent_[{report.node.value(), member.group.value(), member.shard.value(),
@@ -45,20 +60,19 @@ class Summary {
     }
   }
 
-  const ShardReport* Report(std::size_t group, std::size_t shard) const {
-    const auto found = shards_.find({group, shard});
+  const ShardReport* Report(const ShardName& name) const {
+    const auto found = shards_.find(name);
     return found == shards_.end() ? nullptr : found->second;
   }
 
   // Why the shard does not serve; false: it does.
-  bool NotServing(std::size_t g, std::size_t i, ShardHealth* out) const {
-    const ShardReport* const report = Report(g, i);
-    if (report != nullptr && report->serving && report->epoch == view_.groups[g].epoch) {
-      return false;
-    }
-    out->group = GroupId(static_cast<std::uint16_t>(g));
-    out->shard = ShardId(static_cast<std::uint16_t>(i));
-    out->epoch = view_.groups[g].epoch;
+  bool NotServing(const ShardName& name, ShardHealth* out) const {
+    const ShardReport* const report = Report(name);
+    const Epoch epoch = GroupOf(name).epoch;
+    if (report != nullptr && report->serving && report->epoch == epoch) return false;
+    out->group = name.group;
+    out->shard = name.shard;
+    out->epoch = epoch;
     out->coordinator = view_.Coordinator(out->group, out->shard);
     if (out->coordinator == kNoNode) {
       out->stopped = true;
@@ -72,9 +86,9 @@ class Summary {
                                  "), is down and keeps the role");
     } else if (const auto error = errors_.find(node.id.value()); error != errors_.end()) {
       out->reason = absl::StrCat("its coordinator does not answer: ", *error->second);
-    } else if (report == nullptr || report->epoch != view_.groups[g].epoch) {
-      out->reason = absl::StrCat("node ", node.id.value(), " has not begun epoch ",
-                                 view_.groups[g].epoch.value(), " yet");
+    } else if (report == nullptr || report->epoch != epoch) {
+      out->reason =
+          absl::StrCat("node ", node.id.value(), " has not begun epoch ", epoch.value(), " yet");
     } else {
       out->stopped = report->stopped;
       out->reason = report->waiting;
@@ -82,86 +96,85 @@ class Summary {
     return true;
   }
 
-  Part Look(const MemgestDescriptor& memgest, std::size_t g, std::size_t i) const;
+  Part Look(const MemgestDescriptor& memgest, const ShardName& name) const;
 
  private:
   enum class Copy : std::uint8_t { kThere, kComing, kMissing };
-  std::uint64_t Rebuilt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
-                        std::size_t role, std::uint64_t values) const;
-  Copy CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i, std::size_t role,
-              const MemgestNormal& set, std::uint64_t values, std::uint64_t* have) const;
+  const GroupView& GroupOf(const ShardName& name) const { return view_.groups[name.group.value()]; }
+  std::uint64_t Rebuilt(const ShardName& name, MemgestId memgest, Role role,
+                        std::uint64_t values) const;
+  Copy CopyAt(const ShardName& name, Role role, const MemgestNormal& set, std::uint64_t values,
+              std::uint64_t* have) const;
 
   const View& view_;
-  std::map<std::pair<std::size_t, std::size_t>, const ShardReport*> shards_;
+  std::map<ShardName, const ShardReport*> shards_;
   std::map<std::array<std::uint32_t, 4>, std::uint64_t> absent_;
   std::map<std::uint32_t, const std::string*> errors_;
 };
 
 // Of a parity that is rebuilt: as many of the values as of the bytes that it is to be sent. An
 // estimate: values differ in size, and what was sent may not be folded yet.
-std::uint64_t Summary::Rebuilt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
-                               std::size_t role, std::uint64_t values) const {
-  for (const RebuildReport& one : Report(g, i)->rebuilds) {
-    if (one.memgest != memgest.id || one.role.value() != role) continue;
+std::uint64_t Summary::Rebuilt(const ShardName& name, MemgestId memgest, Role role,
+                               std::uint64_t values) const {
+  for (const RebuildReport& one : Report(name)->rebuilds) {
+    if (one.memgest != memgest || one.role != role) continue;
     const double share = static_cast<double>(one.sent) / static_cast<double>(one.all);
     return std::min(values, static_cast<std::uint64_t>(share * static_cast<double>(values)));
   }
   return 0;
 }
 
-// Whether a role has all of the memgest's values of the shard, and how many of them.
-Summary::Copy Summary::CopyAt(const MemgestDescriptor& memgest, std::size_t g, std::size_t i,
-                              std::size_t role, const MemgestNormal& set, std::uint64_t values,
-                              std::uint64_t* have) const {
+// Whether a role has all of the values of set.id in the shard, and how many of them.
+Summary::Copy Summary::CopyAt(const ShardName& name, Role role, const MemgestNormal& set,
+                              std::uint64_t values, std::uint64_t* have) const {
   *have = 0;
-  const NodeId holder = view_.groups[g].roles[role];
+  const NodeId holder = GroupOf(name).roles[role.value()];
   if (holder == kNoNode) return Copy::kMissing;
   const NodeInfo& node = view_.nodes[holder.value()];
   if (node.status == NodeStatus::kDown || node.status == NodeStatus::kRemoved) {
     return Copy::kMissing;
   }
-  const bool active = (set.active & Bit(role)) != 0;
-  const bool rebuilt =
-      std::any_of(set.active_from.begin(), set.active_from.end(),
-                  [role](const ActiveFrom& one) { return one.role.value() == role; });
-  if (active && rebuilt) *have = Rebuilt(memgest, g, i, role, values);
+  const bool active = (set.active & RoleBit(role)) != 0;
+  const bool rebuilt = std::any_of(set.active_from.begin(), set.active_from.end(),
+                                   [role](const ActiveFrom& one) { return one.role == role; });
+  if (active && rebuilt) *have = Rebuilt(name, set.id, role, values);
   if (!active || rebuilt) return Copy::kComing;
-  const auto found = absent_.find({holder.value(), static_cast<std::uint32_t>(g),
-                                   static_cast<std::uint32_t>(i), memgest.id.value()});
+  const auto found =
+      absent_.find({holder.value(), name.group.value(), name.shard.value(), set.id.value()});
   const std::uint64_t absent = found == absent_.end() ? 0 : found->second;
   *have = values - std::min(values, absent);
-  const bool complete = (set.complete & Bit(role)) != 0;
+  const bool complete = (set.complete & RoleBit(role)) != 0;
   return complete && absent == 0 ? Copy::kThere : Copy::kComing;
 }
 
-Part Summary::Look(const MemgestDescriptor& memgest, std::size_t g, std::size_t i) const {
+Part Summary::Look(const MemgestDescriptor& memgest, const ShardName& name) const {
   const int promised = memgest.FailuresTolerated();
   Part part;
   ShardHealth why;
-  if (NotServing(g, i, &why)) {
+  if (NotServing(name, &why)) {
     part.condition = why.stopped ? Condition::kStopped : Condition::kRecovering;
     return part;
   }
-  const ShardReport& report = *Report(g, i);
+  const ShardReport& report = *Report(name);
   MemgestCounts counts;
   for (const MemgestCounts& one : report.counts) {
     if (one.id == memgest.id) counts = one;
   }
   part.keys = counts.keys;
   part.lost = counts.lost;
-  const ShardId shard(static_cast<std::uint16_t>(i));
   NormalRecord normal;
   normal.memgests = report.sets;
   MemgestNormal set;
   if (const MemgestNormal* const named = normal.Find(memgest.id); named != nullptr) set = *named;
-  set.active = ActiveFor(normal, memgest, shard, view_.s, view_.d);
-  set.complete = CompleteFor(normal, memgest, shard, view_.s, view_.d);
+  set.id = memgest.id;
+  set.active = ActiveFor(normal, memgest, name.shard, view_.s, view_.d);
+  set.complete = CompleteFor(normal, memgest, name.shard, view_.s, view_.d);
   int missing = 0;
   bool mended = true;
-  for (const Role role : memgest.MemberRoles(shard, view_.s, view_.d)) {
-    if (role.value() == i) continue;
+  for (const Role role : memgest.MemberRoles(name.shard, view_.s, view_.d)) {
+    if (role.value() == name.shard.value()) continue;
     std::uint64_t have = 0;
-    const Copy copy = CopyAt(memgest, g, i, role.value(), set, counts.values, &have);
+    const Copy copy = CopyAt(name, role, set, counts.values, &have);
     missing += copy == Copy::kThere ? 0 : 1;
     mended &= copy != Copy::kMissing;
     part.copies_wanted += counts.values;
@@ -188,17 +201,15 @@ MemgestHealth SummarizeMemgest(const View& view, const Summary& summary,
   health.now = health.promised;
   std::uint64_t wanted = 0;
   std::uint64_t there = 0;
-  for (std::size_t g = 0; g < view.groups.size(); ++g) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
-      const Part part = summary.Look(memgest, g, i);
-      health.condition = std::max(health.condition, part.condition);
-      health.now = std::min(health.now, part.now);
-      health.keys += part.keys;
-      health.keys_at_risk += part.now < health.promised ? part.keys : 0;
-      health.keys_lost += part.lost;
-      wanted += part.copies_wanted;
-      there += part.copies_there;
-    }
+  for (const ShardName& name : ShardsOf(view)) {
+    const Part part = summary.Look(memgest, name);
+    health.condition = std::max(health.condition, part.condition);
+    health.now = std::min(health.now, part.now);
+    health.keys += part.keys;
+    health.keys_at_risk += part.now < health.promised ? part.keys : 0;
+    health.keys_lost += part.lost;
+    wanted += part.copies_wanted;
+    there += part.copies_there;
   }
   if (wanted > 0) health.recovered = static_cast<double>(there) / static_cast<double>(wanted);
   return health;
@@ -215,25 +226,31 @@ HealthLevel LevelOf(const Health& health) {
   return level;
 }
 
+struct Drained {
+  std::string node;  // for people
+  Role role;
+  bool force = false;
+};
+
 // Whether a role of one shard can be given away: what its holder has, others must have too.
-absl::Status CheckDrainOfRole(const View& view, const Summary& summary, const std::string& name,
-                              std::size_t g, std::size_t i, std::size_t role, bool force) {
+absl::Status CheckDrainOfRole(const View& view, const Summary& summary, const ShardName& name,
+                              const Drained& drained) {
+  const std::string where =
+      absl::StrCat("group ", name.group.value(), " shard ", name.shard.value());
   ShardHealth why;
-  if (summary.NotServing(g, i, &why)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "group ", g, " shard ", i, " does not serve: ", why.reason, ": wait until it does"));
+  if (summary.NotServing(name, &why)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(where, " does not serve: ", why.reason, ": wait until it does"));
   }
   for (const MemgestDescriptor& memgest : view.memgests) {
-    if (memgest.state == protocol::MemgestState::kDeleted || force) continue;
-    const std::vector<Role> members =
-        memgest.MemberRoles(ShardId(static_cast<std::uint16_t>(i)), view.s, view.d);
-    const bool member = role == i || std::any_of(members.begin(), members.end(),
-                                                 [role](Role one) { return one.value() == role; });
-    const Part part = summary.Look(memgest, g, i);
+    if (memgest.state == protocol::MemgestState::kDeleted || drained.force) continue;
+    const bool member =
+        (MembersOf(memgest, name.shard, view.s, view.d) & RoleBit(drained.role)) != 0;
+    const Part part = summary.Look(memgest, name);
     if (!member || part.now > 0 || part.keys == 0) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "values of memgest ", memgest.name, " may be nowhere but on ", name, ": group ", g,
-        " shard ", i, " has ", part.keys, " keys that survive no loss now: ",
+        "values of memgest ", memgest.name, " may be nowhere but on ", drained.node, ": ", where,
+        " has ", part.keys, " keys that survive no loss now: ",
         memgest.FailuresTolerated() == 0 ? "move them to another memgest" : "wait for health",
         ", or give them up by force"));
   }
@@ -277,11 +294,9 @@ Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> r
     if (memgest.state == protocol::MemgestState::kDeleted) continue;
     health.memgests.push_back(SummarizeMemgest(view, summary, memgest));
   }
-  for (std::size_t g = 0; g < view.groups.size(); ++g) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
-      ShardHealth shard;
-      if (summary.NotServing(g, i, &shard)) health.shards.push_back(std::move(shard));
-    }
+  for (const ShardName& name : ShardsOf(view)) {
+    ShardHealth shard;
+    if (summary.NotServing(name, &shard)) health.shards.push_back(std::move(shard));
   }
   health.warnings = HealthWarnings(view);
   for (const NodeHealth& report : reports) {
@@ -318,14 +333,12 @@ absl::Status CheckDrain(const View& view, absl::Span<const NodeHealth> reports, 
         absl::StrCat("no spare takes the roles of ", name, ": add a node first"));
   }
   const Summary summary(view, reports);
-  for (std::size_t g = 0; g < view.groups.size(); ++g) {
-    const std::vector<NodeId>& roles = view.groups[g].roles;
+  for (const ShardName& shard : ShardsOf(view)) {
+    const std::vector<NodeId>& roles = view.groups[shard.group.value()].roles;
     const auto held = std::find(roles.begin(), roles.end(), id);
     if (held == roles.end()) continue;
-    const auto role = static_cast<std::size_t>(held - roles.begin());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(view.s); ++i) {
-      RING_RETURN_IF_ERROR(CheckDrainOfRole(view, summary, name, g, i, role, force));
-    }
+    const Role role(static_cast<std::uint16_t>(held - roles.begin()));
+    RING_RETURN_IF_ERROR(CheckDrainOfRole(view, summary, shard, {name, role, force}));
   }
   return absl::OkStatus();
 }

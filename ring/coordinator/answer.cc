@@ -60,9 +60,12 @@ void ShardCoordinator::Refuse(const Request& request, Outcome outcome, Version v
 
 void ShardCoordinator::Remember(const Request& request, Outcome outcome, Version version) {
   // The record stands in no memgest's log.
-  memgest::CompletionTable::Finish(request.client, request.seq,
-                                   request.seq - request.incomplete_delta, request.request_crc,
-                                   kNoMemgest, static_cast<std::uint8_t>(outcome), version);
+  memgest::CompletionTable::Finish(request.client, request.seq - request.incomplete_delta,
+                                   {.seq = request.seq,
+                                    .version = version.bits(),
+                                    .request_crc = request.request_crc,
+                                    .memgest = kNoMemgest.value(),
+                                    .code = static_cast<std::uint8_t>(outcome)});
 }
 
 void ShardCoordinator::Decide(const Request& request, Outcome outcome, Version version) {

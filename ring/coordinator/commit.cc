@@ -83,10 +83,12 @@ void ShardCoordinator::OnCommit(memgest::Pending& pending) {
 void ShardCoordinator::AnswerOperation(const memgest::Pending& pending) {
   const Waiting& operation = operations_[pending.operation - 1];
   const memgest::MetadataLine& line = lines_.line(pending.line);
-  memgest::CompletionTable::Finish(operation.client, operation.seq, operation.first_incomplete,
-                                   operation.request_crc, MemgestId(line.memgest),
-                                   static_cast<std::uint8_t>(protocol::Outcome::kOk),
-                                   Version(line.version));
+  memgest::CompletionTable::Finish(operation.client, operation.first_incomplete,
+                                   {.seq = operation.seq,
+                                    .version = line.version,
+                                    .request_crc = operation.request_crc,
+                                    .memgest = line.memgest,
+                                    .code = static_cast<std::uint8_t>(protocol::Outcome::kOk)});
   ++(counters_.*operation.kind);
   Reply reply;
   // S13: it is committed, on fewer than its memgest promises. A retry finds the record.

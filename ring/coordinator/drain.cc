@@ -71,9 +71,9 @@ std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to
     fields.result_code = record.code;
     drain_order_ = log_.next_order();
     log_.Append(*to, fields, absl::MakeConstSpan(&kNoPayload, 1));
-    memgest::CompletionTable::Finish(completions_.Find(one.client), record.seq,
-                                     one.first_incomplete, record.request_crc, to->descriptor().id,
-                                     record.code, Version(record.version));
+    memgest::CompletionRecord moved = record;
+    moved.memgest = to->descriptor().id.value();
+    memgest::CompletionTable::Finish(completions_.Find(one.client), one.first_incomplete, moved);
     --left;
   }
   return left;

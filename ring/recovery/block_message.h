@@ -31,6 +31,14 @@ struct LogName {
   friend bool operator==(const LogName&, const LogName&) = default;
 };
 
+// A parity row.
+struct RowName {
+  GroupId group;
+  MemgestId memgest;
+  std::uint32_t extent = 0;
+  std::uint32_t row = 0;
+};
+
 struct FreezeRequest {
   LogName log;
   Epoch epoch;  // of the group: a freeze ends with it

@@ -22,11 +22,10 @@ bool CountsFrom(const cluster::NormalRecord& normal, MemgestId memgest, std::siz
 
 }  // namespace
 
-std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
+std::uint32_t CompleteParities(const cluster::View& view, const RowName& name,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row,
-                               std::uint32_t columns) {
-  const cluster::GroupView& group_view = view.groups[group.value()];
+                               const srs::Layout& layout, std::uint32_t columns) {
+  const cluster::GroupView& group_view = view.groups[name.group.value()];
   std::uint32_t complete = 0;
   for (std::uint32_t j = 0; j < memgest.m; ++j) {
     const std::size_t role = static_cast<std::size_t>(view.s) + j;
@@ -34,11 +33,11 @@ std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
     bool has_all = holder.node != cluster::kNoNode;
     for (std::uint32_t column = 0; column < memgest.k && has_all; ++column) {
       if (!Has(columns, column)) continue;
-      const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, row, column).shard));
+      const ShardId shard(static_cast<std::uint16_t>(layout.BlockOf(0, name.row, column).shard));
       const cluster::NormalRecord& normal = group_view.shards[shard.value()].normal;
       has_all = role < normal.holders.size() && normal.holders[role] == holder &&
                 (Has(cluster::CompleteFor(normal, memgest, shard, view.s, view.d), role) ||
-                 CountsFrom(normal, memgest.id, role, extent));
+                 CountsFrom(normal, memgest.id, role, name.extent));
     }
     complete |= has_all ? 1u << j : 0;
   }

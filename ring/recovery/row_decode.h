@@ -18,6 +18,7 @@
 #include "ec_offload/matrix.h"
 #include "ring/cluster/view.h"
 #include "ring/protocol/memgest_descriptor.h"
+#include "ring/recovery/block_message.h"
 #include "srs/decode_plan.h"
 #include "srs/layout.h"
 
@@ -28,10 +29,9 @@ constexpr std::uint32_t kAllColumns = ~0u;
 // Parities that the last Normal records of the columns' shards name as data-complete, or as
 // counting from an extent on that is not behind this one (S6), and whose holders are still those of
 // the records.
-std::uint32_t CompleteParities(const cluster::View& view, GroupId group,
+std::uint32_t CompleteParities(const cluster::View& view, const RowName& name,
                                const protocol::MemgestDescriptor& memgest,
-                               const srs::Layout& layout, std::uint32_t extent, std::uint32_t row,
-                               std::uint32_t columns = kAllColumns);
+                               const srs::Layout& layout, std::uint32_t columns = kAllColumns);
 
 // The block in `column`. first: the parity to use if one is enough. REQUIRES: column is one of the
 // lost, `first` one of the parities.

@@ -22,7 +22,12 @@ class CompletionTableTest : public ::testing::Test {
     return CompletionTable::Lookup(client_, seq, first, crc, &record_);
   }
   void Finish(std::uint64_t seq, std::uint64_t first, std::uint32_t crc = 99) {
-    CompletionTable::Finish(client_, seq, first, crc, kMemgest, 2, VersionOf(seq));
+    CompletionTable::Finish(client_, first,
+                            {.seq = seq,
+                             .version = VersionOf(seq).bits(),
+                             .request_crc = crc,
+                             .memgest = kMemgest.value(),
+                             .code = 2});
   }
   CompletionTable table_;
   CompletionTable::Client* client_ = table_.FindOrAdd(kClient);

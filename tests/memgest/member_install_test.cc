@@ -215,8 +215,8 @@ TEST_F(MemberInstallTest, X2CompletionRecordsComeWithEachClientsFirstIncomplete)
   const ClientId other{1, 1};
   CompletionTable::MoveFirst(source_.completions().FindOrAdd(other), 17);
   CompletionTable::Begin(source_.completions().Find(other), 18, 1, kRep, Version(1));
-  CompletionTable::Finish(source_.completions().Find(other), 19, 17, 1, MemgestId(9), 0,
-                          Version(2));
+  CompletionTable::Finish(source_.completions().Find(other), 17,
+                          {.seq = 19, .version = 2, .request_crc = 1, .memgest = 9});
   Join();
   using Check = CompletionTable::Check;
   CompletionRecord record;

@@ -123,7 +123,8 @@ std::string SmallPiece() {
   writer.AddLine(lines, 66);
   CompletionTable completions;
   CompletionTable::Client* client = completions.FindOrAdd({5, 6});
-  CompletionTable::Finish(client, 20, 10, 1, kMemgest, 0, Version(9));
+  CompletionTable::Finish(client, 10,
+                          {.seq = 20, .version = 9, .request_crc = 1, .memgest = kMemgest.value()});
   const std::vector<MemgestId> logs = {kMemgest};
   writer.AddCompletions(completions, logs);
   return writer.Take().pieces[0];

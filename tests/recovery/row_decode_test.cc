@@ -29,7 +29,7 @@ class CompleteParitiesTest : public ::testing::Test {
   std::uint32_t Parities(std::uint32_t extent, std::uint32_t row = 0) {
     const protocol::MemgestDescriptor& memgest = *view_.FindMemgest(MemgestId(2));
     const auto layout = srs::Layout::Create({3, 2, 3, memgest.block_size});
-    return CompleteParities(view_, GroupId(0), memgest, *layout, extent, row);
+    return CompleteParities(view_, {GroupId(0), memgest.id, extent, row}, memgest, *layout);
   }
   cluster::NormalRecord& normal(std::size_t shard) { return view_.groups[0].shards[shard].normal; }
 
@@ -67,8 +67,9 @@ TEST_F(CompleteParitiesTest, S7OfSomeColumnsTheRecordsOfOtherShardsSayNothing) {
     if (layout->BlockOf(0, 0, column).shard == 2) of_shard_2 |= 1u << column;
   }
   ASSERT_EQ(std::popcount(of_shard_2), 1);
-  EXPECT_EQ(CompleteParities(view_, GroupId(0), memgest, *layout, 0, 0, of_shard_2), 0b01u);
-  EXPECT_EQ(CompleteParities(view_, GroupId(0), memgest, *layout, 0, 0, ~of_shard_2), 0b11u);
+  const RowName row = {GroupId(0), memgest.id, 0, 0};
+  EXPECT_EQ(CompleteParities(view_, row, memgest, *layout, of_shard_2), 0b01u);
+  EXPECT_EQ(CompleteParities(view_, row, memgest, *layout, ~of_shard_2), 0b11u);
 }
 
 // The columns that it takes.

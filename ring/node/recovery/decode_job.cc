@@ -61,8 +61,7 @@ absl::Status DecodeJob::Check() {
   extent_ = static_cast<std::uint32_t>(position.extent);
   row_ = position.row;
   column_ = position.column;
-  const std::uint32_t complete =
-      recovery::CompleteParities(view, log.group, *memgest, layout, extent_, row_);
+  const std::uint32_t complete = recovery::CompleteParities(view, Name(), *memgest, layout);
   if (!Has(complete, static_cast<std::uint32_t>(store_->parity_index())) ||
       !store_->CoversRow(extent_, row_))
     return absl::FailedPreconditionError("this parity has not all of the row");
@@ -144,8 +143,7 @@ absl::Status DecodeJob::BeginCut(std::uint64_t now_ns) {
   }
   lost_ |= vacant_;
   stage_ = Stage::kCut;
-  return cut_.Begin({request_.log.group, request_.log.memgest, extent_, row_}, layout, asked,
-                    now_ns);
+  return cut_.Begin(Name(), layout, asked, now_ns);
 }
 
 absl::Status DecodeJob::OnCut() {
@@ -178,8 +176,8 @@ absl::Status DecodeJob::OnVector() {
     row_bytes_.assign(reinterpret_cast<const char*>(row.bytes), store_->layout().block_size());
   const protocol::MemgestDescriptor* const memgest =
       node_->view()->FindMemgest(request_.log.memgest);
-  const std::uint32_t complete = recovery::CompleteParities(
-      *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_);
+  const std::uint32_t complete =
+      recovery::CompleteParities(*node_->view(), Name(), *memgest, store_->layout());
   const std::optional<srs::Recipe> recipe =
       recovery::PlanBlock(store_->codec().generator(), column_, lost_, complete,
                           static_cast<std::uint32_t>(store_->parity_index()));
@@ -202,9 +200,9 @@ bool DecodeJob::MayCome() const {
   const std::uint32_t lost = lost_ & ~vacant;
   const protocol::MemgestDescriptor* const memgest =
       node_->view()->FindMemgest(request_.log.memgest);
-  const std::uint32_t parities = recovery::CompleteParities(
-      *node_->view(), request_.log.group, *memgest, store_->layout(), extent_, row_,
-      Mutant("S7-rebuilt") ? recovery::kAllColumns : lost);
+  const std::uint32_t parities =
+      recovery::CompleteParities(*node_->view(), Name(), *memgest, store_->layout(),
+                                 Mutant("S7-rebuilt") ? recovery::kAllColumns : lost);
   return recovery::PlanBlock(store_->codec().generator(), column_, lost, parities,
                              static_cast<std::uint32_t>(store_->parity_index()))
       .has_value();

@@ -71,6 +71,9 @@ class DecodeJob {
   bool Combine();
   bool Retry(const absl::Status& why, std::uint64_t now_ns);
   bool Finish(absl::StatusOr<std::string> answer);
+  recovery::RowName Name() const {
+    return {request_.log.group, request_.log.memgest, extent_, row_};
+  }
   std::uint32_t Bit(std::uint32_t column) const { return 1u << column; }
 
   Node* node_;

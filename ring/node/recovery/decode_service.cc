@@ -103,8 +103,8 @@ absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& reque
   if (!known) return absl::InvalidArgumentError("no such row");
   if (view.groups[request.group.value()].epoch != request.epoch)
     return absl::AbortedError("the epoch is another one");
-  const std::uint32_t complete = recovery::CompleteParities(view, request.group, *memgest, layout,
-                                                            request.extent, request.row);
+  const std::uint32_t complete = recovery::CompleteParities(
+      view, {request.group, request.memgest, request.extent, request.row}, *memgest, layout);
   if ((complete >> store->parity_index() & 1) == 0 ||
       !store->CoversRow(request.extent, request.row))
     return absl::FailedPreconditionError("this parity has not all of the row");

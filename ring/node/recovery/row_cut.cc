@@ -36,8 +36,8 @@ void RowCut::Abandon() {
   attempt_ = nullptr;
 }
 
-absl::Status RowCut::Begin(const Place& place, const srs::Layout& layout, std::uint32_t columns,
-                           std::uint64_t now_ns) {
+absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& layout,
+                           std::uint32_t columns, std::uint64_t now_ns) {
   Abandon();
   block_size_ = layout.block_size();
   const std::uint32_t k = layout.parameters().k;

@@ -31,13 +31,6 @@ class Node;
 
 class RowCut {
  public:
-  struct Place {
-    GroupId group;
-    MemgestId memgest;
-    std::uint32_t extent = 0;
-    std::uint32_t row = 0;
-  };
-
   explicit RowCut(Node* node);
   ~RowCut();
   RowCut(const RowCut&) = delete;
@@ -45,8 +38,8 @@ class RowCut {
 
   // Asks for the columns of the mask, in the group's present epoch. What was cut before is given
   // up. REQUIRES: their shards have coordinators.
-  absl::Status Begin(const Place& place, const srs::Layout& layout, std::uint32_t columns,
-                     std::uint64_t now_ns);
+  absl::Status Begin(const recovery::RowName& place, const srs::Layout& layout,
+                     std::uint32_t columns, std::uint64_t now_ns);
   bool waiting() const { return attempt_ != nullptr && attempt_->left > 0; }
   std::uint64_t started_ns() const { return started_ns_; }
   // REQUIRES: asked for, and not waiting.

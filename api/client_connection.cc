@@ -67,7 +67,7 @@ void Connection::StartAttempt(std::uint64_t now_ns) {
   attempt_ns_ = now_ns;
   address_ = addresses_[address_index_];
   if (!replies_) {
-    absl::StatusOr<Buffer> replies =
+    absl::StatusOr<ClientBuffer> replies =
         context_->pool->Acquire(context_->op_count * protocol::kReplySlotSize, now_ns);
     if (!replies.ok()) return Fail(std::move(replies).status(), now_ns);
     replies_ = *std::move(replies);

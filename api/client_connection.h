@@ -34,7 +34,7 @@ struct ConnectionContext {
   rdma::Device* device = nullptr;
   rdma::CompletionQueue* send_cq = nullptr;
   rdma::CompletionQueue* recv_cq = nullptr;
-  BufferPool* pool = nullptr;
+  ClientBuffers* pool = nullptr;
   std::size_t op_count = 0;
   std::uint32_t frame_lkey = 0;
   std::uint64_t client_high = 0;
@@ -128,7 +128,7 @@ class Connection {
   bool broken_ = false;
   absl::Status last_error_;
   std::unique_ptr<rdma::QueuePair> qp_;
-  Buffer replies_;
+  ClientBuffer replies_;
   protocol::ClientAccept accept_;
   RequestRing ring_;
   std::uint64_t attempt_ns_ = 0;

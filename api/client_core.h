@@ -191,7 +191,7 @@ class ClientCore {
   std::unique_ptr<rdma::Device> device_;
   std::unique_ptr<rdma::CompletionQueue> send_cq_;
   std::unique_ptr<rdma::CompletionQueue> recv_cq_;
-  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<ClientBuffers> pool_;
   std::byte* frames_ = nullptr;
   std::unique_ptr<rdma::MemoryRegion> frames_region_;
   ConnectionContext context_;

@@ -80,7 +80,7 @@ absl::Status ClientCore::Initialize() {
 
   RING_ASSIGN_OR_RETURN(send_cq_, device_->CreateCompletionQueue(kQueueDepth));
   RING_ASSIGN_OR_RETURN(recv_cq_, device_->CreateCompletionQueue(kQueueDepth));
-  pool_ = std::make_unique<BufferPool>(device_.get());
+  pool_ = std::make_unique<ClientBuffers>(device_.get());
 
   // Twice the window, so that operations that were given up do not close it; and those that are
   // kept back: one for the view, the others to ask who owns a shard. The largest windows leave no

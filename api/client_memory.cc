@@ -10,19 +10,19 @@
 
 namespace ring::api {
 
-absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_ns) {
+absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size, std::uint64_t now_ns) {
   const int size_class =
       std::max(kClassMin, static_cast<int>(std::bit_width(std::max<std::size_t>(size, 1) - 1)));
   if (size_class > kClassMax) {
     return absl::InvalidArgumentError(absl::StrCat("no buffer has size=", size));
   }
-  std::vector<Buffer>& free = free_[static_cast<std::size_t>(size_class)];
+  std::vector<ClientBuffer>& free = free_[static_cast<std::size_t>(size_class)];
   if (!free.empty()) {
-    Buffer buffer = std::move(free.back());
+    ClientBuffer buffer = std::move(free.back());
     free.pop_back();
     return buffer;
   }
-  Buffer buffer;
+  ClientBuffer buffer;
   buffer.size = std::size_t{1} << size_class;
   const auto old = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& retired) {
     return retired.size_class == size_class && retired.holders == 0 &&
@@ -41,19 +41,19 @@ absl::StatusOr<Buffer> BufferPool::Acquire(std::size_t size, std::uint64_t now_n
   return buffer;
 }
 
-void BufferPool::Release(Buffer buffer) {
+void ClientBuffers::Release(ClientBuffer buffer) {
   if (!buffer) return;
   const auto size_class = static_cast<std::size_t>(std::bit_width(buffer.size - 1));
   buffer.zeroed = false;
   free_[size_class].push_back(std::move(buffer));
 }
 
-void BufferPool::Retire(Buffer buffer, std::uint64_t now_ns) {
+void ClientBuffers::Retire(ClientBuffer buffer, std::uint64_t now_ns) {
   if (!buffer) return;
   buffer.region->Revoke();
   retired_.push_back({buffer.address, static_cast<int>(std::bit_width(buffer.size - 1)), now_ns});
 }
-BufferPool::Retired* BufferPool::FindRetired(const std::byte* bytes) {
+ClientBuffers::Retired* ClientBuffers::FindRetired(const std::byte* bytes) {
   const auto found = std::find_if(retired_.begin(), retired_.end(), [=](const Retired& retired) {
     return bytes >= retired.address &&
            bytes < retired.address + (std::size_t{1} << retired.size_class);
@@ -61,13 +61,13 @@ BufferPool::Retired* BufferPool::FindRetired(const std::byte* bytes) {
   return found == retired_.end() ? nullptr : &*found;
 }
 
-bool BufferPool::Hold(const std::byte* bytes) {
+bool ClientBuffers::Hold(const std::byte* bytes) {
   Retired* const retired = FindRetired(bytes);
   if (retired != nullptr) ++retired->holders;
   return retired != nullptr;
 }
 
-void BufferPool::LetGo(const std::byte* bytes) {
+void ClientBuffers::LetGo(const std::byte* bytes) {
   Retired* const retired = FindRetired(bytes);
   RING_CHECK(retired != nullptr && retired->holders > 0) << "nobody holds these bytes";
   --retired->holders;

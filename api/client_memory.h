@@ -1,8 +1,8 @@
 // api/client_memory.h — the client's registered memory.
 //
-// What:      BufferPool lends registered buffers by size class; a buffer that a lost connection may
-//            still write into is retired: its key dies at once, its bytes are not used again before
-//            kQuarantineNs have passed, and whoever still reads there let go.
+// What:      ClientBuffers lends registered buffers by size class; a buffer that a lost connection
+//            may still write into is retired: its key dies at once, its bytes are not used again
+//            before kQuarantineNs have passed, and whoever still reads there let go.
 // Shape:     classes are powers of two from 4 KiB to 64 MiB.
 // Ownership: buffers are the borrower's between Acquire and Release or Retire; the pool and the
 //            device outlive them.
@@ -26,7 +26,7 @@
 
 namespace ring::api {
 
-struct Buffer {
+struct ClientBuffer {
   std::byte* address = nullptr;
   std::size_t size = 0;  // of its class; 0: no buffer
   bool zeroed = true;    // lent for the first time since it was given back to the system
@@ -34,16 +34,16 @@ struct Buffer {
   explicit operator bool() const { return size != 0; }
 };
 
-class BufferPool {
+class ClientBuffers {
  public:
   static constexpr std::uint64_t kQuarantineNs = 60'000'000'000;
 
-  explicit BufferPool(rdma::Device* device) : device_(device) {}
+  explicit ClientBuffers(rdma::Device* device) : device_(device) {}
 
   // Readable and writable by peers that know the key.
-  absl::StatusOr<Buffer> Acquire(std::size_t size, std::uint64_t now_ns);
-  void Release(Buffer buffer);
-  void Retire(Buffer buffer, std::uint64_t now_ns);
+  absl::StatusOr<ClientBuffer> Acquire(std::size_t size, std::uint64_t now_ns);
+  void Release(ClientBuffer buffer);
+  void Retire(ClientBuffer buffer, std::uint64_t now_ns);
   // The retired buffer that these bytes lie in keeps them until LetGo, as often as it is held.
   // False: they lie in none.
   bool Hold(const std::byte* bytes);
@@ -61,7 +61,7 @@ class BufferPool {
   Retired* FindRetired(const std::byte* bytes);
 
   rdma::Device* device_;
-  std::array<std::vector<Buffer>, kClassMax + 1> free_;
+  std::array<std::vector<ClientBuffer>, kClassMax + 1> free_;
   std::deque<Retired> retired_;
 };
 

@@ -43,7 +43,7 @@ struct OpResult {
   NodeId owner;
   std::uint32_t view_epoch = 0;      // of the node that answered
   const std::byte* value = nullptr;  // in a reply slot or large buffer, checked; null: copied out
-  bool held = false;                 // value lies in a retired buffer (BufferPool::Hold)
+  bool held = false;                 // value lies in a retired buffer (ClientBuffers::Hold)
 };
 
 struct Operation {
@@ -79,7 +79,7 @@ struct Operation {
   char* destination = nullptr;
   std::size_t destination_size = 0;
 
-  Buffer large;
+  ClientBuffer large;
   OpResult result;
   absl::AnyInvocable<void(const Operation&)> callback;
 

@@ -56,19 +56,19 @@ void CalcLink::Connect() {
                                 .send_depth = CalcQueue::kJobsMax,
                                 .recv_depth = 1},
                                options_.word);
-  if (!qp.ok()) return Rest(kConnectAgainNs);  // memory that ran out comes back
+  if (!qp.ok()) return Pause(kConnectAgainNs);  // memory that ran out comes back
   near_ = *std::move(qp);
   state_ = State::kConnecting;
   until_ns_ = now_ns_ + kConnectNs;
 }
 
-void CalcLink::Rest(std::uint64_t rest_ns) {
+void CalcLink::Pause(std::uint64_t pause_ns) {
   queue_.Close();
   near_.reset();
   far_.reset();
   if (state_ == State::kGivenUp) return;
-  state_ = State::kResting;
-  until_ns_ = now_ns_ + rest_ns;
+  state_ = State::kPaused;
+  until_ns_ = now_ns_ + pause_ns;
 }
 
 bool CalcLink::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
@@ -91,7 +91,7 @@ bool CalcLink::OnEvent(const ConnectionEvent& event) {
     queue_.Open(near_.get(), cq_.get());
     return true;
   }
-  Rest(kConnectAgainNs);
+  Pause(kConnectAgainNs);
   return true;
 }
 
@@ -104,11 +104,11 @@ bool CalcLink::Progress(std::uint64_t now_ns) {
       if (!queue_.open()) OnTrouble(queue_.trouble());
       return any;
     }
-    case State::kResting:
+    case State::kPaused:
       if (now_ns >= until_ns_ && !address_.empty()) Connect();
       return false;
     case State::kConnecting:
-      if (now_ns >= until_ns_) Rest(kConnectAgainNs);
+      if (now_ns >= until_ns_) Pause(kConnectAgainNs);
       return false;
     case State::kGivenUp:
       return false;
@@ -117,11 +117,11 @@ bool CalcLink::Progress(std::uint64_t now_ns) {
 }
 
 void CalcLink::OnTrouble(CalcQueue::Trouble trouble) {
-  if (trouble == CalcQueue::Trouble::kNone) return Rest(0);  // an epoch began with CALCs under way
+  if (trouble == CalcQueue::Trouble::kNone) return Pause(0);  // an epoch began with CALCs under way
   const std::uint64_t sound = queue_.counters().calculated - sound_before_;
   if (sound >= kForgiveCount) troubles_ = 0;
   sound_before_ = queue_.counters().calculated;
-  const std::uint64_t rest_ns = kRestNs << troubles_;
+  const std::uint64_t pause_ns = kPauseNs << troubles_;
   ++troubles_;
   if (trouble == CalcQueue::Trouble::kWrong || troubles_ >= kTroublesMax) {
     state_ = State::kGivenUp;
@@ -134,7 +134,7 @@ void CalcLink::OnTrouble(CalcQueue::Trouble trouble) {
                          "only the last is told";
   }
   told_ = true;
-  Rest(rest_ns);
+  Pause(pause_ns);
 }
 
 }  // namespace ring::node

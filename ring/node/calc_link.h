@@ -1,7 +1,7 @@
 // ring/node/calc_link.h — a node's queue pair to itself, on which its device calculates for puts.
 //
 // What:      CalcLink connects the device with itself, gives the queue pair to the CalcQueue, and
-//            takes it away with every trouble. It rests then, twice as long each time, and tries
+//            takes it away with every trouble. It pauses then, twice as long each time, and tries
 //            again; after kTroublesMax troubles without kForgiveCount sound results in between,
 //            and after one wrong result, it does not, for as long as the node lives. Without it
 //            puts are calculated by the node's thread: nobody waits for it.
@@ -31,11 +31,11 @@ class CalcLink {
  public:
   static constexpr int kTroublesMax = 8;
   static constexpr std::uint64_t kForgiveCount = 1000;
-  static constexpr std::uint64_t kRestNs = 1'000'000;  // after the first trouble
+  static constexpr std::uint64_t kPauseNs = 1'000'000;  // after the first trouble
   static constexpr std::uint64_t kConnectNs = 1'000'000'000;
 
   enum class State : std::uint8_t {
-    kResting = 0,     // puts are calculated by the node's thread, for now
+    kPaused = 0,      // puts are calculated by the node's thread, for now
     kConnecting = 1,  // the same
     kOpen = 2,
     kGivenUp = 3,  // for good
@@ -63,7 +63,7 @@ class CalcLink {
  private:
   CalcLink(const Options& options, std::unique_ptr<rdma::CompletionQueue> cq);
   void Connect();
-  void Rest(std::uint64_t rest_ns);
+  void Pause(std::uint64_t pause_ns);
   void OnTrouble(memgest::CalcQueue::Trouble trouble);
 
   Options options_;
@@ -72,9 +72,9 @@ class CalcLink {
   std::unique_ptr<rdma::QueuePair> near_;
   std::unique_ptr<rdma::QueuePair> far_;
   memgest::CalcQueue queue_;
-  State state_ = State::kResting;
+  State state_ = State::kPaused;
   std::uint64_t now_ns_ = 0;
-  std::uint64_t until_ns_ = 0;  // it rests, or waits for the connection
+  std::uint64_t until_ns_ = 0;  // it pauses, or waits for the connection
   int troubles_ = 0;            // and then
   std::uint64_t sound_before_ = 0;
   bool told_ = false;

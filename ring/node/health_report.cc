@@ -140,11 +140,11 @@ NodeHealth CollectHealth(Node& node) {
     health.shards.push_back(ReportOf(*shard));
   }
   if (node.view() == nullptr) return health;
-  for (const MemberPort::Membership& membership : node.members().memberships()) {
+  for (const MemberPort::HeldShard& held : node.members().held_shards()) {
     for (const protocol::MemgestDescriptor& memgest : node.view()->memgests) {
-      const std::uint64_t absent = membership.store->absent_count(memgest.id);
+      const std::uint64_t absent = held.store->absent_count(memgest.id);
       if (absent == 0) continue;
-      health.members.push_back({membership.group, membership.shard, memgest.id, absent});
+      health.members.push_back({held.group, held.shard, memgest.id, absent});
     }
   }
   return health;

@@ -17,16 +17,16 @@ constexpr std::uint64_t kFoldAtShare = 32;  // a ring below this part of itself 
 constexpr int kFoldPerFullRing = 32;        // a ring over an eighth full
 constexpr std::uint32_t kDoorbellCount = 4;
 constexpr std::uint32_t kSendDepth = 64;
-// Of the completion queue, for each membership: its receives, those of the connection before it
+// Of the completion queue, for each held shard: its receives, those of the connection before it
 // that were flushed, and credits under way.
-constexpr std::size_t kPlacesPerMembership = 2 * kDoorbellCount + 8;
+constexpr std::size_t kPlacesPerShard = 2 * kDoorbellCount + 8;
 constexpr std::size_t kPlacesMin = 1024;
 constexpr std::uint64_t kRetryNs = 20'000'000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& options) {
   std::unique_ptr<MemberPort> port(new MemberPort(options));
-  const std::size_t places = std::max(kPlacesMin, kPlacesPerMembership * options.membership_max);
+  const std::size_t places = std::max(kPlacesMin, kPlacesPerShard * options.membership_max);
   RING_ASSIGN_OR_RETURN(port->cq_, options.device->CreateCompletionQueue(places));
   return port;
 }
@@ -37,11 +37,11 @@ MemberPort::MemberPort(const Options& options)
       retired_(&rings_) {}
 
 MemberPort::~MemberPort() {
-  for (Membership& membership : memberships_) {
-    membership.store.reset();
-    membership.qp.reset();
-    rings_.GiveBack(std::move(membership.ring));
-    rings_.GiveBack(std::move(membership.sealed_ring));
+  for (HeldShard& held : held_shards_) {
+    held.store.reset();
+    held.qp.reset();
+    rings_.GiveBack(std::move(held.ring));
+    rings_.GiveBack(std::move(held.sealed_ring));
   }
 }
 
@@ -51,10 +51,10 @@ void MemberPort::ApplyView(const cluster::View& view) {
   for (const cluster::NodeInfo& node : view_.nodes)
     retired_.OnIncarnation(node.id, node.incarnation);
   JoinGroups();
-  for (Membership& membership : memberships_) {
-    membership.retry_ns = 0;  // it may have waited for this view
+  for (HeldShard& held : held_shards_) {
+    held.retry_ns = 0;  // it may have waited for this view
     for (const protocol::MemgestDescriptor& descriptor : view.memgests)
-      AddMemgest(membership, descriptor);
+      AddMemgest(held, descriptor);
   }
   absl::erase_if(parities_, [&view](const auto& parity) {
     const protocol::MemgestDescriptor* const descriptor = view.FindMemgest(parity.first.memgest);
@@ -64,30 +64,29 @@ void MemberPort::ApplyView(const cluster::View& view) {
   LeaveGroups();
 }
 
-void MemberPort::AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor) {
+void MemberPort::AddMemgest(HeldShard& held, const protocol::MemgestDescriptor& descriptor) {
   if (descriptor.state == protocol::MemgestState::kDeleted) {
-    membership.store->RemoveMemgest(descriptor.id);
+    held.store->RemoveMemgest(descriptor.id);
     return;
   }
-  const std::vector<Role> members = descriptor.MemberRoles(membership.shard, view_.s, view_.d);
-  const auto found = std::find(members.begin(), members.end(), membership.role);
+  const std::vector<Role> members = descriptor.MemberRoles(held.shard, view_.s, view_.d);
+  const auto found = std::find(members.begin(), members.end(), held.role);
   if (found == members.end()) return;
   if (descriptor.scheme == protocol::Scheme::kReplicated) {
-    membership.store->AddReplica(descriptor);
+    held.store->AddReplica(descriptor);
     return;
   }
-  std::unique_ptr<memgest::ParityStore>& store =
-      parities_[{membership.group, membership.role, descriptor.id}];
+  std::unique_ptr<memgest::ParityStore>& store = parities_[{held.group, held.role, descriptor.id}];
   if (store == nullptr) {
     store = std::make_unique<memgest::ParityStore>(options_.device, descriptor, view_.s,
                                                    static_cast<int>(found - members.begin()));
-    AwaitShards(membership.group, descriptor.id, membership.role, store.get());
+    AwaitShards(held.group, descriptor.id, held.role, store.get());
   }
-  const bool is_news = !membership.store->Knows(descriptor.id);
-  membership.store->AddParity(descriptor, store.get());
+  const bool is_news = !held.store->Knows(descriptor.id);
+  held.store->AddParity(descriptor, store.get());
   // Not in the snapshot that its ring goes on behind: all of the memgest comes through that.
-  const bool whole = membership.join == Membership::Join::kLearner && is_news;
-  if (whole && store->awaits(membership.shard)) store->BeginRebuild(membership.shard, 0);
+  const bool whole = held.join == HeldShard::Join::kLearner && is_news;
+  if (whole && store->awaits(held.shard)) store->BeginRebuild(held.shard, 0);
 }
 
 void MemberPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
@@ -128,12 +127,12 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   const GroupId group(hello.group);
   const ShardId shard(hello.shard);
   const Epoch epoch(hello.epoch);
-  Membership* const membership = Find(group, shard);
-  if (membership == nullptr)
+  HeldShard* const held = Find(group, shard);
+  if (held == nullptr)
     return absl::FailedPreconditionError("this node is not a member of the group");
   if (hello.credit.length < sizeof(std::uint64_t))
     return absl::InvalidArgumentError("credit word is too short");
-  RING_RETURN_IF_ERROR(EnterEpoch(*membership, hello));
+  RING_RETURN_IF_ERROR(EnterEpoch(*held, hello));
   RING_ASSIGN_OR_RETURN(BufferPool::Buffer ring, rings_.Take(rdma::kRemoteWrite));
   const rdma::RemoteBuffer remote = ring.region->remote();
   protocol::LogAccept accept;
@@ -163,19 +162,19 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   reader.epoch = epoch;
   reader.qp = qp->get();
   reader.credit = {hello.credit.address, hello.credit.length, hello.credit.rkey};
-  membership->qp = *std::move(qp);
-  membership->ring = std::move(ring);
-  membership->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
-  membership->store->Attach(std::make_unique<memgest::LogReader>(reader));
-  if (options_.static_membership) RING_RETURN_IF_ERROR(membership->store->Adopt(epoch, {}));
+  held->qp = *std::move(qp);
+  held->ring = std::move(ring);
+  held->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
+  held->store->Attach(std::make_unique<memgest::LogReader>(reader));
+  if (options_.static_membership) RING_RETURN_IF_ERROR(held->store->Adopt(epoch, {}));
   return absl::OkStatus();
 }
 
 bool MemberPort::OnDisconnected(const rdma::QueuePair* qp) {
-  for (Membership& membership : memberships_) {
-    if (membership.qp.get() != qp) continue;
-    RING_LOG(WARNING) << "coordinator disconnected group=" << membership.group.value()
-                      << " shard=" << membership.shard.value();
+  for (HeldShard& held : held_shards_) {
+    if (held.qp.get() != qp) continue;
+    RING_LOG(WARNING) << "coordinator disconnected group=" << held.group.value()
+                      << " shard=" << held.shard.value();
     return true;
   }
   return false;
@@ -184,72 +183,70 @@ bool MemberPort::OnDisconnected(const rdma::QueuePair* qp) {
 int MemberPort::Fold(int ring_count, int budget) {
   const bool busy = budget != kNoBudget;
   int folded = 0;
-  const std::size_t count = std::min(static_cast<std::size_t>(ring_count), memberships_.size());
+  const std::size_t count = std::min(static_cast<std::size_t>(ring_count), held_shards_.size());
   for (std::size_t i = 0; i < count; ++i) {
-    Membership& membership = memberships_[next_];
-    next_ = next_ + 1 == memberships_.size() ? 0 : next_ + 1;
-    if (membership.failed || !membership.store->HasWork() || Waits(membership)) continue;
-    const std::uint64_t backlog = membership.store->backlog();
+    HeldShard& held = held_shards_[next_];
+    next_ = next_ + 1 == held_shards_.size() ? 0 : next_ + 1;
+    if (held.failed || !held.store->HasWork() || Waits(held)) continue;
+    const std::uint64_t backlog = held.store->backlog();
     // Several entries of one ring at once let the misses of one hide behind the others; a ring that
     // fills up is emptied at full speed.
     if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
-    folded +=
-        FoldOne(membership, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
+    folded += FoldOne(held, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
     if (busy && folded >= budget) break;
   }
   folded_count_ += static_cast<std::uint64_t>(folded);
   return folded;
 }
 
-int MemberPort::FoldOne(Membership& membership, int budget) {
-  const absl::StatusOr<int> folded = membership.store->Fold(budget);
+int MemberPort::FoldOne(HeldShard& held, int budget) {
+  const absl::StatusOr<int> folded = held.store->Fold(budget);
   if (absl::IsResourceExhausted(folded.status()) || absl::IsFailedPrecondition(folded.status())) {
     // Memory, or a memgest that this node is about to hear of: the ring waits.
-    membership.retry_ns = options_.clock->NowNs() + kRetryNs;
+    held.retry_ns = options_.clock->NowNs() + kRetryNs;
     ++wait_count_;
     return 0;
   }
-  membership.retry_ns = 0;
+  held.retry_ns = 0;
   if (!folded.ok()) {
     // Entries ahead of the wrong one may be consumed and not folded: of this ring nothing is told
     // any more, and nothing that comes into it counts.
-    membership.failed = true;
-    EndRing(membership);
-    RING_LOG(ERROR) << "cannot fold group=" << membership.group.value()
-                    << " shard=" << membership.shard.value() << ": " << folded.status().ToString();
+    held.failed = true;
+    EndRing(held);
+    RING_LOG(ERROR) << "cannot fold group=" << held.group.value() << " shard=" << held.shard.value()
+                    << ": " << folded.status().ToString();
     return 0;
   }
-  if (membership.damaged_told != membership.store->damaged_count()) {
-    membership.damaged_told = membership.store->damaged_count();
+  if (held.damaged_told != held.store->damaged_count()) {
+    held.damaged_told = held.store->damaged_count();
     RING_LOG(WARNING) << "payloads came damaged, their values are fetched group="
-                      << membership.group.value() << " shard=" << membership.shard.value()
-                      << " payloads=" << membership.damaged_told;
+                      << held.group.value() << " shard=" << held.shard.value()
+                      << " payloads=" << held.damaged_told;
   }
-  membership.credit_due = true;
-  if (membership.store->sealed() == nullptr) RetireSealed(membership);
+  held.credit_due = true;
+  if (held.store->sealed() == nullptr) RetireSealed(held);
   // An error here is the queue pair's, and shows as a disconnect.
-  if (membership.store->reader() != nullptr) {
-    membership.store->reader()->ShareCredit(false).IgnoreError();
+  if (held.store->reader() != nullptr) {
+    held.store->reader()->ShareCredit(false).IgnoreError();
   }
   return *folded;
 }
 
 // The clock is read only for rings that wait.
-bool MemberPort::Waits(const Membership& membership) const {
-  return membership.retry_ns != 0 && options_.clock->NowNs() < membership.retry_ns;
+bool MemberPort::Waits(const HeldShard& held) const {
+  return held.retry_ns != 0 && options_.clock->NowNs() < held.retry_ns;
 }
 
 bool MemberPort::ShareCredits() {
   bool due = false;
-  for (Membership& membership : memberships_) {
-    if (!membership.credit_due || membership.failed) continue;
-    membership.credit_due = false;
-    if (membership.store->reader() == nullptr) continue;
+  for (HeldShard& held : held_shards_) {
+    if (!held.credit_due || held.failed) continue;
+    held.credit_due = false;
+    if (held.store->reader() == nullptr) continue;
     // A ring that is full brings nothing more to fold: what finds no place now must not be dropped.
     // Another error is the queue pair's, and shows as a disconnect.
-    membership.credit_due =
-        absl::IsResourceExhausted(membership.store->reader()->ShareCredit(true));
-    due |= membership.credit_due;
+    held.credit_due = absl::IsResourceExhausted(held.store->reader()->ShareCredit(true));
+    due |= held.credit_due;
   }
   return due;
 }
@@ -264,15 +261,14 @@ void MemberPort::PollCompletions() {
 }
 
 bool MemberPort::HasCommitted() const {
-  return std::any_of(
-      memberships_.begin(), memberships_.end(), [this](const Membership& membership) {
-        return !membership.failed && membership.store->HasWork() && !Waits(membership);
-      });
+  return std::any_of(held_shards_.begin(), held_shards_.end(), [this](const HeldShard& held) {
+    return !held.failed && held.store->HasWork() && !Waits(held);
+  });
 }
 
-MemberPort::Membership* MemberPort::Find(GroupId group, ShardId shard) {
-  for (Membership& membership : memberships_) {
-    if (membership.group == group && membership.shard == shard) return &membership;
+MemberPort::HeldShard* MemberPort::Find(GroupId group, ShardId shard) {
+  for (HeldShard& held : held_shards_) {
+    if (held.group == group && held.shard == shard) return &held;
   }
   return nullptr;
 }
@@ -287,7 +283,7 @@ memgest::ParityStore* MemberPort::FindParity(GroupId group, MemgestId memgest) {
 
 std::uint64_t MemberPort::resident_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Membership& membership : memberships_) bytes += membership.store->resident_bytes();
+  for (const HeldShard& held : held_shards_) bytes += held.store->resident_bytes();
   for (const auto& [key, store] : parities_) bytes += store->reserved_bytes();
   return bytes;
 }

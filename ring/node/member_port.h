@@ -5,12 +5,12 @@
 //            folds what is committed within a budget; at an epoch change it seals (Seal) and goes
 //            on once the view has the shard's Normal record (member_epoch.cc). Parity stores are
 //            shared by the shards of a group.
-// Shape:     one Membership per (group, shard) in whose group this node holds another role, or held
+// Shape:     one HeldShard per (group, shard) in whose group this node holds another role, or held
 //            one that a later Normal record does not have.
 // Ownership: owns rings, queue pairs, member shards and parity stores.
 // Threads:   one, the node's.
 // Errors:    a hello of a stranger, of another epoch, or from who is not the coordinator is refused
-//            with the reason. A ring that is corrupt below its commit position ends the membership:
+//            with the reason. A ring that is corrupt below its commit position ends the held shard:
 //            logged, never folded on.
 // Source:    rules E5, E9, L5, L8; the steps of an epoch change; docs/PROTOCOL.md "The log".
 #ifndef RING_NODE_MEMBER_PORT_H_
@@ -47,7 +47,8 @@ class MemberPort {
     const Clock* clock = nullptr;
     bool static_membership = false;  // no Normal records: every epoch is normal at once
   };
-  struct Membership {
+  // What this node has of a shard that another coordinates.
+  struct HeldShard {
     GroupId group;
     ShardId shard;
     // Of this node, as long as the shard's state here is that role's. If the node gets another
@@ -99,8 +100,8 @@ class MemberPort {
   void Arm() { cq_->Arm(); }
   bool HasCommitted() const;
 
-  std::vector<Membership>& memberships() { return memberships_; }
-  Membership* Find(GroupId group, ShardId shard);
+  std::vector<HeldShard>& held_shards() { return held_shards_; }
+  HeldShard* Find(GroupId group, ShardId shard);
   const cluster::View& view() const { return view_; }
   // Of the role that the node holds now.
   memgest::ParityStore* FindParity(GroupId group, MemgestId memgest);
@@ -111,32 +112,32 @@ class MemberPort {
 
  private:
   explicit MemberPort(const Options& options);
-  void AddMemgest(Membership& membership, const protocol::MemgestDescriptor& descriptor);
+  void AddMemgest(HeldShard& held, const protocol::MemgestDescriptor& descriptor);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   absl::Status CheckHello(const protocol::LogHello& hello) const;
   // member_epoch.cc
-  absl::Status EnterEpoch(Membership& membership, const protocol::LogHello& hello);
-  Role RoleNow(const Membership& membership) const;
-  void StartRole(Membership& membership, Role role);
-  static bool HasNothing(const Membership& membership) {
-    return membership.failed || membership.join == Membership::Join::kAwaitsSnapshot;
+  absl::Status EnterEpoch(HeldShard& held, const protocol::LogHello& hello);
+  Role RoleNow(const HeldShard& held) const;
+  void StartRole(HeldShard& held, Role role);
+  static bool HasNothing(const HeldShard& held) {
+    return held.failed || held.join == HeldShard::Join::kAwaitsSnapshot;
   }
-  bool HasValuesToFetch(const Membership& membership, const cluster::NormalRecord& normal) const;
-  bool AnyParityHolds(const Membership& shard, Role role) const;
-  absl::Status CheckParitiesMayBeDropped(const Membership& joining, Role role) const;
-  void DropParitiesThatHold(const Membership& joining);
+  bool HasValuesToFetch(const HeldShard& held, const cluster::NormalRecord& normal) const;
+  bool AnyParityHolds(const HeldShard& shard, Role role) const;
+  absl::Status CheckParitiesMayBeDropped(const HeldShard& joining, Role role) const;
+  void DropParitiesThatHold(const HeldShard& joining);
   void DropUnusedParities();
-  void AddMemgestsOfJoiner(Membership& membership);
+  void AddMemgestsOfJoiner(HeldShard& held);
   void AwaitShards(GroupId group, MemgestId memgest, Role role, memgest::ParityStore* parity) const;
-  void EndRing(Membership& membership);
-  void RetireSealed(Membership& membership);
+  void EndRing(HeldShard& held);
+  void RetireSealed(HeldShard& held);
   void JoinGroups();
   void LeaveGroups();
   void AdoptNormals();
-  void AdoptNormal(Membership& membership);
-  bool IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const;
-  int FoldOne(Membership& membership, int budget);
-  bool Waits(const Membership& membership) const;
+  void AdoptNormal(HeldShard& held);
+  bool IsNamed(const HeldShard& held, const cluster::NormalRecord& normal) const;
+  int FoldOne(HeldShard& held, int budget);
+  bool Waits(const HeldShard& held) const;
 
   // What a parity holds is of its role alone.
   struct ParityKey {
@@ -156,7 +157,7 @@ class MemberPort {
   std::unique_ptr<rdma::CompletionQueue> cq_;
   BufferPool rings_;
   RetiredRings retired_;
-  std::vector<Membership> memberships_;
+  std::vector<HeldShard> held_shards_;
   absl::flat_hash_map<ParityKey, std::unique_ptr<memgest::ParityStore>> parities_;
   std::size_t next_ = 0;
   std::uint64_t folded_count_ = 0;

@@ -157,7 +157,7 @@ bool Reactor::ShareCredits() {
 
 bool Reactor::LookedAtAllRings() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [this](const std::unique_ptr<Node>& node) {
-    return static_cast<std::size_t>(idle_rings_) >= node->members().memberships().size();
+    return static_cast<std::size_t>(idle_rings_) >= node->members().held_shards().size();
   });
 }
 

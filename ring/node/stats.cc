@@ -27,8 +27,8 @@ MemgestStats MemgestPart(Node& node, MemgestId id) {
   for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
     if (shard->serving()) AddCoordinator(*shard->coordinator(), &stats);
   }
-  for (const MemberPort::Membership& membership : node.members().memberships()) {
-    const memgest::HeapSpace* const heap = membership.store->replica_heap(id);
+  for (const MemberPort::HeldShard& held : node.members().held_shards()) {
+    const memgest::HeapSpace* const heap = held.store->replica_heap(id);
     if (heap != nullptr) stats.resident_bytes += heap->resident_bytes();
   }
   for (int g = 0; g < node.view()->group_count(); ++g) {
@@ -69,10 +69,10 @@ NodeReport CollectStats(Node& node) {
   for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
     if (shard->serving()) AddShard(*shard, &stats);
   }
-  for (MemberPort::Membership& membership : node.members().memberships()) {
-    stats.resident_bytes += membership.store->lines().resident_bytes() +
-                            membership.store->completions().resident_bytes();
-    if (membership.ring.region != nullptr) stats.resident_bytes += membership.ring.region->length();
+  for (MemberPort::HeldShard& held : node.members().held_shards()) {
+    stats.resident_bytes +=
+        held.store->lines().resident_bytes() + held.store->completions().resident_bytes();
+    if (held.ring.region != nullptr) stats.resident_bytes += held.ring.region->length();
   }
   if (node.view() != nullptr) {
     for (const protocol::MemgestDescriptor& memgest : node.view()->memgests) {

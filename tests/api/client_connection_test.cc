@@ -43,7 +43,7 @@ class ConnectionTest : public ::testing::Test {
         *node_.device->Listen(absl::StrCat("local:ring-connection-", getpid()));
     frames_ = *client_.device->Allocate(kOpCount * kFrameStride, rdma::MemoryKind::kShared);
     frames_region_ = *client_.device->Register(frames_, kOpCount * kFrameStride, rdma::kLocalOnly);
-    pool_ = std::make_unique<BufferPool>(client_.device.get());
+    pool_ = std::make_unique<ClientBuffers>(client_.device.get());
     context_.device = client_.device.get();
     context_.send_cq = client_.send_cq.get();
     context_.recv_cq = client_.recv_cq.get();
@@ -119,7 +119,7 @@ class ConnectionTest : public ::testing::Test {
   std::unique_ptr<rdma::QueuePair> qp_;
   std::byte* frames_ = nullptr;
   std::unique_ptr<rdma::MemoryRegion> frames_region_;
-  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<ClientBuffers> pool_;
   ConnectionContext context_;
   std::unique_ptr<Connection> connection_;
   Operation ops_[kOpCount];

@@ -7,39 +7,39 @@
 namespace ring::api {
 namespace {
 
-constexpr std::uint64_t kMinute = BufferPool::kQuarantineNs;
+constexpr std::uint64_t kMinute = ClientBuffers::kQuarantineNs;
 
-class BufferPoolTest : public ::testing::Test {
+class ClientBuffersTest : public ::testing::Test {
  protected:
   void SetUp() override {
     rdma::SoftDeviceOptions options;
     options.name = "pool";
     options.arena_size_max = std::uint64_t{64} << 20;
     ASSERT_OK_AND_ASSIGN(device_, rdma::OpenSoftDevice(options));
-    pool_ = std::make_unique<BufferPool>(device_.get());
+    pool_ = std::make_unique<ClientBuffers>(device_.get());
   }
-  Buffer Acquire(std::uint64_t now_ns) {
-    absl::StatusOr<Buffer> buffer = pool_->Acquire(8192, now_ns);
+  ClientBuffer Acquire(std::uint64_t now_ns) {
+    absl::StatusOr<ClientBuffer> buffer = pool_->Acquire(8192, now_ns);
     EXPECT_OK(buffer);
-    return buffer.ok() ? *std::move(buffer) : Buffer();
+    return buffer.ok() ? *std::move(buffer) : ClientBuffer();
   }
 
   std::unique_ptr<rdma::Device> device_;
-  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<ClientBuffers> pool_;
 };
 
-TEST_F(BufferPoolTest, L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds) {
-  Buffer buffer = Acquire(0);
+TEST_F(ClientBuffersTest, L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds) {
+  ClientBuffer buffer = Acquire(0);
   const std::byte* const address = buffer.address;
   pool_->Retire(std::move(buffer), 5);
-  const Buffer early = Acquire(5 + kMinute - 1);
+  const ClientBuffer early = Acquire(5 + kMinute - 1);
   EXPECT_NE(early.address, address);
-  const Buffer late = Acquire(5 + kMinute);
+  const ClientBuffer late = Acquire(5 + kMinute);
   EXPECT_EQ(late.address, address);
 }
 
-TEST_F(BufferPoolTest, L5NorWhileSomebodyHoldsBytesOfIt) {
-  Buffer buffer = Acquire(0);
+TEST_F(ClientBuffersTest, L5NorWhileSomebodyHoldsBytesOfIt) {
+  ClientBuffer buffer = Acquire(0);
   std::byte* const address = buffer.address;
   EXPECT_FALSE(pool_->Hold(address)) << "it is not retired";
   pool_->Retire(std::move(buffer), 0);
@@ -47,14 +47,14 @@ TEST_F(BufferPoolTest, L5NorWhileSomebodyHoldsBytesOfIt) {
   ASSERT_TRUE(pool_->Hold(address));
   ASSERT_TRUE(pool_->Hold(address + 8191));
   address[0] = std::byte{7};
-  const Buffer other = Acquire(2 * kMinute);
+  const ClientBuffer other = Acquire(2 * kMinute);
   EXPECT_NE(other.address, address);
   pool_->LetGo(address);
-  const Buffer another = Acquire(2 * kMinute);
+  const ClientBuffer another = Acquire(2 * kMinute);
   EXPECT_NE(another.address, address);
   EXPECT_EQ(address[0], std::byte{7});
   pool_->LetGo(address + 8191);
-  const Buffer again = Acquire(2 * kMinute);
+  const ClientBuffer again = Acquire(2 * kMinute);
   EXPECT_EQ(again.address, address);
 }
 

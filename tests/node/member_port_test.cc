@@ -33,7 +33,7 @@ class MemberPortTest : public ::testing::Test {
     return view.groups[Shard().group().value()].roles[members.front().value()];
   }
   MemberPort& Port(NodeId node) { return cluster_.node(node.value()).members(); }
-  MemberPort::Membership& MembershipOf(NodeId node) {
+  MemberPort::HeldShard& HeldAt(NodeId node) {
     return *Port(node).Find(Shard().group(), Shard().shard());
   }
   // A put by nobody: its answer goes nowhere.
@@ -72,19 +72,19 @@ TEST_F(MemberPortTest, E5_AFailedRingIsNeverToldAsFolded) {
     const cluster::View& view = *cluster_.node(0).view();
     const protocol::MemgestDescriptor& memgest = *view.FindMemgest("REP2");
     member = MemberOf(memgest.id);
-    MemberPort::Membership& membership = MembershipOf(member);
-    membership.failed = true;
-    membership.credit_due = true;
-    position = membership.store->reader()->folded_position();
+    MemberPort::HeldShard& held = HeldAt(member);
+    held.failed = true;
+    held.credit_due = true;
+    position = held.store->reader()->folded_position();
     Put(memgest.id);
   });
-  Await([&] { return MembershipOf(member).store->reader()->HasCommitted(); });
+  Await([&] { return HeldAt(member).store->reader()->HasCommitted(); });
   cluster_.Run([&] {
     Port(member).ShareCredits();
-    EXPECT_TRUE(MembershipOf(member).credit_due) << "was told";
+    EXPECT_TRUE(HeldAt(member).credit_due) << "was told";
     EXPECT_FALSE(Port(member).HasCommitted());
     EXPECT_EQ(Port(member).Fold(100), 0);
-    EXPECT_EQ(MembershipOf(member).store->reader()->folded_position(), position);
+    EXPECT_EQ(HeldAt(member).store->reader()->folded_position(), position);
   });
 }
 
@@ -105,20 +105,20 @@ TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
   Await([&] { return Port(member).wait_count() > 0; });
   cluster_.Run([&] {
     MemberPort& port = Port(member);
-    MemberPort::Membership& membership = MembershipOf(member);
-    membership.retry_ns = ~std::uint64_t{0};
+    MemberPort::HeldShard& held = HeldAt(member);
+    held.retry_ns = ~std::uint64_t{0};
     const std::uint64_t waits = port.wait_count();
     EXPECT_FALSE(port.HasCommitted());
     EXPECT_EQ(port.Fold(100), 0);
     EXPECT_EQ(port.wait_count(), waits);
-    membership.retry_ns = 1;  // its time came
+    held.retry_ns = 1;  // its time came
     EXPECT_TRUE(port.HasCommitted());
     EXPECT_EQ(port.Fold(100), 0);
     EXPECT_EQ(port.wait_count(), waits + 1);
     cluster_.node(member.value()).ApplyView(std::make_shared<cluster::View>(next));
     EXPECT_TRUE(port.HasCommitted());  // what it waited for may be there
     EXPECT_EQ(port.Fold(100), 1);
-    EXPECT_FALSE(membership.failed);
+    EXPECT_FALSE(held.failed);
   });
 }
 
@@ -129,12 +129,12 @@ TEST_F(MemberPortTest, L5ARingWhoseSealFailedIsFoldedWithoutItsQueuePair) {
   cluster_.Run([&] {
     const protocol::MemgestDescriptor& memgest = *cluster_.node(0).view()->FindMemgest("REP2");
     member = MemberOf(memgest.id);
-    MembershipOf(member).retry_ns = ~std::uint64_t{0};  // waits, as for memory
+    HeldAt(member).retry_ns = ~std::uint64_t{0};  // waits, as for memory
     Put(memgest.id);
   });
-  Await([&] { return MembershipOf(member).store->reader()->HasCommitted(); });
+  Await([&] { return HeldAt(member).store->reader()->HasCommitted(); });
   cluster_.Run([&] {
-    MemberPort::Membership& membership = MembershipOf(member);
+    MemberPort::HeldShard& held = HeldAt(member);
     recovery::SealRequest request;
     request.group = Shard().group();
     request.shard = Shard().shard();
@@ -142,14 +142,14 @@ TEST_F(MemberPortTest, L5ARingWhoseSealFailedIsFoldedWithoutItsQueuePair) {
     request.last_normal = Epoch(6);  // nobody's here
     request.incarnation = cluster_.node(member.value()).info().incarnation;
     EXPECT_THAT(Port(member).Seal(request).status(), StatusIs(absl::StatusCode::kAborted));
-    ASSERT_NE(membership.store->reader(), nullptr);
-    EXPECT_EQ(membership.qp, nullptr);
-    EXPECT_FALSE(membership.failed);
-    membership.retry_ns = 1;  // its time came
+    ASSERT_NE(held.store->reader(), nullptr);
+    EXPECT_EQ(held.qp, nullptr);
+    EXPECT_FALSE(held.failed);
+    held.retry_ns = 1;  // its time came
     EXPECT_EQ(Port(member).Fold(100), 1);
-    EXPECT_TRUE(membership.credit_due);
+    EXPECT_TRUE(held.credit_due);
     EXPECT_FALSE(Port(member).ShareCredits());
-    EXPECT_THAT(membership.store->reader()->ShareCredit(true),
+    EXPECT_THAT(held.store->reader()->ShareCredit(true),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
   });
 }
@@ -170,7 +170,7 @@ TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {
       shard.normal.memgests.emplace_back().id = memgest.id;  // it does not name the learner
     }
     const NodeId member = MemberOf(next.FindMemgest("SRS21")->id);
-    MembershipOf(member).join = MemberPort::Membership::Join::kLearner;
+    HeldAt(member).join = MemberPort::HeldShard::Join::kLearner;
     Port(member).ApplyView(next);
     const memgest::ParityStore& parity = *Port(member).FindParity(group, memgest.id);
     for (std::uint16_t i = 0; i < next.s; ++i) {
@@ -192,23 +192,23 @@ TEST_F(MemberPortTest, L5_AMemberThatSealedTakesNothingMoreOfItsOldCoordinator) 
   // Of the ring, where the next entry would stand.
   const auto bytes = [&] {
     constexpr std::size_t kSize = std::size_t{64} << 10;
-    const auto* const at = MembershipOf(member).sealed_ring.address;
+    const auto* const at = HeldAt(member).sealed_ring.address;
     return std::string(reinterpret_cast<const char*>(at), kSize);
   };
   cluster_.Run([&] {
     const cluster::View& view = *cluster_.node(0).view();
     memgest = view.FindMemgest("REP2")->id;
     member = MemberOf(memgest);
-    const Role role = MembershipOf(member).role;
+    const Role role = HeldAt(member).role;
     writer = Shard().coordinator()->FindMemgest(memgest)->members().Find(role)->writer;
     Put(memgest);
   });
   Await([&] {
     memgest::ShardLog& log = Shard().coordinator()->log();
-    return log.commit_front() == log.next_order() && !MembershipOf(member).store->HasWork();
+    return log.commit_front() == log.next_order() && !HeldAt(member).store->HasWork();
   });
   cluster_.Run([&] {
-    const Epoch epoch = MembershipOf(member).store->promised();
+    const Epoch epoch = HeldAt(member).store->promised();
     recovery::SealRequest request;
     request.group = Shard().group();
     request.shard = Shard().shard();

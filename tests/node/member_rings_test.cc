@@ -46,7 +46,7 @@ class MemberRingsTest : public ::testing::Test {
   // Node 0 of a cluster of this shape, with all its rings.
   void Start(int s, int d) {
     StartPort(s, d, /*static_membership=*/true);
-    links_.resize(port_->memberships().size());
+    links_.resize(port_->held_shards().size());
     ConnectAll();
   }
   void StartPort(int s, int d, bool static_membership) {
@@ -78,15 +78,15 @@ class MemberRingsTest : public ::testing::Test {
     address_ = *node_->Listen(absl::StrCat("local:ring-member-", getpid()));
   }
 
-  protocol::LogHello HelloOf(const MemberPort::Membership& membership) const {
-    const cluster::GroupView& group = view_.groups[membership.group.value()];
+  protocol::LogHello HelloOf(const MemberPort::HeldShard& held) const {
+    const cluster::GroupView& group = view_.groups[held.group.value()];
     protocol::LogHello hello;
     hello.cluster = view_.cluster;
-    hello.node = view_.Coordinator(membership.group, membership.shard).value();
-    hello.incarnation = group.incarnations[membership.shard.value()].value();
+    hello.node = view_.Coordinator(held.group, held.shard).value();
+    hello.incarnation = group.incarnations[held.shard.value()].value();
     hello.epoch = group.epoch.value();
-    hello.group = membership.group.value();
-    hello.shard = membership.shard.value();
+    hello.group = held.group.value();
+    hello.shard = held.shard.value();
     hello.credit.length = sizeof(std::uint64_t);
     return hello;
   }
@@ -124,8 +124,8 @@ class MemberRingsTest : public ::testing::Test {
       while (!done.load()) PumpPort();
     });
     for (std::size_t i = 0; i < links_.size(); ++i) {
-      const MemberPort::Membership& membership = port_->memberships()[i];
-      protocol::LogHello hello = HelloOf(membership);
+      const MemberPort::HeldShard& held = port_->held_shards()[i];
+      protocol::LogHello hello = HelloOf(held);
       const rdma::RemoteBuffer credits = credits_region_->remote();
       hello.credit = {credits.address + i * sizeof(std::uint64_t), sizeof(std::uint64_t),
                       credits.rkey, 0};
@@ -168,7 +168,7 @@ class MemberRingsTest : public ::testing::Test {
   const std::atomic<std::uint64_t>* Credit(std::size_t i) const {
     return reinterpret_cast<const std::atomic<std::uint64_t>*>(credits_) + i;
   }
-  // A committed entry without effect in the ring of this membership.
+  // A committed entry without effect in the ring of this shard.
   void AppendCollect(std::size_t i) {
     memgest::LogWriterOptions options;
     options.qp = links_[i].qp.get();
@@ -178,7 +178,7 @@ class MemberRingsTest : public ::testing::Test {
     options.staging = staging_;
     options.staging_size = kStagingSize;
     options.staging_lkey = staging_region_->lkey();
-    options.epoch = Epoch(view_.groups[port_->memberships()[i].group.value()].epoch);
+    options.epoch = Epoch(view_.groups[port_->held_shards()[i].group.value()].epoch);
     memgest::LogWriter writer(options);
     memgest::EntryFields fields;
     fields.type = memgest::EntryType::kCollect;
@@ -221,15 +221,15 @@ class MemberRingsTest : public ::testing::Test {
   std::size_t answers_ = 0;
 };
 
-// Bells and credits of all memberships at once, before anybody looks at the completions.
+// Bells and credits of all held shards at once, before anybody looks at the completions.
 TEST_F(MemberRingsTest, E5EveryRingOfTheLargestClusterHasPlacesForItsBellsAndItsCredit) {
   Start(cluster::kShardCountMax, cluster::kRedundancyMax);
   ASSERT_EQ(links_.size(), 304u);
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    const MemberPort::Membership& membership = port_->memberships()[i];
+    const MemberPort::HeldShard& held = port_->held_shards()[i];
     ASSERT_TRUE(links_[i].established) << i;
-    ASSERT_NE(membership.qp, nullptr) << i;
-    ASSERT_NE(membership.store->reader(), nullptr) << "half accepted: " << i;
+    ASSERT_NE(held.qp, nullptr) << i;
+    ASSERT_NE(held.store->reader(), nullptr) << "half accepted: " << i;
   }
   for (Link& link : links_) {
     for (int i = 0; i < kBells; ++i) {
@@ -249,7 +249,7 @@ TEST_F(MemberRingsTest, E5EveryRingOfTheLargestClusterHasPlacesForItsBellsAndIts
     credit.sges = absl::MakeConstSpan(&sge, 1);
     credit.remote_address = credits.address + i * sizeof(word);
     credit.rkey = credits.rkey;
-    ASSERT_OK(port_->memberships()[i].qp->PostSend(credit)) << i;
+    ASSERT_OK(port_->held_shards()[i].qp->PostSend(credit)) << i;
   }
   for (std::size_t i = 0; i < links_.size(); ++i) EXPECT_EQ(Credit(i)->load(), 7u) << i;
   for (const Link& link : links_) EXPECT_EQ(link.qp->state(), rdma::QpState::kReadyToSend);
@@ -258,7 +258,7 @@ TEST_F(MemberRingsTest, E5EveryRingOfTheLargestClusterHasPlacesForItsBellsAndIts
 // A node that was sealed when its snapshot had not come yet has an epoch, and nothing in it.
 TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
   StartPort(2, 1, /*static_membership=*/false);
-  MemberPort::Membership& member = port_->memberships().front();
+  MemberPort::HeldShard& member = port_->held_shards().front();
   protocol::LogHello hello = HelloOf(member);
   cluster::NormalRecord& normal =
       view_.groups[member.group.value()].shards[member.shard.value()].normal;
@@ -272,7 +272,7 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
   hello.flags = protocol::kLogJoins;
   hello.attempt = 1;
   ASSERT_EQ(Knock(hello), "");
-  ASSERT_EQ(member.join, MemberPort::Membership::Join::kAwaitsSnapshot);
+  ASSERT_EQ(member.join, MemberPort::HeldShard::Join::kAwaitsSnapshot);
   recovery::SealRequest seal;
   seal.group = member.group;
   seal.shard = member.shard;
@@ -281,7 +281,7 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
   EXPECT_THAT(port_->Seal(seal), StatusIs(absl::StatusCode::kAborted));
   hello.flags = 0;
   EXPECT_THAT(Knock(hello), ::testing::HasSubstr("has to join from nothing"));
-  EXPECT_EQ(member.join, MemberPort::Membership::Join::kAwaitsSnapshot);
+  EXPECT_EQ(member.join, MemberPort::HeldShard::Join::kAwaitsSnapshot);
   hello.flags = protocol::kLogJoins;
   hello.attempt = 2;
   EXPECT_EQ(Knock(hello), "");
@@ -291,7 +291,7 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
 // it.
 TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
   StartPort(2, 1, /*static_membership=*/false);
-  const MemberPort::Membership& member = port_->memberships().front();
+  const MemberPort::HeldShard& member = port_->held_shards().front();
   const protocol::LogHello hello = HelloOf(member);
   ASSERT_EQ(Knock(hello), "");
   recovery::SealRequest seal;
@@ -304,7 +304,7 @@ TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
 
 TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {
   StartPort(2, 1, /*static_membership=*/false);
-  protocol::LogHello hello = HelloOf(port_->memberships().front());
+  protocol::LogHello hello = HelloOf(port_->held_shards().front());
   ++hello.incarnation;
   EXPECT_THAT(Knock(hello), ::testing::HasSubstr("is not the coordinator"));
   --hello.incarnation;
@@ -314,13 +314,13 @@ TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {
 // A ring that is full brings nothing more to fold, so nothing else would tell of it again.
 TEST_F(MemberRingsTest, E5ACreditThatFoundNoPlaceIsToldLater) {
   Start(2, 1);
-  MemberPort::Membership* member = nullptr;
+  MemberPort::HeldShard* member = nullptr;
   std::size_t place = 0;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const std::vector<Role> roles =
-        view_.memgests[0].MemberRoles(port_->memberships()[i].shard, view_.s, view_.d);
-    if (roles.front() != port_->memberships()[i].role) continue;
-    member = &port_->memberships()[i];
+        view_.memgests[0].MemberRoles(port_->held_shards()[i].shard, view_.s, view_.d);
+    if (roles.front() != port_->held_shards()[i].role) continue;
+    member = &port_->held_shards()[i];
     place = i;
   }
   ASSERT_NE(member, nullptr);

@@ -118,7 +118,7 @@ class Look {
     const NodeId holder = view_.groups[group.value()].roles[role.value()];
     if (holder == cluster::kNoNode) return ", though there is a spare";
     if (!cluster_.nodes()[holder.value()]->up()) return ", which is down";
-    node::MemberPort::Membership* const member =
+    node::MemberPort::HeldShard* const member =
         cluster_.nodes()[holder.value()]->node().members().Find(group, shard);
     if (member == nullptr || member->store == nullptr) return ", which has nothing of the shard";
     if (member->failed) return ", which refused an entry and begins again";

@@ -261,7 +261,7 @@ bool SimCluster::DamageCopy(int key, Random& random) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     SimNode& node = *nodes_[(first + i) % nodes_.size()];
     if (!node.up()) continue;
-    node::MemberPort::Membership* const member =
+    node::MemberPort::HeldShard* const member =
         node.node().members().Find(place.group, place.shard);
     if (member == nullptr || member->store == nullptr) continue;
     std::uint32_t number = 0;
@@ -318,7 +318,7 @@ bool SimCluster::IsLeft(const Damage& damage) {
            (lines->line(damage.line).flags & kNotHere) == 0;
   };
   if (damage.copy) {
-    node::MemberPort::Membership* const member =
+    node::MemberPort::HeldShard* const member =
         node.members().Find(damage.place.group, damage.place.shard);
     if (member == nullptr || member->store == nullptr) return false;
     lines = &member->store->lines();

@@ -143,7 +143,7 @@ constexpr MutantCase kCases[] = {
      "node/node_test:RetiredRingsTest.L5AStoppedWritersRingIsNotUsedAgainBeforeItConnects",
      "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory"},
     {"L5-quarantine", "... and a client's buffer, too", kNotRun,
-     "api/client_test:BufferPoolTest.L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds",
+     "api/client_test:ClientBuffersTest.L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds",
      "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory"},
     {"L6", "completions of the old epoch count in the new one", kNotRun,
      "memgest/memgest_test:LogWriter.L6StaleCompletionsCountForNothing"},

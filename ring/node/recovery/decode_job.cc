@@ -71,7 +71,7 @@ absl::Status DecodeJob::Check() {
 // OK: all that ever touched the block is folded here, and nothing will: it is Lost (S4).
 absl::Status DecodeJob::CheckFolded() {
   const recovery::LogName& log = request_.log;
-  MemberPort::Membership* const member = node_->members().Find(log.group, log.shard);
+  MemberPort::HeldShard* const member = node_->members().Find(log.group, log.shard);
   if (member == nullptr || member->failed || member->store->promised() != request_.epoch)
     return absl::UnavailableError("is no member of the shard in this epoch");
   const std::uint64_t applied = member->store->applied(log.memgest);

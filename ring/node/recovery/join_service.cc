@@ -28,19 +28,17 @@ absl::StatusOr<std::string> JoinService::Install(absl::string_view body) {
 absl::StatusOr<std::string> JoinService::Tell(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::ProgressRequest request,
                         recovery::DecodeProgressRequest(body));
-  const MemberPort::Membership* const membership =
-      node_->members().Find(request.group, request.shard);
-  if (membership == nullptr || membership->failed ||
-      membership->store->promised() != request.epoch ||
-      membership->join == MemberPort::Membership::Join::kAwaitsSnapshot) {
+  const MemberPort::HeldShard* const held = node_->members().Find(request.group, request.shard);
+  if (held == nullptr || held->failed || held->store->promised() != request.epoch ||
+      held->join == MemberPort::HeldShard::Join::kAwaitsSnapshot) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", node_->id().value(), " is no member of group=", request.group.value(),
                      " shard=", request.shard.value(), " in epoch=", request.epoch.value()));
   }
   std::vector<recovery::ValuesToCome> memgests;
-  membership->store->ForEachMemgest([&](MemgestId id) {
-    memgests.push_back({id, membership->store->applied(id), membership->store->absent_count(id),
-                        membership->store->absent_total(id)});
+  held->store->ForEachMemgest([&](MemgestId id) {
+    memgests.push_back({id, held->store->applied(id), held->store->absent_count(id),
+                        held->store->absent_total(id)});
   });
   return recovery::EncodeProgressAnswer(memgests);
 }

@@ -22,34 +22,32 @@ void MemberPort::JoinGroups() {
     for (int i = 0; i < view_.s; ++i) {
       const ShardId shard(static_cast<std::uint16_t>(i));
       if (i == role.value() || Find(group, shard) != nullptr) continue;
-      Membership membership;
-      membership.group = group;
-      membership.shard = shard;
-      membership.role = role;
-      membership.store = std::make_unique<memgest::MemberShard>(options_.device, group, shard,
-                                                                options_.line_count_max);
-      memberships_.push_back(std::move(membership));
+      HeldShard held;
+      held.group = group;
+      held.shard = shard;
+      held.role = role;
+      held.store = std::make_unique<memgest::MemberShard>(options_.device, group, shard,
+                                                          options_.line_count_max);
+      held_shards_.push_back(std::move(held));
     }
   }
 }
 
 // Step 7: what a later Normal record does without is of no use to anybody.
 void MemberPort::LeaveGroups() {
-  const auto left = [this](const Membership& membership) {
-    const std::optional<Role> role =
-        view_.RoleOf(membership.group, options_.node, options_.incarnation);
-    const bool member = role.has_value() && role->value() != membership.shard.value();
-    return !member && view_.IsNormal(membership.group, membership.shard);
+  const auto left = [this](const HeldShard& held) {
+    const std::optional<Role> role = view_.RoleOf(held.group, options_.node, options_.incarnation);
+    const bool member = role.has_value() && role->value() != held.shard.value();
+    return !member && view_.IsNormal(held.group, held.shard);
   };
-  for (Membership& membership : memberships_) {
-    if (!left(membership)) continue;
-    membership.store.reset();
-    EndRing(membership);
-    retired_.Add(membership.writer, std::move(membership.ring));
-    retired_.Add(membership.sealed_writer, std::move(membership.sealed_ring));
+  for (HeldShard& held : held_shards_) {
+    if (!left(held)) continue;
+    held.store.reset();
+    EndRing(held);
+    retired_.Add(held.writer, std::move(held.ring));
+    retired_.Add(held.sealed_writer, std::move(held.sealed_ring));
   }
-  std::erase_if(memberships_,
-                [](const Membership& membership) { return membership.store == nullptr; });
+  std::erase_if(held_shards_, [](const HeldShard& held) { return held.store == nullptr; });
   next_ = 0;
   DropUnusedParities();
 }
@@ -57,62 +55,61 @@ void MemberPort::LeaveGroups() {
 // A parity of a role that the node left is kept as long as a shard's state here is that role's.
 void MemberPort::DropUnusedParities() {
   absl::erase_if(parities_, [this](const auto& parity) {
-    return std::none_of(memberships_.begin(), memberships_.end(),
-                        [&key = parity.first](const Membership& membership) {
-                          return membership.group == key.group && membership.role == key.role;
+    return std::none_of(held_shards_.begin(), held_shards_.end(),
+                        [&key = parity.first](const HeldShard& held) {
+                          return held.group == key.group && held.role == key.role;
                         });
   });
 }
 
 // A node that holds none any more counts for what it was.
-Role MemberPort::RoleNow(const Membership& membership) const {
-  return view_.RoleOf(membership.group, options_.node, options_.incarnation)
-      .value_or(membership.role);
+Role MemberPort::RoleNow(const HeldShard& held) const {
+  return view_.RoleOf(held.group, options_.node, options_.incarnation).value_or(held.role);
 }
 
 // REQUIRES: the shard's state was reset.
-void MemberPort::StartRole(Membership& membership, Role role) {
-  if (membership.role == role) return;
-  membership.role = role;
+void MemberPort::StartRole(HeldShard& held, Role role) {
+  if (held.role == role) return;
+  held.role = role;
   DropUnusedParities();
 }
 
 // L5: the queue pair is destroyed and the ring's key revoked; whatever was under way fails at its
 // initiator. A seal that fails then leaves its reader at work.
-void MemberPort::EndRing(Membership& membership) {
+void MemberPort::EndRing(HeldShard& held) {
   if (Mutant("L5-reset")) {
-    (void)membership.qp.release();
+    (void)held.qp.release();
     return;
   }
-  if (membership.qp != nullptr) membership.qp->Reset();
-  if (membership.store != nullptr && membership.store->reader() != nullptr)
-    membership.store->reader()->DropQueuePair();
-  membership.qp.reset();
-  if (membership.ring.region != nullptr) membership.ring.region->Revoke();
-  membership.credit_due = false;
+  if (held.qp != nullptr) held.qp->Reset();
+  if (held.store != nullptr && held.store->reader() != nullptr)
+    held.store->reader()->DropQueuePair();
+  held.qp.reset();
+  if (held.ring.region != nullptr) held.ring.region->Revoke();
+  held.credit_due = false;
 }
 
-void MemberPort::RetireSealed(Membership& membership) {
-  retired_.Add(membership.sealed_writer, std::exchange(membership.sealed_ring, {}));
+void MemberPort::RetireSealed(HeldShard& held) {
+  retired_.Add(held.sealed_writer, std::exchange(held.sealed_ring, {}));
 }
 
 absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealRequest& request) {
-  Membership* const membership = Find(request.group, request.shard);
-  if (membership == nullptr || request.incarnation != options_.incarnation) {
+  HeldShard* const held = Find(request.group, request.shard);
+  if (held == nullptr || request.incarnation != options_.incarnation) {
     return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
                                            " has nothing of group=", request.group.value(),
                                            " shard=", request.shard.value()));
   }
-  memgest::MemberShard& store = *membership->store;
+  memgest::MemberShard& store = *held->store;
   if (request.epoch < store.promised() ||
-      (request.epoch == store.promised() && membership->qp != nullptr)) {
+      (request.epoch == store.promised() && held->qp != nullptr)) {
     return absl::FailedPreconditionError(absl::StrCat("seal for epoch=", request.epoch.value(),
                                                       " promised=", store.promised().value()));
   }
   const bool ring_is_of_l =
       store.reader() != nullptr && store.reader()->epoch() == request.last_normal;
-  EndRing(*membership);
-  if (HasNothing(*membership)) {
+  EndRing(*held);
+  if (HasNothing(*held)) {
     return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
                                            " has to join group=", request.group.value(),
                                            " shard=", request.shard.value(), " from nothing"));
@@ -125,16 +122,16 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
       store.Seal(request.epoch, request.last_normal);
   if (absl::IsDataLoss(logs.status())) {
     // It has nothing that counts: nobody waits for it, nor takes it for one that may answer yet.
-    membership->failed = true;
+    held->failed = true;
     return absl::AbortedError(logs.status().message());
   }
   RING_RETURN_IF_ERROR(logs.status());
   if (ring_is_of_l) {
-    RetireSealed(*membership);
-    membership->sealed_ring = std::exchange(membership->ring, {});
-    membership->sealed_writer = membership->writer;
+    RetireSealed(*held);
+    held->sealed_ring = std::exchange(held->ring, {});
+    held->sealed_writer = held->writer;
   } else {
-    retired_.Add(membership->writer, std::exchange(membership->ring, {}));
+    retired_.Add(held->writer, std::exchange(held->ring, {}));
   }
   recovery::SealAnswer answer;
   answer.incarnation = options_.incarnation;
@@ -145,60 +142,60 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
 
 // Whether the ring of this hello's epoch may be opened: the member was sealed for it, has nothing
 // to lose, or drops what it has because the coordinator goes on without it.
-absl::Status MemberPort::EnterEpoch(Membership& membership, const protocol::LogHello& hello) {
-  memgest::MemberShard& store = *membership.store;
+absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& hello) {
+  memgest::MemberShard& store = *held.store;
   const Epoch epoch(hello.epoch);
   if (epoch < store.promised()) {  // a seal may be ahead of the view
     return absl::FailedPreconditionError(
         absl::StrCat("epoch=", epoch.value(), " promised=", store.promised().value()));
   }
   const bool joins = (hello.flags & protocol::kLogJoins) != 0;
-  if (store.promised() == epoch && membership.qp != nullptr &&
-      (!joins || hello.attempt <= membership.attempt)) {
+  if (store.promised() == epoch && held.qp != nullptr &&
+      (!joins || hello.attempt <= held.attempt)) {
     // Only who joins comes again within an epoch, to begin anew; a coordinator that lost its memory
     // has none. What comes late must not reset what has joined since.
     return absl::FailedPreconditionError("the shard has a log connection of this epoch already");
   }
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
-  const Role role = RoleNow(membership);
-  if (!joins && (HasNothing(membership) || role != membership.role) && normal.epoch != Epoch()) {
+  const Role role = RoleNow(held);
+  if (!joins && (HasNothing(held) || role != held.role) && normal.epoch != Epoch()) {
     // It was sealed for this epoch, and lost since what it said then; or what it has is of a role
     // that it does not hold any more.
     return absl::FailedPreconditionError("this member has to join from nothing");
   }
   if (joins) {
-    RING_RETURN_IF_ERROR(CheckParitiesMayBeDropped(membership, role));
-    EndRing(membership);
-    retired_.Add(membership.writer, std::exchange(membership.ring, {}));
+    RING_RETURN_IF_ERROR(CheckParitiesMayBeDropped(held, role));
+    EndRing(held);
+    retired_.Add(held.writer, std::exchange(held.ring, {}));
     store.Reset(epoch);
-    RetireSealed(membership);
-    StartRole(membership, role);
-    membership.join = Membership::Join::kAwaitsSnapshot;
-    membership.failed = false;
-    DropParitiesThatHold(membership);
-    AddMemgestsOfJoiner(membership);
+    RetireSealed(held);
+    StartRole(held, role);
+    held.join = HeldShard::Join::kAwaitsSnapshot;
+    held.failed = false;
+    DropParitiesThatHold(held);
+    AddMemgestsOfJoiner(held);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
-    EndRing(membership);
-    retired_.Add(membership.writer, std::exchange(membership.ring, {}));
+    EndRing(held);
+    retired_.Add(held.writer, std::exchange(held.ring, {}));
     RING_RETURN_IF_ERROR(store.Seal(epoch, Epoch()).status());
-    if (role != membership.role) {
+    if (role != held.role) {
       store.Reset(epoch);
-      RetireSealed(membership);
-      StartRole(membership, role);
+      RetireSealed(held);
+      StartRole(held, role);
       for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
-        AddMemgest(membership, descriptor);
+        AddMemgest(held, descriptor);
     }
   } else if (store.promised() != epoch) {
     return absl::FailedPreconditionError(
         absl::StrCat("not sealed for epoch=", hello.epoch, " promised=", store.promised().value()));
   }
-  if (!joins) membership.join = Membership::Join::kNo;
-  membership.attempt = hello.attempt;
+  if (!joins) held.join = HeldShard::Join::kNo;
+  held.attempt = hello.attempt;
   retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
   return absl::OkStatus();
 }
 
-bool MemberPort::AnyParityHolds(const Membership& shard, Role role) const {
+bool MemberPort::AnyParityHolds(const HeldShard& shard, Role role) const {
   return std::any_of(parities_.begin(), parities_.end(), [&](const auto& parity) {
     return parity.first.group == shard.group && parity.first.role == role &&
            parity.second->Holds(shard.shard);
@@ -208,10 +205,10 @@ bool MemberPort::AnyParityHolds(const Membership& shard, Role role) const {
 // Whether this member has all values of a replicated memgest, and the coordinator, which took the
 // shard over, has not: it fetches them from here. Another that has them, too, is no excuse: it may
 // be asked to drop them just now, and knows as little of this one.
-bool MemberPort::HasValuesToFetch(const Membership& membership,
+bool MemberPort::HasValuesToFetch(const HeldShard& held,
                                   const cluster::NormalRecord& normal) const {
-  const Role own = membership.role;
-  const Role coordinator(membership.shard.value());
+  const Role own = held.role;
+  const Role coordinator(held.shard.value());
   return std::any_of(
       normal.memgests.begin(), normal.memgests.end(), [&](const cluster::MemgestNormal& set) {
         const protocol::MemgestDescriptor* const memgest = view_.FindMemgest(set.id);
@@ -227,9 +224,9 @@ bool MemberPort::HasValuesToFetch(const Membership& membership,
 // this member yet, or is nobody just now, as long as its last Normal record names this member (E7);
 // and values that its coordinator has not fetched yet. What is coded is not waited for: its rows
 // may need the joining shard, too.
-absl::Status MemberPort::CheckParitiesMayBeDropped(const Membership& joining, Role role) const {
+absl::Status MemberPort::CheckParitiesMayBeDropped(const HeldShard& joining, Role role) const {
   if (!AnyParityHolds(joining, role)) return absl::OkStatus();
-  for (const Membership& other : memberships_) {
+  for (const HeldShard& other : held_shards_) {
     if (other.group != joining.group || other.role != role || &other == &joining) continue;
     const cluster::NormalRecord& normal =
         view_.groups[other.group.value()].shards[other.shard.value()].normal;
@@ -247,12 +244,12 @@ absl::Status MemberPort::CheckParitiesMayBeDropped(const Membership& joining, Ro
 
 // S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
 // taken out, so all of it goes, and the others join again as well.
-void MemberPort::DropParitiesThatHold(const Membership& joining) {
+void MemberPort::DropParitiesThatHold(const HeldShard& joining) {
   if (!AnyParityHolds(joining, joining.role)) return;
-  const auto shares = [&joining](const Membership& other) {
+  const auto shares = [&joining](const HeldShard& other) {
     return other.group == joining.group && other.role == joining.role && &other != &joining;
   };
-  for (Membership& other : memberships_) {
+  for (HeldShard& other : held_shards_) {
     if (!shares(other) || other.store->promised() == Epoch()) continue;
     RING_LOG(WARNING) << "joins again with its group=" << other.group.value()
                       << " shard=" << other.shard.value() << ", as shard=" << joining.shard.value()
@@ -261,23 +258,23 @@ void MemberPort::DropParitiesThatHold(const Membership& joining) {
     retired_.Add(other.writer, std::exchange(other.ring, {}));
     other.store->Reset(other.store->promised());
     RetireSealed(other);
-    other.join = Membership::Join::kAwaitsSnapshot;
+    other.join = HeldShard::Join::kAwaitsSnapshot;
     other.failed = false;
   }
   absl::erase_if(parities_, [&joining](const auto& parity) {
     return parity.first.group == joining.group && parity.first.role == joining.role;
   });
-  for (Membership& other : memberships_) {
+  for (HeldShard& other : held_shards_) {
     if (shares(other)) AddMemgestsOfJoiner(other);
   }
 }
 
 // Its parities cover nothing of the shard before a snapshot says from where on (S6).
-void MemberPort::AddMemgestsOfJoiner(Membership& membership) {
+void MemberPort::AddMemgestsOfJoiner(HeldShard& held) {
   for (const protocol::MemgestDescriptor& descriptor : view_.memgests) {
-    AddMemgest(membership, descriptor);
-    const auto parity = parities_.find({membership.group, membership.role, descriptor.id});
-    if (parity != parities_.end()) parity->second->Await(membership.shard);
+    AddMemgest(held, descriptor);
+    const auto parity = parities_.find({held.group, held.role, descriptor.id});
+    if (parity != parities_.end()) parity->second->Await(held.shard);
   }
 }
 
@@ -296,13 +293,13 @@ void MemberPort::AwaitShards(GroupId group, MemgestId memgest, Role role,
 }
 
 // Who counts for one memgest has the logs of all: a parity is named later (S6).
-bool MemberPort::IsNamed(const Membership& membership, const cluster::NormalRecord& normal) const {
-  const std::size_t role = membership.role.value();
+bool MemberPort::IsNamed(const HeldShard& held, const cluster::NormalRecord& normal) const {
+  const std::size_t role = held.role.value();
   if (!(normal.holders[role] == cluster::Holder{options_.node, options_.incarnation})) return false;
   bool member_of_any = false;
   for (const protocol::MemgestDescriptor& memgest : view_.memgests) {
-    const std::vector<Role> members = memgest.MemberRoles(membership.shard, view_.s, view_.d);
-    if (std::find(members.begin(), members.end(), membership.role) == members.end()) continue;
+    const std::vector<Role> members = memgest.MemberRoles(held.shard, view_.s, view_.d);
+    if (std::find(members.begin(), members.end(), held.role) == members.end()) continue;
     const cluster::MemgestNormal* const named = normal.Find(memgest.id);
     if (named == nullptr) continue;
     if ((named->active >> role & 1) != 0) return true;
@@ -313,40 +310,40 @@ bool MemberPort::IsNamed(const Membership& membership, const cluster::NormalReco
 
 // The record says that what was re-appended, and what the sealed ring holds, is committed.
 void MemberPort::AdoptNormals() {
-  for (Membership& membership : memberships_) AdoptNormal(membership);
+  for (HeldShard& held : held_shards_) AdoptNormal(held);
 }
 
 // A learner folds what is committed without it.
-void MemberPort::AdoptNormal(Membership& membership) {
+void MemberPort::AdoptNormal(HeldShard& held) {
   const cluster::NormalRecord& normal =
-      view_.groups[membership.group.value()].shards[membership.shard.value()].normal;
-  if (normal.epoch == Epoch() || normal.epoch != membership.store->promised()) return;
-  if (membership.join == Membership::Join::kAwaitsSnapshot) return;
-  if (membership.join == Membership::Join::kNo && !IsNamed(membership, normal)) return;
-  const absl::Status adopted = membership.store->Adopt(normal.epoch, {});
+      view_.groups[held.group.value()].shards[held.shard.value()].normal;
+  if (normal.epoch == Epoch() || normal.epoch != held.store->promised()) return;
+  if (held.join == HeldShard::Join::kAwaitsSnapshot) return;
+  if (held.join == HeldShard::Join::kNo && !IsNamed(held, normal)) return;
+  const absl::Status adopted = held.store->Adopt(normal.epoch, {});
   if (!adopted.ok()) {
-    RING_LOG(ERROR) << "cannot go on group=" << membership.group.value()
-                    << " shard=" << membership.shard.value() << ": " << adopted.ToString();
-    membership.failed = true;
-    EndRing(membership);
+    RING_LOG(ERROR) << "cannot go on group=" << held.group.value()
+                    << " shard=" << held.shard.value() << ": " << adopted.ToString();
+    held.failed = true;
+    EndRing(held);
   }
-  if (membership.store->sealed() == nullptr) RetireSealed(membership);
+  if (held.store->sealed() == nullptr) RetireSealed(held);
 }
 
 absl::Status MemberPort::Install(const recovery::InstallRequest& request) {
-  Membership* const membership = Find(request.group, request.shard);
-  if (membership == nullptr || membership->qp == nullptr || membership->failed ||
-      membership->store->promised() != request.epoch || membership->attempt != request.attempt ||
-      membership->join == Membership::Join::kNo) {
+  HeldShard* const held = Find(request.group, request.shard);
+  if (held == nullptr || held->qp == nullptr || held->failed ||
+      held->store->promised() != request.epoch || held->attempt != request.attempt ||
+      held->join == HeldShard::Join::kNo) {
     return absl::AbortedError(absl::StrCat(
         "node ", options_.node.value(), " does not join group=", request.group.value(),
         " shard=", request.shard.value(), " in epoch=", request.epoch.value(), " by this"));
   }
-  memgest::MemberShard& store = *membership->store;
+  memgest::MemberShard& store = *held->store;
   RING_RETURN_IF_ERROR(store.Install(request.piece));
-  if (store.installing() || membership->join == Membership::Join::kLearner) return absl::OkStatus();
-  membership->join = Membership::Join::kLearner;
-  AdoptNormal(*membership);
+  if (store.installing() || held->join == HeldShard::Join::kLearner) return absl::OkStatus();
+  held->join = HeldShard::Join::kLearner;
+  AdoptNormal(*held);
   return absl::OkStatus();
 }
 

@@ -10,8 +10,8 @@ constexpr std::uint64_t kFetchTimeoutNs = 500'000'000;
 constexpr std::uint64_t kRoundPauseNs = 5'000'000;
 constexpr int kLinesPerTurn = 4096;  // looked at
 
-std::uint32_t KeyOf(const MemberPort::Membership& membership) {
-  return std::uint32_t{membership.group.value()} << 16 | membership.shard.value();
+std::uint32_t KeyOf(const MemberPort::HeldShard& held) {
+  return std::uint32_t{held.group.value()} << 16 | held.shard.value();
 }
 
 }  // namespace
@@ -20,34 +20,33 @@ MemberValues::MemberValues(MemberPort* members, ControlPort* control, Pace* pace
     : members_(members), control_(control), pace_(pace) {}
 
 void MemberValues::Progress(std::uint64_t now_ns) {
-  for (MemberPort::Membership& membership : members_->memberships()) {
-    if (membership.store->absent_count() == 0) continue;
-    if (membership.failed || membership.join == MemberPort::Membership::Join::kAwaitsSnapshot)
-      continue;
-    GoOn(membership, now_ns);
+  for (MemberPort::HeldShard& held : members_->held_shards()) {
+    if (held.store->absent_count() == 0) continue;
+    if (held.failed || held.join == MemberPort::HeldShard::Join::kAwaitsSnapshot) continue;
+    GoOn(held, now_ns);
   }
 }
 
 // Whom the present epoch's record names as having all values; before it nobody may be asked, as
 // sources have not folded what was adopted (step 7).
-std::vector<NodeId> MemberValues::SourcesOf(const MemberPort::Membership& membership,
+std::vector<NodeId> MemberValues::SourcesOf(const MemberPort::HeldShard& held,
                                             MemgestId memgest) const {
   std::vector<NodeId> sources;
   const cluster::NormalRecord& normal =
-      members_->view().groups[membership.group.value()].shards[membership.shard.value()].normal;
+      members_->view().groups[held.group.value()].shards[held.shard.value()].normal;
   const cluster::MemgestNormal* const set = normal.Find(memgest);
-  if (set == nullptr || normal.epoch != membership.store->promised()) return sources;
+  if (set == nullptr || normal.epoch != held.store->promised()) return sources;
   for (std::size_t role = 0; role < normal.holders.size(); ++role) {
     const bool has_all = (set->complete >> role & 1) != 0;
-    if (has_all && role != membership.role.value()) sources.push_back(normal.holders[role].node);
+    if (has_all && role != held.role.value()) sources.push_back(normal.holders[role].node);
   }
   return sources;
 }
 
-void MemberValues::GoOn(MemberPort::Membership& membership, std::uint64_t now_ns) {
-  Walk& walk = walks_[KeyOf(membership)];
+void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
+  Walk& walk = walks_[KeyOf(held)];
   if (now_ns < walk.pause_until_ns) return;
-  memgest::LineTable& lines = membership.store->lines();
+  memgest::LineTable& lines = held.store->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
   for (int looked = 0; looked < kLinesPerTurn && fetches_.size() < kFetchesMax; ++looked) {
     if (walk.line >= end) {
@@ -67,16 +66,16 @@ void MemberValues::GoOn(MemberPort::Membership& membership, std::uint64_t now_ns
       ++walk.line;
       continue;
     }
-    const std::vector<NodeId> sources = SourcesOf(membership, MemgestId(line.memgest));
+    const std::vector<NodeId> sources = SourcesOf(held, MemgestId(line.memgest));
     if (!sources.empty() && !pace_->Ready(now_ns)) return;
     ++walk.line;
     if (sources.empty()) continue;  // a later record may name somebody
     pace_->Take(line.value_length);
     const std::uint64_t id = next_id_++;
     Fetch& fetch = fetches_[id];
-    fetch.group = membership.group;
-    fetch.shard = membership.shard;
-    fetch.epoch = membership.store->promised();
+    fetch.group = held.group;
+    fetch.shard = held.shard;
+    fetch.epoch = held.store->promised();
     fetch.memgest = MemgestId(line.memgest);
     fetch.line = number;
     fetch.version = Version(line.version);
@@ -120,9 +119,9 @@ void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& 
 
 // The line may hold another version by now, or the shard be another epoch's (S5).
 void MemberValues::Install(const Fetch& fetch) {
-  MemberPort::Membership* const membership = members_->Find(fetch.group, fetch.shard);
-  if (membership == nullptr || membership->store->promised() != fetch.epoch) return;
-  const absl::Status installed = membership->store->InstallValue(
+  MemberPort::HeldShard* const held = members_->Find(fetch.group, fetch.shard);
+  if (held == nullptr || held->store->promised() != fetch.epoch) return;
+  const absl::Status installed = held->store->InstallValue(
       fetch.line, fetch.version,
       {reinterpret_cast<const std::byte*>(fetch.bytes.data()), fetch.bytes.size()});
   if (installed.ok() || absl::IsNotFound(installed)) return;

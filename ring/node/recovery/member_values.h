@@ -1,15 +1,15 @@
 // ring/node/recovery/member_values.h — brings values to a member that joined without them.
 //
-// What:      MemberValues goes over the lines of this node's memberships that are kAbsent, asks
-//            nodes that have every value of the memgest for the bytes, and installs them by slot,
-//            version and CRC. Nobody waits for one: all of it is background.
-// Shape:     one a node; kFetchesMax values under way, within the node's Pace. A membership
+// What:      MemberValues goes over the kAbsent lines of shards that this node holds, asks nodes
+//            that have every value of the memgest for the bytes, and installs them by slot, version
+//            and CRC. Nobody waits for one: all of it is background.
+// Shape:     one a node; kFetchesMax values under way, within the node's Pace. A held shard
 //            is gone over from the beginning again as long as something is absent in it.
 // Ownership: borrows member port, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a value that a source has not is asked of the next one in the next round: it may have
 //            been replaced meanwhile, or its source be behind.
-// Cost:      nothing while no value is absent: one load a membership.
+// Cost:      nothing while no value is absent: one load a held shard.
 // Source:    rules E3, E6, S5, I4; docs/GLOSSARY.md (data-complete).
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
 #define RING_NODE_RECOVERY_MEMBER_VALUES_H_
@@ -55,8 +55,8 @@ class MemberValues {
     std::uint32_t piece = 0;
   };
 
-  void GoOn(MemberPort::Membership& membership, std::uint64_t now_ns);
-  std::vector<NodeId> SourcesOf(const MemberPort::Membership& membership, MemgestId memgest) const;
+  void GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns);
+  std::vector<NodeId> SourcesOf(const MemberPort::HeldShard& held, MemgestId memgest) const;
   void Ask(std::uint64_t id);
   void OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes);
   void Install(const Fetch& fetch);

@@ -27,7 +27,7 @@ void RecoverySource::Progress(std::uint64_t now_ns) {
 absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::FetchRequest request, recovery::DecodeFetchRequest(body));
   if (request.kind == FetchKind::kValue) return Value(request);
-  RING_ASSIGN_OR_RETURN(MemberPort::Membership* const membership, FindMembership(request));
+  RING_ASSIGN_OR_RETURN(MemberPort::HeldShard* const held, FindHeld(request));
   std::uint64_t id = request.id;
   if (id == 0) {
     ForgetEarlier(request);
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
     id = ++last_id_;
     Prepared prepared;
     prepared.request = request;
-    RING_ASSIGN_OR_RETURN(prepared.pieces, Prepare(request, *membership, id));
+    RING_ASSIGN_OR_RETURN(prepared.pieces, Prepare(request, *held, id));
     prepared_.emplace(id, std::move(prepared));
   }
   const auto found = prepared_.find(id);
@@ -62,8 +62,8 @@ void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {
 }
 
 absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
-    const recovery::FetchRequest& request, MemberPort::Membership& membership, std::uint64_t id) {
-  memgest::MemberShard& store = *membership.store;
+    const recovery::FetchRequest& request, MemberPort::HeldShard& held, std::uint64_t id) {
+  memgest::MemberShard& store = *held.store;
   if (request.kind == FetchKind::kSnapshot)
     return std::move(store.TakeSnapshot(id, request.memgests).pieces);
   if (store.sealed() == nullptr) {
@@ -76,9 +76,9 @@ absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
   return encoder.Take();
 }
 
-absl::StatusOr<MemberPort::Membership*> RecoverySource::FindMembership(
+absl::StatusOr<MemberPort::HeldShard*> RecoverySource::FindHeld(
     const recovery::FetchRequest& request) const {
-  MemberPort::Membership* const membership = node_->members().Find(request.group, request.shard);
+  MemberPort::HeldShard* const held = node_->members().Find(request.group, request.shard);
   const auto nothing = [&] {
     return absl::StrCat("node ", node_->id().value(),
                         " has nothing of group=", request.group.value(),
@@ -86,12 +86,11 @@ absl::StatusOr<MemberPort::Membership*> RecoverySource::FindMembership(
   };
   // Who asks knows a record that names this node; this one's view is another, or it coordinates the
   // shard and does not serve just now: that says nothing of what it has.
-  if (membership == nullptr) return absl::UnavailableError(absl::StrCat(nothing(), " now: retry"));
-  if (membership->failed) return absl::NotFoundError(nothing());
-  if (membership->store->promised() == request.epoch) return membership;
-  return absl::FailedPreconditionError(
-      absl::StrCat("fetch in epoch=", request.epoch.value(),
-                   " promised=", membership->store->promised().value()));
+  if (held == nullptr) return absl::UnavailableError(absl::StrCat(nothing(), " now: retry"));
+  if (held->failed) return absl::NotFoundError(nothing());
+  if (held->store->promised() == request.epoch) return held;
+  return absl::FailedPreconditionError(absl::StrCat("fetch in epoch=", request.epoch.value(),
+                                                    " promised=", held->store->promised().value()));
 }
 
 absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchRequest& request) const {
@@ -101,14 +100,14 @@ absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchReque
   if (shard != nullptr && shard->serving()) {
     return shard->coordinator()->ReadValue(request.line, request.version);
   }
-  RING_ASSIGN_OR_RETURN(const MemberPort::Membership* const membership, FindMembership(request));
+  RING_ASSIGN_OR_RETURN(const MemberPort::HeldShard* const held, FindHeld(request));
   // E3: what it has not folded yet it does not lack.
-  const std::uint64_t applied = membership->store->applied(request.memgests.front());
+  const std::uint64_t applied = held->store->applied(request.memgests.front());
   if (applied < request.index) {
     return absl::UnavailableError(
         absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
   }
-  return membership->store->ReadValue(request.line, request.version);
+  return held->store->ReadValue(request.line, request.version);
 }
 
 absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request) const {

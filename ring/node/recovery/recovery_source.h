@@ -8,7 +8,7 @@
 //            for kKeptNs; at most kPreparedMax of them.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
-// Errors:    answered: kNotFound (no membership, version or prepared thing), kFailedPrecondition
+// Errors:    answered: kNotFound (no held shard, version or prepared thing), kFailedPrecondition
 //            (another epoch was promised here), kOutOfRange (entries are in no ring any more),
 //            kResourceExhausted.
 // Source:    steps 4 and 5 of an epoch change; E3, S5.
@@ -49,10 +49,8 @@ class RecoverySource {
   // nobody's.
   void ForgetEarlier(const recovery::FetchRequest& request);
   absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
-                                                   MemberPort::Membership& membership,
-                                                   std::uint64_t id);
-  absl::StatusOr<MemberPort::Membership*> FindMembership(
-      const recovery::FetchRequest& request) const;
+                                                   MemberPort::HeldShard& held, std::uint64_t id);
+  absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
   absl::StatusOr<std::string> ReadValue(const recovery::FetchRequest& request) const;
   absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
 

@@ -60,14 +60,14 @@ ScrubComparer::ScrubComparer(Node* node) : node_(node) {
 
 bool ScrubComparer::Step(Waiting& waiting, std::uint64_t now_ns) {
   const ScrubVersions& versions = waiting.versions;
-  MemberPort::Membership* const member =
+  MemberPort::HeldShard* const member =
       node_->members().Find(versions.place.group, versions.place.shard);
   if (member == nullptr || member->failed) {
     waiting.reply(member == nullptr ? absl::NotFoundError("is no member of the shard")
                                     : absl::DataLossError("cannot fold its log"));
     return true;
   }
-  if (member->join == MemberPort::Membership::Join::kAwaitsSnapshot) {
+  if (member->join == MemberPort::HeldShard::Join::kAwaitsSnapshot) {
     // How far its log goes comes before its lines do.
     waiting.reply(absl::UnavailableError("waits for its snapshot: try again"));
     return true;

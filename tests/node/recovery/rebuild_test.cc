@@ -279,9 +279,9 @@ TEST_F(RebuildTest, S6AMemgestThatIsMadeWhileAParityJoinsIsProtected) {
   ASSERT_OK(cluster_.Apply(cluster::NewEpoch{group, epoch, 1u << 3, "slow"}));
   ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
     for (std::uint16_t i = 0; i < 3; ++i) {
-      const auto& membership = *cluster_.node(joiner)->members().Find(group, ShardId(i));
-      const bool waits = membership.join == MemberPort::Membership::Join::kAwaitsSnapshot;
-      if (!waits || membership.qp == nullptr) return "does not join yet";
+      const auto& held = *cluster_.node(joiner)->members().Find(group, ShardId(i));
+      const bool waits = held.join == MemberPort::HeldShard::Join::kAwaitsSnapshot;
+      if (!waits || held.qp == nullptr) return "does not join yet";
     }
     return "";
   }));
@@ -354,10 +354,10 @@ TEST_F(RebuildTest, E7ANodeThatGetsAnotherRoleIsASourceInTheOldOneAndJoinsInTheN
   ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
     const Epoch epoch = cluster_.view().groups[0].epoch;
     for (std::uint16_t i = 0; i < 3; ++i) {
-      const auto& membership = *cluster_.node(node)->members().Find(group, ShardId(i));
-      if (membership.store->promised() != epoch) return "not sealed";
-      EXPECT_EQ(membership.role, Role(3));
-      EXPECT_EQ(membership.join, MemberPort::Membership::Join::kNo);
+      const auto& held = *cluster_.node(node)->members().Find(group, ShardId(i));
+      if (held.store->promised() != epoch) return "not sealed";
+      EXPECT_EQ(held.role, Role(3));
+      EXPECT_EQ(held.join, MemberPort::HeldShard::Join::kNo);
     }
     return "";
   }));
@@ -367,12 +367,12 @@ TEST_F(RebuildTest, E7ANodeThatGetsAnotherRoleIsASourceInTheOldOneAndJoinsInTheN
   WaitRebuilt();
   cluster_.Run([&] {
     Node& moved = *cluster_.node(node);
-    EXPECT_EQ(moved.members().memberships().size(), 5 * 3 - moved.shards().size());
-    for (const MemberPort::Membership& membership : moved.members().memberships()) {
+    EXPECT_EQ(moved.members().held_shards().size(), 5 * 3 - moved.shards().size());
+    for (const MemberPort::HeldShard& held : moved.members().held_shards()) {
       const std::optional<Role> role =
-          cluster_.view().RoleOf(membership.group, node, moved.info().incarnation);
-      EXPECT_EQ(role, membership.role);
-      EXPECT_NE(role->value(), membership.shard.value());
+          cluster_.view().RoleOf(held.group, node, moved.info().incarnation);
+      EXPECT_EQ(role, held.role);
+      EXPECT_NE(role->value(), held.shard.value());
     }
     const MemgestId coded = cluster_.view().FindMemgest("SRS32")->id;
     EXPECT_EQ(moved.members().FindParity(group, coded)->parity_index(), 1);

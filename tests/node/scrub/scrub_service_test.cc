@@ -140,7 +140,7 @@ TEST_F(ScrubTest, S12_FlippedByteOfAReplicaIsFoundAndNamed) {
     const cluster::View& view = *cluster_.node(0).view();
     const Role role = view.FindMemgest("REP3")->MemberRoles(found.place.shard, view.s, view.d)[1];
     node = view.groups[found.place.group.value()].roles[role.value()].value();
-    MemberPort::Membership* const member =
+    MemberPort::HeldShard* const member =
         cluster_.node(node).members().Find(found.place.group, found.place.shard);
     *member->store->replica_heap(MemgestId(line.memgest))->At(line.offset_cells) ^= std::byte{1};
   });

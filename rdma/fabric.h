@@ -5,7 +5,7 @@
 //            FETCH_AND_ADD, and the two requests of encode-and-send: WAIT (hold the requests behind
 //            it until a completion queue has n more completions) and CALC (run a registered
 //            calculator on local memory).
-// Shapes:    a chain of work requests is posted with one call (one doorbell); requests of a queue
+// Shape:     a chain of work requests is posted with one call (one doorbell); requests of a queue
 //            pair execute and complete in order. A failed request moves the queue pair to kError
 //            and flushes the rest.
 //            An aligned WRITE of 8 bytes is seen whole, and after every WRITE that was posted

@@ -2,13 +2,13 @@
 //
 // What:      OpenSoftDevice gives a Device with the links "local:NAME" (devices of one process),
 //            "shm:PATH" (processes of one host; needs shareable) and "tcp:HOST:PORT".
+// Shape:     an established queue pair that is not Reset gives one kDisconnected when its peer's
+//            end is closed, also when its own failed request was the cause.
 // Units:     bytes, milliseconds.
 // Ownership: queue pairs, queues and regions made from the device go before it.
 // Threads:   one thread uses the device. A shareable one is opened, used and destroyed by the same
 //            thread (its owner mutex tells peers that the thread lives: rule L5); any other may be
 //            opened elsewhere.
-// Events:    an established queue pair that is not Reset gives one kDisconnected when its peer's
-//            end is closed, also when its own failed request was the cause.
 // Errors:    kResourceExhausted (no address space or descriptors).
 #ifndef RING_RDMA_SOFT_SOFT_DEVICE_H_
 #define RING_RDMA_SOFT_SOFT_DEVICE_H_

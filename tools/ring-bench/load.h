@@ -3,9 +3,9 @@
 // What:      Load: keys 0 .. key_count-1 with CheckValue-able values, pipelined; puts that the
 //            cluster refuses for a moment (back pressure) are repeated. ReadBack: gets all of them
 //            and compares.
+// Threads:   the client's.
 // Errors:    Load: the first outcome that is neither OK nor passing; kDeadlineExceeded without
 //            progress. ReadBack: kDataLoss names a key with a wrong value.
-// Threads:   the client's.
 #ifndef RING_TOOLS_RING_BENCH_LOAD_H_
 #define RING_TOOLS_RING_BENCH_LOAD_H_
 

@@ -105,13 +105,17 @@ struct CreateCommand {
   std::string name;
   int rep = 0;
   std::string srs;
-  std::string commit = "quorum";
+  std::string commit;  // empty: by a quorum
   std::uint64_t block_size = protocol::kBlockSizeDefault;
 };
 
 int Create(const Options& options, const CreateCommand& command) {
   if ((command.rep != 0) == !command.srs.empty()) {
     return FailUsage("memgest create: give one of --rep R and --srs K,M");
+  }
+  if (!command.srs.empty() && !command.commit.empty()) {
+    return FailUsage(
+        "memgest create: --commit is for --rep: a put into --srs K,M waits for all parities");
   }
   MemgestDescriptor wanted;
   wanted.name = command.name;
@@ -176,7 +180,7 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
   sub->add_option("--name", command->name, "Its name (default: from the scheme)")
       ->type_name("NAME");
   sub->add_option("--commit", command->commit,
-                  "A put is acknowledged by a quorum, or by all copies")
+                  "With --rep, a put is acknowledged by a quorum (default), or by all copies")
       ->check(CLI::IsMember({"quorum", "all"}));
   sub->add_option("--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
       ->transform(CLI::AsSizeValue(false))

@@ -219,6 +219,8 @@ void Parser::ReadScheme(TableReader& in, MemgestDescriptor& memgest) {
     }
     memgest.k = static_cast<std::uint8_t>((*srs)[0]);
     memgest.m = static_cast<std::uint8_t>((*srs)[1]);
+    if (in.Has("commit"))
+      in.Problem("commit", "commit is for rep: a put into srs waits for all parities");
   }
   memgest.commit = in.Choice<protocol::CommitRule>(
       "commit", {{"quorum", protocol::CommitRule::kQuorum}, {"all", protocol::CommitRule::kAll}});

@@ -304,6 +304,7 @@ TEST(NodeConfig, ImpossibleMemgestsAreRefused) {
   ExpectRefused(with("srs = [2, 1, 0]"), "30:7", "a list of 2 integers");
   ExpectRefused(with("srs = [2, \"1\"]"), "30:7", "a list of 2 integers");
   ExpectRefused(with("srs = [300, 1]"), "30:7", "srs holds 300");
+  ExpectRefused(with("srs = [2, 1]\ncommit = \"all\""), "31:10", "commit is for rep");
   ExpectRefused(with("rep = 3\ncommit = \"some\""), "31:10", "must be \"quorum\" or \"all\"");
   ExpectRefused(with("rep = 3\nblock_size = 0"), "31:14", "block_size=0");
   ExpectRefused(with("rep = 3\nblock_size = 5000"), "28:1", "block_size=5000");

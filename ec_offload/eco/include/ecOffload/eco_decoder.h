@@ -2,9 +2,9 @@
 //
 // What:      mlx_eco_decoder_init, _register, _generate_decode_matrix, _decode, _release as
 //            published, and _init_w, which also chooses the field.
-// Units:     block_size in bytes: any from 1 on; data_size, coding_size, erasures_size in elements.
 // Shape:     erasures is a list of block indices in any order: i < k is data block i, k + j code
 //            block j. (The published comments say byte-map; what programs pass are lists.)
+// Units:     block_size in bytes: any from 1 on; data_size, coding_size, erasures_size in elements.
 // Ownership: a decoder is the library's; blocks are the caller's, and used during calls only.
 // Threads:   any thread may use any decoder; calls on one decoder run one after the other.
 // Errors:    as eco_common.h; -1 also for more than m erasures, an index that is none or comes

@@ -6,7 +6,7 @@
 //            ibv_exp_reg_mr. Names, fields and their order are those of MLNX_OFED 4.x. Of the other
 //            experimental verbs nothing is here. The functions are in libring_ec_verbs
 //            (pkg-config ring-ec-verbs), not inline.
-// Shapes:    matrices are bytes, K rows x outputs, row-major: the entry of input i and output j is
+// Shape:     matrices are bytes, K rows x outputs, row-major: the entry of input i and output j is
 //            at [i * outputs + j], the transpose of what Jerasure and ISA-L have. erasures,
 //            data_updates and code_updates are byte maps: a byte for each block, not 0 where the
 //            block is meant. Blocks are numbered data first, then code.

@@ -68,23 +68,12 @@ int main(int argc, char** argv) {
       "with the seed before the suffix: F.jsonl gives F.17.jsonl; what may be forgotten of it "
       "is in F.losses");
   ring::sim::FaultOptions& faults = mode.run.faults;
-  app.add_option("--check-share", faults.check_one_in,
-                 "of so many seeds one is fenced by checks instead of leases; 0: none")
-      ->capture_default_str();
-  app.add_option("--zombie-share", faults.f5_zombie_run_one_in,
-                 "in one of so many seeds nodes stand still until others took over; 0: in none")
-      ->capture_default_str();
-  app.add_option("--nic-share", faults.f15_nic_run_one_in,
-                 "in one of so many seeds the network devices calculate the deltas; 0: in none")
-      ->capture_default_str();
   std::vector<std::string> fault_values;
-  app.add_option("--fault", fault_values, "NAME=NUMBER, as --faults lists them; more than once");
+  app.add_option("--fault", fault_values, "NAME=NUMBER, as --list-faults says; more than once");
   bool list_faults = false;
-  app.add_flag("--faults", list_faults, "lists all faults by class, how often and how long, only");
+  app.add_flag("--list-faults", list_faults, "all faults by class, how often and how long, only");
   std::string traced;
   app.add_option("--trace", traced, "a seed to run alone, with a line for each event");
-  bool node_faults = true;
-  app.add_flag("!--no-node-failures", node_faults, "nodes neither crash nor are parted");
   ring::tools::MutantMode mutants;
   bool all_mutants = false;
   AddMutantOptions(&app, &mutants, &all_mutants);
@@ -92,10 +81,10 @@ int main(int argc, char** argv) {
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
   CLI11_PARSE(app, argc, argv);
-  if (!node_faults) faults.node_faults = 0;
   for (const std::string& value : fault_values) {
     if (SetFault(value, &faults)) continue;
-    std::fprintf(stderr, "ring-sim: --fault=%s: give a name of --faults=NUMBER\n", value.c_str());
+    std::fprintf(stderr, "ring-sim: --fault=%s: give a name of --list-faults=NUMBER\n",
+                 value.c_str());
     return 2;
   }
   if (list_faults) return ListFaults(faults);

@@ -1,6 +1,5 @@
 // Emptying a memgest that is to be deleted (G10): completion records move to another log, contents
 // are dropped if the operator wants it, and counts say what is left.
-#include <algorithm>
 #include <vector>
 
 #include "ring/base/check.h"
@@ -132,15 +131,6 @@ bool ShardCoordinator::DropLine(std::uint32_t number, const memgest::ClientId& d
   drop_order_ = log_.next_order() - 1;
   if (!done) --drop_seq_;
   return done;
-}
-
-bool LargeWrite::Touches(std::uint32_t first_cell, std::uint32_t cell_count) const {
-  const std::uint64_t end = std::uint64_t{first_cell} + cell_count;
-  if (ranges_.empty()) return slot_.offset_cells >= first_cell && slot_.offset_cells < end;
-  return std::any_of(ranges_.begin(), ranges_.end(), [=](const memgest::Range& range) {
-    return range.offset_cells < end &&
-           std::uint64_t{range.offset_cells} + range.length_cells > first_cell;
-  });
 }
 
 void ShardCoordinator::RemoveMemgest(MemgestId id) {

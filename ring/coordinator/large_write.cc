@@ -212,6 +212,15 @@ bool LargeWrite::AwaitsBase() const {
          !Mutant("S6-large");
 }
 
+bool LargeWrite::Touches(std::uint32_t first_cell, std::uint32_t cell_count) const {
+  const std::uint64_t end = std::uint64_t{first_cell} + cell_count;
+  if (ranges_.empty()) return slot_.offset_cells >= first_cell && slot_.offset_cells < end;
+  return std::any_of(ranges_.begin(), ranges_.end(), [=](const memgest::Range& range) {
+    return range.offset_cells < end &&
+           std::uint64_t{range.offset_cells} + range.length_cells > first_cell;
+  });
+}
+
 void LargeWrite::Append() {
   if (one_entry()) {
     Finish();

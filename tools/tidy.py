@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import wrap_docs
+
 LINE_MAX = 100
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -201,10 +203,12 @@ def check_markdown(path, text):
             fenced = not fenced
         elif not fenced and re.match(r"# ", line):
             titles.append(number)
-    if len(titles) == 1:
-        return []
-    return [f"{path}:{titles[1] if titles else 1}: one '# ' title per document, "
-            f"not {len(titles)}"]
+    findings = [f"{path}:{number}: prose of over {wrap_docs.PROSE_MAX} columns: "
+                f"tools/check --fix wraps it" for number in wrap_docs.too_long_lines(text)]
+    if len(titles) != 1:
+        findings.append(f"{path}:{titles[1] if titles else 1}: one '# ' title per document, "
+                        f"not {len(titles)}")
+    return findings
 
 
 def check_text(path, text):

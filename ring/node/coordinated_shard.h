@@ -5,9 +5,9 @@
 //            what they lack, proposes Normal; owns the ShardCoordinator, which serves once Normal
 //            is applied. Later views add memgests.
 // Shape:     one per (group, shard) whose coordinator role this node holds.
-//            epoch_shard.cc does what an epoch change asks for, epoch_events.cc tells of it,
-//            join_shard.cc brings members that have nothing up to date, and further Normals of the
-//            epoch about.
+//            coordinated_shard_epoch.cc does what an epoch change asks for,
+//            coordinated_shard_events.cc tells of it, coordinated_shard_join.cc brings members that
+//            have nothing up to date, and further Normals of the epoch about.
 // Ownership: owns log links and coordinator; borrows the node's context.
 // Threads:   one, the node's.
 // Errors:    a member that is lost breaks its writer: a new epoch is proposed, and what needs the
@@ -129,7 +129,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool active = false;  // has something to do this turn (node.cc)
 
  private:
-  // epoch_shard.cc
+  // coordinated_shard_epoch.cc
   void Seal(Role role, const cluster::Holder& holder) override;
   void Fetch(const std::vector<recovery::AdoptedLog>& logs) override;
   void Connect(Role role, const cluster::Holder& holder, bool joins) override;
@@ -140,10 +140,10 @@ class CoordinatedShard final : public recovery::EpochActions {
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
 
-  // join_shard.cc
+  // coordinated_shard_join.cc
   void Disconnect(Role role) override;
   void Join(Role role, const cluster::Holder& holder) override;
-  void Entered(recovery::EpochPhase phase) override;  // epoch_events.cc
+  void Entered(recovery::EpochPhase phase) override;  // coordinated_shard_events.cc
   absl::Status StartJoin(Role role, const cluster::Holder& holder);
   void ProgressJoins(std::uint64_t now_ns);
   void ProgressJoin(Role role, std::uint64_t now_ns);
@@ -184,7 +184,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void ProposeEpoch(std::uint64_t now_ns, std::string reason);
   void DemoteWhoLags(std::uint64_t now_ns);
   DemotionCheck::Ask MakeAsk();
-  // epoch_events.cc
+  // coordinated_shard_events.cc
   void Tell(EventKind kind, NodeId subject = cluster::kNoNode);
   void TellServed();
   void TellValues();

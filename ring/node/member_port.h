@@ -3,8 +3,8 @@
 //
 // What:      MemberPort accepts log connections of coordinators (LogHello), gives each a ring, and
 //            folds what is committed within a budget; at an epoch change it seals (Seal) and goes
-//            on once the view has the shard's Normal record (member_epoch.cc). Parity stores are
-//            shared by the shards of a group.
+//            on once the view has the shard's Normal record (member_port_epoch.cc). Parity stores
+//            are shared by the shards of a group.
 // Shape:     one HeldShard per (group, shard) in whose group this node holds another role, or held
 //            one that a later Normal record does not have.
 // Ownership: owns rings, queue pairs, member shards and parity stores.
@@ -115,7 +115,7 @@ class MemberPort {
   void AddMemgest(HeldShard& held, const protocol::MemgestDescriptor& descriptor);
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   absl::Status CheckHello(const protocol::LogHello& hello) const;
-  // member_epoch.cc
+  // member_port_epoch.cc
   absl::Status EnterEpoch(HeldShard& held, const protocol::LogHello& hello);
   Role RoleNow(const HeldShard& held) const;
   void StartRole(HeldShard& held, Role role);

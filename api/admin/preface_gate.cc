@@ -83,7 +83,7 @@ void PrefaceGate::RefuseOne(std::list<Waiting>::iterator one, absl::string_view 
 
 int PrefaceGate::Remove(std::list<Waiting>::iterator one) {
   const int fd = one->fd;
-  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);  // before who else holds the socket, a child say
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);  // a child may hold the socket, too
   waiting_.erase(one);
   return fd;
 }

@@ -37,8 +37,7 @@ class Peer {
 
   int gate_fd() const { return gate_fd_; }
   void Say(absl::string_view text) const {
-    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
   // What it was told so far, and whether the connection has ended.
   std::string Told() const {
@@ -145,9 +144,7 @@ TEST_F(PrefaceGateTest, OneTooManyCostsTheOneThatWaitsLongest) {
 }
 
 TEST_F(PrefaceGateTest, WhoLeavesWhileItWaitsIsForgotten) {
-  {
-    const Peer peer(&gate_, 0);
-  }
+  { const Peer peer(&gate_, 0); }
   EXPECT_TRUE(Readable());
   EXPECT_THAT(Turn(0), IsEmpty());
   EXPECT_EQ(gate_.waiting_count(), 0u);

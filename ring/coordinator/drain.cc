@@ -21,7 +21,7 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
   // X7: a version that is still there may be lost with the memgest's members, and its record must
   // not outlive it in a stronger log.
   const bool empty = memgest == nullptr || memgest->version_count == 0 || Mutant("X7");
-  counts.records = MoveRecords(id, empty ? FindMemgest(records_to) : nullptr);
+  counts.records = MoveRecords(id, empty ? RecordHome(memgest, records_to) : nullptr);
   if (memgest == nullptr) return counts;
   if (dropper != nullptr) DropContents(*memgest, *dropper);
   counts.keys = memgest->key_count;
@@ -35,6 +35,25 @@ DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
     if (write->memgest_id() == id) ++counts.pending;
   }
   return counts;
+}
+
+// X7: a record that outlives nodes must not come to be in fewer places than it was: a retry at the
+// next coordinator would run again, over what was written since. Null: there is no such place now.
+memgest::Memgest* ShardCoordinator::RecordHome(const memgest::Memgest* from,
+                                               MemgestId preferred) const {
+  memgest::Memgest* home = FindMemgest(preferred);
+  if (home != nullptr && !home->writable()) home = nullptr;
+  if (Mutant("X7-drain")) return home;
+  const int wanted = from == nullptr ? 1 : from->failures_tolerated();
+  int strength = home == nullptr ? -1 : std::min(home->failures_tolerated(), wanted);
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr || !memgest->writable()) continue;
+    const int its = std::min(memgest->failures_tolerated(), wanted);
+    if (its <= strength) continue;
+    home = memgest.get();
+    strength = its;
+  }
+  return strength < std::min(wanted, 1) ? nullptr : home;
 }
 
 // Gives how many records the memgest's log still holds.
@@ -55,7 +74,7 @@ std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to
       found.push_back({client, first_incomplete, record});
   });
   if (Mutant("G10-records")) return 0;
-  if (to == nullptr || !to->writable()) return left;
+  if (to == nullptr) return left;
   for (const Found& one : found) {
     const std::size_t room = memgest::kEntryHeaderSize + memgest::ShardLog::kCollectRoom;
     if (!log_.HasRoom(*to, room, false)) break;
@@ -82,7 +101,13 @@ std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to
 void ShardCoordinator::DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper) {
   if (drop_order_ >= log_.commit_front()) return;  // the last step's are not committed yet
   const std::uint16_t id = memgest.descriptor().id.value();
+  // This start of the node may have coordinated the shard before, and dropped some of it then.
   drop_first_seq_ = drop_seq_ + 1;
+  if (!Mutant("G10-again")) {
+    drop_first_seq_ = std::max(drop_first_seq_,
+                               memgest::CompletionTable::NextSeq(completions_.FindOrAdd(dropper)));
+    drop_seq_ = drop_first_seq_ - 1;
+  }
   std::size_t dropped = 0;
   for (std::uint32_t i = 0; i < kStepGranules && dropped < kStepDrops; ++i) {
     if (drop_granule_ >= lines_.granule_count()) drop_granule_ = 0;

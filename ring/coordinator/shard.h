@@ -115,8 +115,8 @@ class ShardCoordinator {
   void AddMemgest(const protocol::MemgestDescriptor& descriptor, RoleMask active = kAllRoles);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
   // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go
-  // to records_to's log; with a dropper, an internal client of this node, tombstones are written
-  // and covered versions collected.
+  // to records_to's log, or a stronger one if that is weaker than theirs (X7); with a dropper, an
+  // internal client of this node, tombstones are written and covered versions collected.
   DrainCounts Drain(MemgestId id, MemgestId records_to, const memgest::ClientId* dropper);
   // DELETED: frees its heap. REQUIRES: Drain counted nothing.
   void RemoveMemgest(MemgestId id);
@@ -403,6 +403,7 @@ class ShardCoordinator {
   void DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper);
   bool DropLine(std::uint32_t line, const memgest::ClientId& dropper);
   void FreeRetired();
+  memgest::Memgest* RecordHome(const memgest::Memgest* from, MemgestId preferred) const;
 
   // What it knew to be committed before the epoch stays so, and nobody else has served since; what
   // was adopted from others may be on one node only, and is committed with Normal (E2).

@@ -22,12 +22,6 @@ void DrainAll(ShardHarness& harness, MemgestId memgest,
   FAIL() << "does not get empty";
 }
 
-void Remove(ShardHarness& harness, MemgestId memgest) {
-  harness.Settle();
-  harness.shard().RemoveMemgest(memgest);
-  for (MemberTwin* const member : harness.members()) member->shard().RemoveMemgest(memgest);
-}
-
 // More records than one step moves. They are in the default memgest's log, at all of its members,
 // and a retry after the memgest is gone finds them.
 TEST(Drain, G10RecordsAreLoggedAgainAndOutliveTheMemgest) {
@@ -46,7 +40,7 @@ TEST(Drain, G10RecordsAreLoggedAgainAndOutliveTheMemgest) {
   }
   harness.Settle();
   DrainAll(harness, kSrs21);
-  Remove(harness, kSrs21);
+  harness.RemoveMemgest(kSrs21);
   for (const int role : {3, 4}) {
     std::uint64_t count = 0;
     harness.member(role).shard().completions().ForEach(
@@ -76,7 +70,7 @@ TEST(Drain, G10ARetryIsToldWhereItsVersionWasMade) {
   const Version moved = harness.Run(move).version;
   harness.Settle();
   DrainAll(harness, kSrs21);
-  Remove(harness, kSrs21);
+  harness.RemoveMemgest(kSrs21);
   EXPECT_EQ(harness.Run(harness.Resend(put)).version, version);
   EXPECT_EQ(harness.Run(harness.Resend(put)).memgest, kSrs21) << "its record is in REP3's log";
   EXPECT_EQ(harness.Run(harness.Resend(move)).version, moved);
@@ -129,7 +123,7 @@ TEST(Drain, G10RecordsWaitForRoomInTheDefaultMemgestsLog) {
   EXPECT_EQ(harness.shard().Drain(kSrs21, kRep3, nullptr).records, 1u);
   harness.Settle();
   DrainAll(harness, kSrs21);
-  Remove(harness, kSrs21);
+  harness.RemoveMemgest(kSrs21);
   EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
   harness.Settle();
   harness.Scrub();
@@ -151,7 +145,7 @@ TEST(Drain, G10AForcedDrainDeletesWhatLivesThereAndUncoversNothing) {
   }
   const memgest::ClientId dropper{9, 9};
   DrainAll(harness, kSrs32, &dropper);
-  Remove(harness, kSrs32);
+  harness.RemoveMemgest(kSrs32);
   for (int i = 0; i < 150; ++i) {
     const std::string number = std::to_string(i);
     for (const char* const name : {"in", "above", "gone"}) {

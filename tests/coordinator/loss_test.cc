@@ -164,5 +164,36 @@ TEST(Loss, X7ADrainTakesNoRecordOfAVersionThatIsStillThere) {
   harness.Scrub();
 }
 
+// X7: the records of a log that outlives nodes do not come to be in one that is lost with this
+// node, the default memgest's or not; and stay where they are if every other is such a one.
+TEST(Loss, X7ADrainMovesNoRecordIntoAWeakerLog) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  harness.Run(harness.Put(kSrs32, "k", "v"));
+  const int gone = harness.Delete("k", {.client = &client});
+  harness.Run(gone);
+  harness.Settle();
+  ASSERT_TRUE(harness.Chain("k").empty());
+  for (const MemgestId strong : {kRep2, kRep3, kRep4, kSrs21, kSrs31, kSrs32})
+    harness.shard().SetMemgestState(strong, protocol::MemgestState::kDraining);
+  EXPECT_EQ(harness.shard().Drain(kSrs32, kRep1, nullptr).records, 2u) << "they have nowhere to go";
+  harness.Settle();
+  harness.shard().SetMemgestState(kRep2, protocol::MemgestState::kActive);
+  harness.shard().SetMemgestState(kRep4, protocol::MemgestState::kActive);
+  EXPECT_EQ(harness.shard().Drain(kSrs32, kRep1, nullptr).records, 0u);
+  harness.Settle();
+  for (const int role : {3, 4}) {
+    memgest::CompletionTable& records = harness.member(role).shard().completions();
+    records.ForEach(
+        [&](const memgest::ClientId& id, std::uint64_t, const memgest::CompletionRecord& record) {
+          if (id != client.id()) return;
+          EXPECT_EQ(record.memgest, kRep4.value()) << "f = 2, as of SRS(3,2)";
+        });
+    EXPECT_EQ(Knows(harness.member(role), harness, gone), Check::kDone) << "role " << role;
+  }
+  harness.Scrub();
+}
+
 }  // namespace
 }  // namespace ring::coordinator

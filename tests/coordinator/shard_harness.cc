@@ -87,6 +87,13 @@ void ShardHarness::AddMissing() {
   }
 }
 
+void ShardHarness::RemoveMemgest(MemgestId memgest) {
+  Settle();
+  shard_->RemoveMemgest(memgest);
+  for (const std::unique_ptr<MemberTwin>& member : members_) member->shard().RemoveMemgest(memgest);
+  removed_.insert(memgest);
+}
+
 ShardHarness::~ShardHarness() = default;
 
 MemberTwin& ShardHarness::member(int role) {

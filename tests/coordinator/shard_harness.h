@@ -110,6 +110,8 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
 
   // The coordinator hears of the memgests that it did not know.
   void AddMissing();
+  // DELETED: gone at all, and of no further coordinator's plan. REQUIRES: it was drained.
+  void RemoveMemgest(MemgestId memgest);
 
   // Each gives the number of the request, by which answer() knows it.
   int Put(MemgestId memgest, absl::string_view key, absl::string_view value,
@@ -242,6 +244,7 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
   std::deque<Read> reads_;
   std::deque<Wanted> wanted_;
   std::uint64_t snapshots_ = 0;
+  std::set<MemgestId> removed_;
 };
 
 // The seven memgests of the paper, with the ids above.

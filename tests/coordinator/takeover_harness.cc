@@ -62,6 +62,7 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
   std::vector<FoldedMemgest> memgests;
   node::ShippedTail tail;
   for (const protocol::MemgestDescriptor& descriptor : PaperMemgests(options_.block_size)) {
+    if (removed_.contains(descriptor.id)) continue;
     if (descriptor.FailuresTolerated() == 0) {
       memgests.emplace_back().descriptor = descriptor;
       continue;

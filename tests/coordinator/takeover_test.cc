@@ -7,6 +7,7 @@
 
 #include "ring/base/random.h"
 #include "tests/coordinator/shard_harness.h"
+#include "tests/coordinator/takeover_steps.h"
 #include "tests/support/random_seed.h"
 
 namespace ring::coordinator {
@@ -16,25 +17,6 @@ using protocol::Outcome;
 
 constexpr MemgestId kStrong[] = {kRep2, kRep3, kRep4, kSrs21, kSrs31, kSrs32};
 std::string KeyOf(MemgestId memgest) { return "k" + std::to_string(memgest.value()); }
-
-// Answers a request that may have to wait for a value.
-const Answered& RunFetching(ShardHarness& harness, int number) {
-  for (int i = 0; i < 200 && !harness.answered(number); ++i) {
-    harness.Turn();
-    harness.FetchAll();
-  }
-  EXPECT_TRUE(harness.answered(number));
-  return harness.answer(number);
-}
-
-void TakeOverAndServe(ShardHarness& harness, const std::set<int>& gone = {}) {
-  harness.TakeOver(gone);
-  harness.SetFlow(true, true);
-  harness.Normal();
-  // E3, S1: a source has folded what was adopted.
-  for (MemberTwin* const member : harness.members()) member->folds = true;
-  harness.Turns(5);
-}
 
 TEST(TakeOver, AValueThatNobodyCanBringIsRefusedAndNotWaitedFor) {
   ShardHarness harness;
@@ -115,89 +97,6 @@ TEST(TakeOver, X1ValuesVersionsAndRecordsOutliveTheCoordinator) {
   harness.FetchRest();
   harness.Settle();
   harness.Scrub();
-}
-
-// X7: the record of a put into Rep(1) went with the log of Rep(1), and a move had carried its value
-// to where it survived.
-TEST(TakeOver, X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew) {
-  ShardHarness harness;
-  TestClient client(7);
-  client.Take();  // stays under way, so that all records of the client stay
-  const int plain = harness.Put(kRep1, "plain", "v", {.client = &client});
-  const int conditional =
-      harness.Put(kRep1, "conditional", "v", {.client = &client, .conditional = true});
-  for (const int put : {plain, conditional}) harness.Run(put);
-  for (const char* const key : {"plain", "conditional"}) harness.Run(harness.Move(key, kRep3));
-  harness.Settle();
-  TakeOverAndServe(harness);
-  for (const int put : {plain, conditional}) {
-    EXPECT_EQ(harness.Run(harness.Resend(put, Version())).outcome, Outcome::kUnknown);
-    EXPECT_EQ(harness.Chain(harness.sent(put).key).size(), 1u) << "executed twice";
-  }
-}
-
-TEST(TakeOver, X7OnlyWhatMayHaveRunInRep1BeforeIsUnknown) {
-  ShardHarness harness;
-  const Version known = harness.Run(harness.Put(kRep3, "key", "old")).version;
-  harness.Settle();
-  harness.SetFlow(false, false);
-  TestClient client(7);
-  client.Take();
-  const int weak = harness.Put(kRep1, "weak", "v", {.client = &client});
-  const int strong = harness.Put(kRep3, "strong", "v", {.client = &client});
-  const int move = harness.Move("key", kRep2, {.client = &client});
-  TakeOverAndServe(harness);
-  const Version now = harness.Run(harness.Put(kRep3, "other", "v")).version;
-  EXPECT_EQ(harness.Run(harness.Resend(strong, known)).outcome, Outcome::kOk);
-  EXPECT_EQ(RunFetching(harness, harness.Resend(move, known)).outcome, Outcome::kOk);
-  EXPECT_EQ(harness.Run(harness.Resend(weak, known)).outcome, Outcome::kUnknown);
-  const int first_attempt = harness.Put(kRep1, "mine", "v", {.client = &client});
-  EXPECT_EQ(harness.Run(first_attempt).outcome, Outcome::kOk);
-  // What this coordinator had answered before the first attempt says that it was made of it.
-  EXPECT_EQ(harness.Run(harness.Resend(weak, now)).outcome, Outcome::kOk);
-}
-
-// ... and what a delete did is known wherever the key was: its tombstone, and its record, survive.
-TEST(TakeOver, X7ADeleteOfWhatWasInRep1IsKnownToTheNextCoordinator) {
-  ShardHarness harness;
-  TestClient client(7);
-  client.Take();
-  harness.Run(harness.Put(kRep1, "weak", "v"));
-  harness.Run(harness.Put(kRep1, "rewritten", "v"));
-  harness.Run(harness.Put(kRep3, "strong", "v"));
-  std::map<std::string, int> deletes;
-  for (const char* const key : {"weak", "rewritten"}) {
-    deletes[key] = harness.Delete(key, {.client = &client});
-    ASSERT_EQ(harness.Run(deletes[key]).outcome, Outcome::kOk);
-  }
-  harness.Run(harness.Put(kRep3, "rewritten", "again"));
-  harness.Settle();
-  harness.SetFlow(false, false);
-  deletes["strong"] = harness.Delete("strong", {.client = &client});
-  TakeOverAndServe(harness);
-  for (const auto& [key, number] : deletes) {
-    const Version before = harness.answer(number).version;
-    const Answered& again = harness.Run(harness.Resend(number, Version()));
-    EXPECT_EQ(again.outcome, Outcome::kOk) << key;
-    if (key != "strong") {
-      EXPECT_EQ(again.version, before) << key << " was deleted twice";
-    }
-  }
-  EXPECT_EQ(RunFetching(harness, harness.Get("rewritten")).value, "again");
-}
-
-// E8: a log that was adopted short although records were in it.
-TEST(TakeOver, X7WhatMayHaveRunInALogThatIsLostIsNotDecidedAnew) {
-  ShardHarness harness;
-  TestClient client(7);
-  client.Take();
-  harness.SetFlow(false, false);
-  const int put = harness.Put(kRep3, "key", "v", {.client = &client});
-  const int gone = harness.Delete("key", {.client = &client});
-  TakeOverAndServe(harness);
-  harness.shard().NoteLost(kRep3);
-  for (const int number : {put, gone})
-    EXPECT_EQ(harness.Run(harness.Resend(number, Version())).outcome, Outcome::kUnknown);
 }
 
 // F11: who lacks the tail may be the only one that has the values of another memgest.

@@ -102,7 +102,11 @@ CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest) {
 }
 
 Catalogue::Catalogue(const View& view)
-    : s_(view.s), d_(view.d), default_memgest_(view.default_memgest), memgests_(view.memgests) {
+    : s_(view.s),
+      d_(view.d),
+      default_memgest_(view.default_memgest),
+      weak_past_(view.weak_past),
+      memgests_(view.memgests) {
   const absl::Status status = view.Validate();
   RING_CHECK(status.ok()) << status;
 }
@@ -232,6 +236,13 @@ CommandResult Catalogue::Create(const CatalogueCommand& command) {
         "all memgest ids are used up, last_id=", last.value(), ": ids are never used again")));
   }
   memgest.id = MemgestId(static_cast<std::uint16_t>(last.value() + 1));
+  // X7: deletes were logged in memgests of f = 0 so far.
+  const bool first_strong =
+      memgest.FailuresTolerated() > 0 &&
+      std::none_of(memgests_.begin(), memgests_.end(), [](const MemgestDescriptor& one) {
+        return one.state != MemgestState::kDeleted && one.FailuresTolerated() > 0;
+      });
+  weak_past_.was_alone |= first_strong;
   memgests_.push_back(memgest);
   return {absl::OkStatus(), memgest.id, true, false};
 }
@@ -283,14 +294,15 @@ CommandResult Catalogue::SetDefault(const CatalogueCommand& command) {
                    memgest->id);
   }
   const bool changed = default_memgest_ != memgest->id;
+  weak_past_.was_default |= changed && Find(default_memgest_)->FailuresTolerated() == 0;
   default_memgest_ = memgest->id;
   return {absl::OkStatus(), memgest->id, changed, false};
 }
 
 bool operator==(const Catalogue& a, const Catalogue& b) {
   return a.s_ == b.s_ && a.d_ == b.d_ && a.revision_ == b.revision_ &&
-         a.default_memgest_ == b.default_memgest_ && a.memgests_ == b.memgests_ &&
-         a.remembered_ == b.remembered_;
+         a.default_memgest_ == b.default_memgest_ && a.weak_past_ == b.weak_past_ &&
+         a.memgests_ == b.memgests_ && a.remembered_ == b.remembered_;
 }
 
 }  // namespace ring::cluster

@@ -96,6 +96,7 @@ class Catalogue {
   const protocol::MemgestDescriptor* Find(MemgestId id) const;            // null: unknown
   const protocol::MemgestDescriptor* Find(absl::string_view name) const;  // not DELETED
   MemgestId default_memgest() const { return default_memgest_; }
+  const protocol::WeakPast& weak_past() const { return weak_past_; }
   std::uint64_t revision() const { return revision_; }
   // The memgest of a request that is remembered; nullopt: it is not, or had none.
   std::optional<MemgestId> RememberedMemgest(const RequestId& request) const;
@@ -129,6 +130,7 @@ class Catalogue {
   int d_;
   std::uint64_t revision_ = 0;
   MemgestId default_memgest_;
+  protocol::WeakPast weak_past_;
   std::vector<protocol::MemgestDescriptor> memgests_;  // ids ascend
   std::deque<Remembered> remembered_;                  // in the order applied
 };

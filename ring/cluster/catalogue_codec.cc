@@ -13,7 +13,10 @@ namespace {
 using protocol::MemgestState;
 
 constexpr std::uint8_t kCommandVersion = 2;
-constexpr std::uint16_t kSnapshotVersion = 1;
+constexpr std::uint16_t kSnapshotVersion = 2;
+// Of WeakPast.
+constexpr std::uint8_t kWasDefault = 1;
+constexpr std::uint8_t kWasAlone = 2;
 
 absl::Status Bad(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("catalogue: ", what));
@@ -104,6 +107,8 @@ std::string EncodeCatalogue(const Catalogue& catalogue) {
   out.Put(kSnapshotVersion);
   out.Put(catalogue.revision_);
   out.Put(catalogue.default_memgest_.value());
+  out.Put(static_cast<std::uint8_t>((catalogue.weak_past_.was_default ? kWasDefault : 0) |
+                                    (catalogue.weak_past_.was_alone ? kWasAlone : 0)));
   out.Put(static_cast<std::uint32_t>(catalogue.memgests_.size()));
   for (const protocol::MemgestDescriptor& memgest : catalogue.memgests_) {
     protocol::AppendMemgestDescriptor(memgest, &out.bytes());
@@ -126,11 +131,14 @@ absl::StatusOr<Catalogue> DecodeCatalogue(int s, int d, absl::string_view bytes)
   Catalogue catalogue(s, d);
   catalogue.revision_ = in.Get<std::uint64_t>();
   catalogue.default_memgest_ = MemgestId(in.Get<std::uint16_t>());
+  const auto past = in.Get<std::uint8_t>();
+  catalogue.weak_past_ = {(past & kWasDefault) != 0, (past & kWasAlone) != 0};
   const auto memgest_count = in.Get<std::uint32_t>();
   if (!in.ok()) return Bad("snapshot is cut short");
   if (version != kSnapshotVersion) {
     return Bad(absl::StrCat("snapshot version=", version, " is not known"));
   }
+  if (past > (kWasDefault | kWasAlone)) return Bad(absl::StrCat("weak_past=", past));
   MemgestId last;
   for (std::uint32_t i = 0; i < memgest_count; ++i) {
     RING_ASSIGN_OR_RETURN(protocol::MemgestDescriptor memgest,

@@ -117,6 +117,7 @@ absl::Status ClusterState::Execute(const CatalogueCommand& command, Draft* draft
   draft->result.duplicate = result.duplicate;
   draft->view.memgests = catalogue_.memgests();
   draft->view.default_memgest = catalogue_.default_memgest();
+  draft->view.weak_past = catalogue_.weak_past();
   return result.status;
 }
 
@@ -145,7 +146,8 @@ absl::StatusOr<ClusterState> ClusterState::FromSnapshot(absl::string_view bytes)
   RING_ASSIGN_OR_RETURN(const absl::string_view catalogue_part, ReadPart(in));
   RING_ASSIGN_OR_RETURN(Catalogue catalogue, DecodeCatalogue(view.s, view.d, catalogue_part));
   if (catalogue.memgests() != view.memgests ||
-      catalogue.default_memgest() != view.default_memgest) {
+      catalogue.default_memgest() != view.default_memgest ||
+      catalogue.weak_past() != view.weak_past) {
     return Bad("view and catalogue have other memgests");
   }
   RING_ASSIGN_OR_RETURN(PastIncarnations past, ReadPast(in, view));

@@ -88,6 +88,7 @@ struct View {
   OverrunPolicy overrun = OverrunPolicy::kStop;
   bool fail_over = false;  // whether a failed node's roles go to others
   MemgestId default_memgest;
+  protocol::WeakPast weak_past;
   std::vector<NodeInfo> nodes;
   std::vector<GroupView> groups;
   std::vector<protocol::MemgestDescriptor>

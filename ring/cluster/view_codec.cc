@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::uint32_t kViewMagic = 0x57455652;  // "RVEW"
 constexpr std::uint16_t kViewVersion = 2;
+// Flags of the cluster.
+constexpr std::uint8_t kFailOver = 1;
+constexpr std::uint8_t kWeakWasDefault = 2;
+constexpr std::uint8_t kWeakWasAlone = 4;
 constexpr std::size_t kRoleCountMax = kShardCountMax + kRedundancyMax;
 constexpr std::size_t kMemgestIdCount = 0x10000;
 
@@ -136,7 +140,9 @@ std::string EncodeView(const View& view) {
   out.Put(view.value_size_max);
   out.Put(static_cast<std::uint8_t>(view.voter_count));
   out.Put(static_cast<std::uint8_t>(view.overrun));
-  out.Put(static_cast<std::uint8_t>(view.fail_over ? 1 : 0));
+  out.Put(static_cast<std::uint8_t>((view.fail_over ? kFailOver : 0) |
+                                    (view.weak_past.was_default ? kWeakWasDefault : 0) |
+                                    (view.weak_past.was_alone ? kWeakWasAlone : 0)));
   out.Put(view.default_memgest.value());
   out.Put(static_cast<std::uint32_t>(view.nodes.size()));
   for (const NodeInfo& node : view.nodes) PutNode(out, node);
@@ -170,8 +176,9 @@ absl::StatusOr<View> DecodeView(absl::string_view bytes) {
   view.value_size_max = in.Get<std::uint64_t>();
   view.voter_count = in.Get<std::uint8_t>();
   view.overrun = static_cast<OverrunPolicy>(in.Get<std::uint8_t>());
-  const auto fail_over = in.Get<std::uint8_t>();
-  view.fail_over = fail_over == 1;
+  const auto flags = in.Get<std::uint8_t>();
+  view.fail_over = (flags & kFailOver) != 0;
+  view.weak_past = {(flags & kWeakWasDefault) != 0, (flags & kWeakWasAlone) != 0};
   view.default_memgest = MemgestId(in.Get<std::uint16_t>());
   if (!in.ok()) return Truncated("header");
   if (magic != kViewMagic) return absl::InvalidArgumentError("view: magic is not that of a view");
@@ -179,8 +186,8 @@ absl::StatusOr<View> DecodeView(absl::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("view: version=", version, " is not known, ",
                                                    kViewVersion, " is: upgrade the older side"));
   }
-  if (fail_over > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("view: fail_over=", fail_over));
+  if (flags > (kFailOver | kWeakWasDefault | kWeakWasAlone)) {
+    return absl::InvalidArgumentError(absl::StrCat("view: flags=", flags));
   }
   RING_RETURN_IF_ERROR(ReadNodes(in, view));
   RING_RETURN_IF_ERROR(ReadGroups(in, view));

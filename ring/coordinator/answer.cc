@@ -144,11 +144,15 @@ bool ShardCoordinator::MayHaveRunBefore(const Request& request) const {
     return memgest.failures_tolerated() > 0 && !records_lost_.contains(memgest.descriptor().id);
   };
   if (request.operation != protocol::Operation::kDelete) {
+    // An earlier attempt may have gone to what was the default one then.
+    if ((request.flags & protocol::kDefaultMemgest) != 0 && !Mutant("X7-default") &&
+        (weak_past_.was_default || !records_lost_.empty()))
+      return true;
     const memgest::Memgest* const memgest = FindMemgest(request.memgest);
     return memgest != nullptr && !keeps_records(*memgest);
   }
   // Tombstones are in what keeps records wherever there is such a memgest (TombstoneHome).
-  return !records_lost_.empty() ||
+  return !records_lost_.empty() || (weak_past_.was_alone && !Mutant("X7-alone")) ||
          std::none_of(memgests_.begin(), memgests_.end(), [&](const auto& memgest) {
            return memgest != nullptr && keeps_records(*memgest);
          });

@@ -114,6 +114,7 @@ class ShardCoordinator {
   // count.
   void AddMemgest(const protocol::MemgestDescriptor& descriptor, RoleMask active = kAllRoles);
   void SetMemgestState(MemgestId id, protocol::MemgestState state);
+  void SetWeakPast(const protocol::WeakPast& past) { weak_past_ = past; }
   // drain.cc (G10). A step of emptying a DRAINING memgest, then what is left: completion records go
   // to records_to's log, or a stronger one if that is weaker than theirs (X7); with a dropper, an
   // internal client of this node, tombstones are written and covered versions collected.
@@ -440,6 +441,7 @@ class ShardCoordinator {
 
   std::vector<Waiting> operations_;  // 1-based handles
   std::uint32_t free_operation_ = 0;
+  protocol::WeakPast weak_past_;
   std::vector<Deferred> deferred_;  // 1-based handles
   std::uint32_t free_deferred_ = 0;
   std::vector<std::uint32_t> ready_;  // deferred requests to run again

@@ -372,6 +372,7 @@ bool CoordinatedShard::Meet(Epoch epoch) {
 void CoordinatedShard::ApplyCatalogue() {
   if (change_ != nullptr) change_->OnCatalogue(LivingMemgests());
   if (coordinator_ == nullptr) return;
+  coordinator_->SetWeakPast(view_->weak_past);
   for (const protocol::MemgestDescriptor& descriptor : view_->memgests) {
     if (descriptor.state == protocol::MemgestState::kDeleted) {
       coordinator_->RemoveMemgest(descriptor.id);

@@ -31,6 +31,14 @@ inline constexpr std::uint32_t kBlockSizeMin = 4 * 1024;
 inline constexpr std::uint32_t kBlockSizeMax = 2 * 1024 * 1024;
 inline constexpr std::size_t kMemgestNameSizeMax = 63;
 
+// What was so once, as long as the cluster lives (X7): a record of a change that was made then may
+// have been with one node alone, though it would be with several by the memgests of today.
+struct WeakPast {
+  bool was_default = false;  // a memgest of f = 0
+  bool was_alone = false;    // memgests of f = 0, when the first other one was made
+  friend bool operator==(const WeakPast&, const WeakPast&) = default;
+};
+
 struct MemgestDescriptor {
   MemgestId id;      // at most kMemgestIdMax
   std::string name;  // letters, digits, '-', '_', '.'; unique among those not DELETED

@@ -217,6 +217,30 @@ CatalogueCommand RandomCommand(Random& random, std::uint64_t step) {
 }
 
 // What lets it be replicated: equal commands, equal bytes; and its views are always valid.
+// X7: what was once weak stays known, over snapshots, too.
+TEST(Catalogue, X7RemembersThatAWeakMemgestWasTheDefaultOrAlone) {
+  const View view = InitialView(3, 2, TestNodes(6), {Rep("weak", 1)});
+  Catalogue catalogue(view);
+  EXPECT_EQ(catalogue.weak_past(), protocol::WeakPast());
+  const MemgestId strong = catalogue.Apply(CreateCommand({"a", 1}, Srs("strong", 2, 1))).memgest;
+  EXPECT_EQ(catalogue.weak_past(), (protocol::WeakPast{false, true}));
+  Walk(catalogue, strong, {MemgestState::kActive});
+  ASSERT_OK(catalogue.Apply(SetDefaultCommand({"a", 2}, strong)).status);
+  EXPECT_EQ(catalogue.weak_past(), (protocol::WeakPast{true, true}));
+  EXPECT_EQ(catalogue.NextView(view).weak_past, catalogue.weak_past());
+  ASSERT_OK_AND_ASSIGN(const Catalogue copy, DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)));
+  EXPECT_EQ(copy.weak_past(), catalogue.weak_past());
+  // Neither is said of a cluster that never was so.
+  Catalogue other(TestView());
+  const MemgestId weak = other.Apply(CreateCommand({"a", 1}, Rep("weak", 1))).memgest;
+  other.Apply(CreateCommand({"a", 2}, Srs("more", 2, 1)));
+  Walk(other, weak, {MemgestState::kActive});
+  ASSERT_OK(other.Apply(SetDefaultCommand({"a", 3}, weak)).status);
+  EXPECT_EQ(other.weak_past(), protocol::WeakPast());
+  ASSERT_OK(other.Apply(SetDefaultCommand({"a", 4}, kSrs32)).status);
+  EXPECT_EQ(other.weak_past(), (protocol::WeakPast{true, false}));
+}
+
 TEST(Catalogue, EqualCommandsGiveEqualCataloguesAlsoOverSnapshotsAndTheWire) {
   SeededRandom random(testing::SeedFor("catalogue"));
   View view = TestView();

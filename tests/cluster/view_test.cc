@@ -209,6 +209,7 @@ View FullView() {
   view.voter_count = 3;
   view.overrun = OverrunPolicy::kContinue;
   view.fail_over = true;
+  view.weak_past.was_alone = true;
   view.nodes[3].status = NodeStatus::kDown;
   GroupView& group = view.groups[2];
   group.epoch = Epoch(9);

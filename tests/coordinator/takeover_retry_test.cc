@@ -10,6 +10,8 @@ namespace {
 
 using protocol::Outcome;
 
+constexpr MemgestId kStrong[] = {kRep2, kRep3, kRep4, kSrs21, kSrs31, kSrs32};
+
 // X7: the record of a put into Rep(1) went with the log of Rep(1), and a move had carried its value
 // to where it survived.
 TEST(TakeOver, X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew) {
@@ -122,6 +124,53 @@ TEST(TakeOver, G10ADropGoesOnAtTheSameStart) {
   ASSERT_GT(harness.shard().FindMemgest(kSrs32)->key_count, 0u);
   TakeOverAndServe(harness);
   EXPECT_GT(drop(), 0u) << "what is asked for was done already, for other keys";
+}
+
+// The default memgest of an earlier attempt need not be that of today.
+TEST(TakeOver, X7ADefaultPutIsNotDecidedByTheNewDefault) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();
+  Sent put;
+  put.client = &client;
+  put.key = "key";
+  put.value = "first";
+  put.request.operation = protocol::Operation::kPut;
+  put.request.flags = protocol::kDefaultMemgest;
+  put.request.memgest = kRep1;
+  put.request.seq = client.Take();
+  put.request.incomplete_delta = 1;
+  ASSERT_EQ(harness.Run(harness.Send(put)).outcome, Outcome::kOk);
+  ASSERT_EQ(harness.Run(harness.Put(kRep3, "key", "second")).outcome, Outcome::kOk);
+  harness.Settle();
+  TakeOverAndServe(harness);
+  harness.shard().SetWeakPast({.was_default = true});
+  put.request.memgest = kRep3;
+  put.request.flags |= protocol::kRetried;
+  EXPECT_EQ(harness.Run(harness.Send(put)).outcome, Outcome::kUnknown);
+  EXPECT_EQ(RunFetching(harness, harness.Get("key")).value, "second");
+  put.request.flags = protocol::kDefaultMemgest;
+  put.request.seq = client.Take();
+  EXPECT_EQ(harness.Run(harness.Send(put)).outcome, Outcome::kOk) << "a first attempt";
+}
+
+// Tombstones were in Rep(1) while there was nothing stronger.
+TEST(TakeOver, X7ADeleteFromBeforeTheFirstStrongMemgestIsUnsure) {
+  ShardHarness harness;
+  for (const MemgestId strong : kStrong) harness.RemoveMemgest(strong);
+  TestClient client(7);
+  client.Take();
+  harness.Run(harness.Put(kRep1, "key", "v"));
+  const int gone = harness.Delete("key", {.client = &client});
+  ASSERT_EQ(harness.Run(gone).outcome, Outcome::kOk);
+  harness.Settle();
+  TakeOverAndServe(harness);
+  protocol::MemgestDescriptor first = PaperMemgests(protocol::kBlockSizeDefault)[kRep3.value()];
+  first.id = MemgestId(kMemgestCount);
+  first.name = "first";
+  harness.shard().AddMemgest(first, 0);
+  harness.shard().SetWeakPast({.was_alone = true});
+  EXPECT_EQ(harness.Run(harness.Resend(gone, Version())).outcome, Outcome::kUnknown);
 }
 
 // E8: a log that was adopted short although records were in it.

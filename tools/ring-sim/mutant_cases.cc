@@ -356,6 +356,10 @@ constexpr MutantCase kCases[] = {
      "coordinator/coordinator_test:TakeOver.X7ADeleteWhoseMemgestIsGoneIsNotRunAgain"},
     {"X7-delete", "a tombstone stands in Rep(1) though a stronger memgest is there", kNotRun,
      "coordinator/coordinator_test:TakeOver.X7ADeleteOfWhatWasInRep1IsKnownToTheNextCoordinator"},
+    {"X7-default", "a put by default is decided by the memgest that is the default now", kNotRun,
+     "coordinator/coordinator_test:TakeOver.X7ADefaultPutIsNotDecidedByTheNewDefault"},
+    {"X7-alone", "a delete is decided anew by who has strong memgests now", kNotRun,
+     "coordinator/coordinator_test:TakeOver.X7ADeleteFromBeforeTheFirstStrongMemgestIsUnsure"},
     {"X7-retry", "a retry into Rep(1) is decided anew after a takeover", kNotRun,
      "coordinator/coordinator_test:TakeOver.X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew"},
 };

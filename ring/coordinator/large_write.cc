@@ -107,7 +107,8 @@ LargeWrite::Place LargeWrite::PlaceOf(std::uint32_t base_cells,
           static_cast<std::uint32_t>(std::min<std::uint64_t>(in_block, kPayloadSizeMax))};
 }
 
-void LargeWrite::Step() {
+void LargeWrite::Step(std::uint64_t now_ns) {
+  if (begun_ns_ == 0) begun_ns_ = now_ns;
   switch (state_) {
     case State::kFetch:
       Fetch();
@@ -124,16 +125,25 @@ void LargeWrite::Step() {
       state_ = State::kFinished;
       break;
     case State::kReading:
+      // F11: the blocks that it touches are neither decoded nor scrubbed before it ends.
+      if (now_ns - begun_ns_ > kPatienceNs + (length_ >> 20) * 1'000'000'000 && !Mutant("F11-slow"))
+        GiveUp(Outcome::kUnavailable);
+      break;
     case State::kFinished:
     case State::kAborted:
+    case State::kGivenUp:
       break;
   }
+}
+
+void LargeWrite::Yield(std::uint64_t now_ns) {
+  if (state_ == State::kReading && !HoldsPlace(now_ns)) GiveUp(Outcome::kUnavailable);
 }
 
 bool LargeWrite::HoldsPlace(std::uint64_t now_ns) {
   if (state_ != State::kReading) {
     reading_since_ns_ = 0;
-    return true;
+    return MayAppend();
   }
   if (reading_since_ns_ == 0) reading_since_ns_ = now_ns;
   return now_ns - reading_since_ns_ < kReadSlowNs;
@@ -177,13 +187,18 @@ void LargeWrite::Read() {
       landing_.memory != nullptr ? landing_.lkey : memgest_.heap().lkey(piece_.offset_cells);
   state_ = State::kReading;
   const rdma::Sge to = {fetched(), piece_.length, lkey};
-  if (!shard_.sink_->ReadFromClient(request_.reply, done_, to, shard_, token_))
-    GiveUp(Outcome::kUnavailable);
+  if (shard_.sink_->ReadFromClient(request_.reply, done_, to, shard_, token_)) return;
+  state_ = State::kFetch;
+  GiveUp(Outcome::kUnavailable);
 }
 
 void LargeWrite::Abort(Outcome outcome) {
   if (state_ == State::kDraining || state_ == State::kFinished) {
     state_ = State::kFinished;
+    return;
+  }
+  if (state_ == State::kGivenUp) {
+    state_ = State::kAborted;
     return;
   }
   if (source_ != kNoLine) shard_.Unpin(source_);
@@ -193,17 +208,19 @@ void LargeWrite::Abort(Outcome outcome) {
 
 void LargeWrite::OnRead(bool ok) {
   if (state_ == State::kAborted) state_ = State::kFinished;
+  if (state_ == State::kGivenUp) state_ = State::kDraining;
   if (state_ != State::kReading) return;
+  state_ = State::kAppend;
   if (!ok) {
     GiveUp(Outcome::kBadRequest);
     return;
   }
   crc_ = Crc32c(fetched(), piece_.length, crc_);
-  state_ = State::kAppend;
 }
 
 // S6: a parity that came since the slot was taken counts for what stands in blocks that it covers,
-// and it covers these behind their BASE only.
+// and it covers these behind their BASE only. That may be long in coming, and does not come to a
+// block that is lost: the next attempt gets a slot where all parities count.
 bool LargeWrite::AwaitsBase() const {
   const memgest::SlotAllocator& allocator = memgest_.allocator();
   const auto block_cells = static_cast<std::uint32_t>(allocator.block_size() / kCacheLine);
@@ -226,10 +243,8 @@ void LargeWrite::Append() {
     Finish();
     return;
   }
-  if (AwaitsBase()) {
-    // A memgest that is drained gets no BASE.
-    return memgest_.writable() ? AwaitRoom() : GiveUp(Outcome::kMemgestNotWritable);
-  }
+  if (AwaitsBase())
+    return GiveUp(memgest_.writable() ? Outcome::kUnavailable : Outcome::kMemgestNotWritable);
   if (!shard_.ReserveWrite(memgest_, 0, piece_.length, 0, false)) return AwaitRoom();
   const std::optional<memgest::DeltaArena::Piece> scratch = TakeScratch();
   if (!scratch.has_value()) return AwaitRoom();
@@ -270,7 +285,7 @@ void LargeWrite::Finish() {
     GiveUp(Outcome::kMemgestNotWritable);
     return;
   }
-  if (AwaitsBase()) return AwaitRoom();
+  if (AwaitsBase()) return GiveUp(Outcome::kUnavailable);
   if (!shard_.ReserveWrite(memgest_, key_.size(), one_entry() ? piece_.length : 0, ranges_.size(),
                            false)) {
     return AwaitRoom();
@@ -341,8 +356,8 @@ void LargeWrite::GiveUp(Outcome outcome, Version version) {
     shard_.Refuse(request_, outcome);
   }
   // PARTs may still be read by the device from the slot: it is given back when every member has
-  // them.
-  state_ = State::kDraining;
+  // them. A READ may still be written there.
+  state_ = state_ == State::kReading ? State::kGivenUp : State::kDraining;
 }
 
 }  // namespace ring::coordinator

@@ -6,16 +6,17 @@
 //            value that fits one piece is fetched and becomes a plain PUT.
 // Shape:     pieces of at most 64 KiB that cross no block; one PART a turn of the loop, small
 //            operations in between. A client has half of a shard's places at most, and what waits
-//            for a client's bytes for long holds none.
+//            for a client's bytes for long holds none. Its time has a bound (F11).
 // Ownership: keeps a copy of the request; owns its slot until FINAL, or until it is given up. A
 //            READ for a coded memgest lands in memory of its own: deltas share their scratch with
 //            every put of the node, and a client may let a READ wait for long.
 // Threads:   one, the node's.
 // Errors:    a bad checksum, a version mismatch or a lost connection gives everything up: PARTs are
 //            invisible, and their slots are free again once every member has them. A READ that
-//            cannot be posted is refused as UNAVAILABLE: the client sends the request again.
+//            cannot be posted, and a slot in blocks that a new parity has no BASE of (S6), are
+//            refused as UNAVAILABLE: the client sends the request again.
 // Cost:      one pass over the value in, one for its CRC.
-// Source:    rules S10, G7, V5, V6.
+// Source:    rules S10, G7, V5, V6, F11.
 #ifndef RING_COORDINATOR_LARGE_WRITE_H_
 #define RING_COORDINATOR_LARGE_WRITE_H_
 
@@ -34,6 +35,8 @@ class LargeWrite {
   static constexpr std::size_t kUnderWayMax = 64;   // those that wait for their client, too
   static constexpr std::uint64_t kReadSlowNs = 100'000'000;
   static constexpr std::size_t kOfOneClientMax = kConcurrentMax / 2;
+  // What a put may take whose client gives its bytes slowly: so long, and a second for each MiB.
+  static constexpr std::uint64_t kPatienceNs = 10'000'000'000;
 
   ~LargeWrite();
 
@@ -45,21 +48,25 @@ class LargeWrite {
   static bool StartMove(ShardCoordinator& shard, const Request& request, memgest::Memgest& target,
                         std::uint32_t source);
 
-  // Moves on by at most one PART.
-  void Step();
+  // Moves on by at most one PART; gives a put up that takes too long.
+  void Step(std::uint64_t now_ns);
   void OnRead(bool ok);
   // The role is lost: nothing more is appended. While a READ is under way its memory must stay: it
   // is finished when that is done. outcome: what its client is told, kOk for nothing.
   void Abort(protocol::Outcome outcome);
   bool finished() const { return state_ == State::kFinished; }
-  // False while a READ takes longer than kReadSlowNs. Asked each turn.
+  // False while a READ takes longer than kReadSlowNs, and when all that is left is to give memory
+  // back. Asked each turn.
   bool HoldsPlace(std::uint64_t now_ns);
+  // Somebody waits for its blocks: a put whose client makes it wait gives them up.
+  void Yield(std::uint64_t now_ns);
   // Something to do without waiting for a READ or an acknowledgement.
-  bool runnable() const { return state_ != State::kReading && state_ != State::kDraining; }
+  bool runnable() const { return MayAppend() && state_ != State::kReading; }
   std::uint64_t token() const { return token_; }
   MemgestId memgest_id() const { return memgest_.descriptor().id; }
   const memgest::CompletionTable::Client* client() const { return request_.client; }
   bool Touches(std::uint32_t first_cell, std::uint32_t cell_count) const;
+  bool MayAppend() const { return state_ < State::kDraining; }
 
  private:
   enum class State : std::uint8_t {
@@ -69,7 +76,9 @@ class LargeWrite {
     kFinish = 3,
     kDraining = 4,
     kFinished = 5,
-    kAborted = 6,  // a READ is under way
+    // A READ is under way; nothing but its end is waited for. kGivenUp: the slot is drained then.
+    kAborted = 6,
+    kGivenUp = 7,
   };
   // A run of bytes of a value in one memgest's heap.
   struct Place {
@@ -117,6 +126,7 @@ class LargeWrite {
   std::uint64_t last_order_ = 0;
   std::uint64_t token_ = 0;
   std::uint64_t reading_since_ns_ = 0;  // as HoldsPlace saw it; 0: not reading
+  std::uint64_t begun_ns_ = 0;          // as Step saw it; 0: not seen
   State state_ = State::kFetch;
 };
 

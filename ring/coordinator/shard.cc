@@ -108,7 +108,7 @@ void ShardCoordinator::EndTurn(std::uint64_t now_ns, bool busy) {
   if (last_put_ != nullptr) PrefetchSlot(*std::exchange(last_put_, nullptr), last_put_length_);
   large_places_taken_ = 0;
   for (std::size_t i = 0; i < large_writes_.size();) {
-    large_writes_[i]->Step();
+    large_writes_[i]->Step(now_ns);
     if (large_writes_[i]->finished()) {
       large_writes_.erase(large_writes_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
@@ -135,8 +135,16 @@ bool ShardCoordinator::HasLargeWrite(MemgestId id, std::uint32_t first_cell,
                                      std::uint32_t cell_count) const {
   return std::any_of(large_writes_.begin(), large_writes_.end(),
                      [=](const std::unique_ptr<LargeWrite>& write) {
-                       return write->memgest_id() == id && write->Touches(first_cell, cell_count);
+                       return write->memgest_id() == id && write->MayAppend() &&
+                              write->Touches(first_cell, cell_count);
                      });
+}
+
+void ShardCoordinator::EndSlowWrites(MemgestId id, std::uint32_t first_cell,
+                                     std::uint32_t cell_count, std::uint64_t now_ns) {
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    if (write->memgest_id() == id && write->Touches(first_cell, cell_count)) write->Yield(now_ns);
+  }
 }
 
 bool ShardCoordinator::Busy() const {

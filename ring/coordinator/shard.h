@@ -123,6 +123,9 @@ class ShardCoordinator {
   void RemoveMemgest(MemgestId id);
   // Whether a large write to these cells is under way: it has entries to append yet (S2).
   bool HasLargeWrite(MemgestId id, std::uint32_t first_cell, std::uint32_t cell_count) const;
+  // ... and its client makes it wait: it is given up.
+  void EndSlowWrites(MemgestId id, std::uint32_t first_cell, std::uint32_t cell_count,
+                     std::uint64_t now_ns);
   memgest::Memgest* FindMemgest(MemgestId id) const {
     return id.value() < memgests_.size() ? memgests_[id.value()].get() : nullptr;
   }
@@ -400,11 +403,11 @@ class ShardCoordinator {
   void RebuildParities(std::uint64_t now_ns);
 
   // drain.cc
+  memgest::Memgest* RecordHome(const memgest::Memgest* from, MemgestId preferred) const;
   std::uint64_t MoveRecords(MemgestId from, memgest::Memgest* to);
   void DropContents(memgest::Memgest& memgest, const memgest::ClientId& dropper);
   bool DropLine(std::uint32_t line, const memgest::ClientId& dropper);
   void FreeRetired();
-  memgest::Memgest* RecordHome(const memgest::Memgest* from, MemgestId preferred) const;
 
   // What it knew to be committed before the epoch stays so, and nobody else has served since; what
   // was adopted from others may be on one node only, and is committed with Normal (E2).
@@ -438,10 +441,10 @@ class ShardCoordinator {
   std::uint64_t tenure_counter_ = 0;                         // of versions (V1)
   // Whose log was adopted short in this tenure (E8), and the records there with it.
   absl::flat_hash_set<MemgestId> records_lost_;
+  protocol::WeakPast weak_past_;
 
   std::vector<Waiting> operations_;  // 1-based handles
   std::uint32_t free_operation_ = 0;
-  protocol::WeakPast weak_past_;
   std::vector<Deferred> deferred_;  // 1-based handles
   std::uint32_t free_deferred_ = 0;
   std::vector<std::uint32_t> ready_;  // deferred requests to run again

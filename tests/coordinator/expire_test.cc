@@ -86,7 +86,7 @@ TEST(Expire, X4AClientWithARequestUnderWayStays) {
   Minutes(harness, 4 * memgest::kSilencePeriods);
   for (const TestClient* client : {&appended, &waits, &large})
     EXPECT_TRUE(Knows(harness.shard().completions(), *client));
-  // Given up and left behind (X3), it is still referred to.
+  // Given up (F11), and left behind by its client (X3), it is still referred to.
   large.Finished(harness.sent(put).request.seq);
   harness.Run(harness.Put(kRep1, "other", "v", {.client = &large}));
   Minutes(harness, 4 * memgest::kSilencePeriods);
@@ -94,7 +94,7 @@ TEST(Expire, X4AClientWithARequestUnderWayStays) {
   EXPECT_EQ(harness.outcome(first), Outcome::kOk);
   EXPECT_EQ(harness.outcome(held), Outcome::kOk);
   EXPECT_EQ(harness.outcome(conditional), Outcome::kVersionMismatch);
-  EXPECT_EQ(harness.outcome(put), Outcome::kStaleRequest);
+  EXPECT_EQ(harness.outcome(put), Outcome::kUnavailable);
   harness.Scrub();
   Minutes(harness, memgest::kSilencePeriods + 3);
   harness.Settle();

@@ -71,22 +71,64 @@ TEST(LargeWrite, S10PartsAreInvisibleAndComeOneATurn) {
   harness.Scrub();
 }
 
-// S6: blocks whose BASE a new parity has not got yet are barred, also to who took its slot before.
-TEST(LargeWrite, S6EntriesWaitForTheBaseOfTheirBlocks) {
-  ShardHarness harness;
-  memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
+// S6: blocks whose BASE a new parity has not got yet are barred, also to who took its slot before:
+// it is told to come back, and gets another slot then.
+TEST(LargeWrite, S6NothingIsAppendedToBlocksWithoutTheirBase) {
   for (const std::size_t size : {500'000, 60'000}) {
+    ShardHarness harness;
+    memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
     const int put = harness.Put(kSrs32, "k", Bytes(size, 1), {.large = true});
-    harness.Turn();
-    memgest.allocator().Bar(0, memgest.allocator().block_count());
-    harness.Turns(3);
+    harness.Turns(size > memgest::kPayloadSizeMax ? 3 : 1);
+    const std::uint32_t barred = memgest.allocator().block_count();
+    memgest.allocator().Bar(0, barred);
     const std::uint64_t index = memgest.next_index();
+    EXPECT_EQ(harness.Run(put).outcome, Outcome::kUnavailable);
     harness.Turns(50);
     EXPECT_EQ(memgest.next_index(), index);
-    EXPECT_FALSE(harness.answered(put));
+    ASSERT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+    const auto block_cells =
+        static_cast<std::uint32_t>(memgest.allocator().block_size() / kCacheLine);
+    memgest::LineTable& lines = harness.shard().lines();
+    const std::uint32_t line = harness.HeadLine("k");
+    const bool large = (lines.line(line).flags & memgest::kLarge) != 0;
+    EXPECT_GE(large ? lines.Ranges(line)[0].offset_cells : lines.line(line).offset_cells,
+              barred * block_cells);
     memgest.allocator().Bar(0, 0);
-    EXPECT_EQ(harness.Run(put).outcome, Outcome::kOk);
+    harness.Settle();
+    harness.Scrub();
   }
+}
+
+// ... and meanwhile keeps nobody out, whichever memgest they write to: the BASE may never come.
+TEST(LargeWrite, S6WhoAwaitsABaseHoldsNoPlace) {
+  ShardHarness harness;
+  TestClient one(7);
+  TestClient two(8);
+  std::vector<int> puts;
+  for (std::size_t i = 0; i < LargeWrite::kConcurrentMax; ++i) {
+    puts.push_back(
+        harness.Put(kSrs32, "k" + std::to_string(i), Bytes(500'000, i),
+                    {.client = i < LargeWrite::kOfOneClientMax ? &one : &two, .large = true}));
+  }
+  harness.Turn();
+  memgest::Memgest& memgest = *harness.shard().FindMemgest(kSrs32);
+  memgest.allocator().Bar(0, memgest.allocator().block_count());
+  // What they sent is not acknowledged: their slots are not free again, either.
+  harness.member(4).acks = false;
+  TestClient other(9);
+  const int put = harness.Put(kRep3, "other", Bytes(20'000, 9), {.client = &other, .large = true});
+  harness.Turns(30);
+  EXPECT_EQ(harness.outcome(put), Outcome::kOk);
+  EXPECT_TRUE(harness.answered(put));
+  for (const int waiting : puts) {
+    EXPECT_EQ(harness.outcome(waiting), Outcome::kUnavailable);
+    EXPECT_TRUE(harness.answered(waiting));
+  }
+  // Nothing more is appended there: a frozen block may be read when all that was is committed.
+  EXPECT_FALSE(harness.shard().HasLargeWrite(kSrs32, 0, ~std::uint32_t{0}));
+  memgest.allocator().Bar(0, 0);
+  harness.Settle();
+  harness.Scrub();
 }
 
 // S10: a move has its bytes at hand, and still sends one PART a turn.
@@ -263,6 +305,75 @@ TEST(LargeWrite, StoppedClientsHoldABoundedNumberOfLargeWrites) {
   harness.holds_reads = false;
   harness.Settle();
   harness.Scrub();
+}
+
+// A client that gives a piece every nine seconds is not stuck, and still comes to its end: others
+// wait for the blocks that it writes to. The slot is free when its last READ is done.
+TEST(LargeWrite, F11ASlowPutEnds) {
+  for (const MemgestId memgest : {kRep3, kSrs32}) {
+    ShardHarness harness;
+    harness.holds_reads = true;
+    TestClient slow(7);
+    const int put =
+        harness.Put(memgest, "k", Bytes(3'000'000, 1), {.client = &slow, .large = true});
+    harness.Turns(2);
+    const std::uint64_t begun_ns = harness.now_ns;
+    while (!harness.answered(put)) {
+      ASSERT_LT(harness.now_ns - begun_ns, 30'000'000'000u);
+      ASSERT_EQ(harness.reads(), 1u);
+      for (int i = 0; i < 9; ++i) harness.Turn(1'000'000'000);
+      if (!harness.answered(put)) harness.FinishRead(true);
+      harness.Turns(2);
+    }
+    EXPECT_EQ(harness.outcome(put), Outcome::kUnavailable);
+    EXPECT_FALSE(harness.shard().HasLargeWrite(memgest, 0, ~std::uint32_t{0}));
+    harness.Turns(10);
+    EXPECT_GT(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u)
+        << "a READ may yet land there";
+    harness.holds_reads = false;
+    harness.Settle();
+    EXPECT_EQ(harness.shard().FindMemgest(memgest)->allocator().used_bytes(), 0u);
+    EXPECT_EQ(harness.Run(harness.Resend(put)).outcome, Outcome::kOk);
+    harness.Settle();
+    harness.Scrub();
+  }
+}
+
+// S2: a block is read at a cut when nobody has entries for it to append. Who only waits for a slow
+// client's bytes yields; others go on.
+TEST(LargeWrite, S2ASlowPutYieldsToACut) {
+  ShardHarness harness;
+  TestClient slow(7);
+  const auto end_slow = [&] {
+    harness.shard().EndSlowWrites(kSrs32, 0, 64 * 1024, harness.now_ns);
+    return !harness.shard().HasLargeWrite(kSrs32, 0, 64 * 1024);
+  };
+  OfferUnread(harness, slow, 1);
+  EXPECT_FALSE(end_slow());
+  harness.Turn(LargeWrite::kReadSlowNs);
+  EXPECT_TRUE(end_slow());
+  harness.Turn();
+  EXPECT_EQ(harness.outcome(0), Outcome::kUnavailable);
+  EXPECT_TRUE(harness.answered(0));
+  harness.holds_reads = false;
+  harness.Settle();
+  EXPECT_EQ(harness.Run(harness.Resend(0)).outcome, Outcome::kOk);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// Its role is lost while a put that was given up still has a READ under way (V6).
+TEST(LargeWrite, V6AGivenUpPutOutlivesTheRoleUntilItsReadIsDone) {
+  ShardHarness harness;
+  TestClient slow(7);
+  OfferUnread(harness, slow, 1);
+  harness.Turn(LargeWrite::kReadSlowNs);
+  harness.shard().EndSlowWrites(kSrs32, 0, 64 * 1024, harness.now_ns);
+  harness.shard().Retire(Farewell::kUnknown);
+  EXPECT_EQ(harness.answer(0).count, 1);
+  EXPECT_FALSE(harness.shard().gone());
+  harness.FinishRead(true);
+  EXPECT_TRUE(harness.shard().gone());
 }
 
 // Requests that find no room are tried a few at a time: those behind them have their turn, too.

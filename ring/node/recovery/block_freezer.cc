@@ -108,6 +108,10 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
   if (shard->HasLargeWrite(frozen.request.log.memgest, frozen.request.block * block_cells,
                            block_cells)) {
     frozen.large_write = true;  // it appends more
+    if (frozen.expires_ns - now_ns < kFreezeNs / 2) {
+      shard->EndSlowWrites(frozen.request.log.memgest, frozen.request.block * block_cells,
+                           block_cells, now_ns);
+    }
     return true;
   }
   if (frozen.large_write) {

@@ -22,32 +22,52 @@ class CompletionTable::Client {
   Client(const ClientId& name, std::uint64_t now) : id(name), period(now) {}
 
   std::uint64_t first() const { return first_; }
-  void MoveFirst(std::uint64_t first_incomplete) { first_ = std::max(first_, first_incomplete); }
+  void MoveFirst(std::uint64_t first_incomplete) {
+    if (first_incomplete <= first_) return;
+    first_ = first_incomplete;
+    if (!crowd_.empty()) DropDead();
+  }
   // Whether seq may have a record.
   bool Covers(std::uint64_t seq) const { return seq >= first_ && seq - first_ < kOutstandingMax; }
 
   // The record of a seq of the window; null: there is none.
   CompletionRecord* Find(std::uint64_t seq) {
-    if (!Covers(seq) || seq - first_ >= ring_.size()) return nullptr;
-    CompletionRecord& record = ring_[seq & (ring_.size() - 1)];
-    return record.seq == seq && record.state != kEmpty ? &record : nullptr;
+    if (!Covers(seq) || ring_.empty()) return nullptr;
+    CompletionRecord& record = Home(seq);
+    if (record.seq == seq && record.state != kEmpty) return &record;
+    for (CompletionRecord& one : crowd_) {
+      if (one.seq == seq && one.state != kEmpty) return &one;
+    }
+    return nullptr;
   }
 
   // The place of a seq of the window.
   CompletionRecord& Place(std::uint64_t seq) {
     RING_CHECK(Covers(seq)) << "seq=" << seq << " first_incomplete=" << first_;
-    if (seq - first_ >= ring_.size()) Grow(seq - first_ + 1);
-    return ring_[seq & (ring_.size() - 1)];
+    if (CompletionRecord* const known = Find(seq)) return *known;
+    if (ring_.empty()) ring_.resize(kRingSizeMin);
+    while (IsLive(Home(seq))) {
+      if (MayGrow()) {
+        Grow();
+        continue;
+      }
+      DropDead();
+      return crowd_.emplace_back();
+    }
+    return Home(seq);
   }
 
   template <class Visit>
   void ForEach(Visit visit) const {
     for (const CompletionRecord& record : ring_) {
-      if (record.state != kEmpty && record.seq >= first_) visit(record);
+      if (IsLive(record)) visit(record);
+    }
+    for (const CompletionRecord& record : crowd_) {
+      if (IsLive(record)) visit(record);
     }
   }
   std::uint64_t resident_bytes() const {
-    return sizeof(*this) + ring_.capacity() * sizeof(CompletionRecord);
+    return sizeof(*this) + (ring_.capacity() + crowd_.capacity()) * sizeof(CompletionRecord);
   }
 
   const ClientId id;
@@ -57,17 +77,36 @@ class CompletionTable::Client {
   Client* behind = nullptr;
 
  private:
-  void Grow(std::uint64_t count) {
-    std::size_t size = std::max(kRingSizeMin, ring_.size());
-    while (size < count) size *= 2;
-    std::vector<CompletionRecord> larger(size);
-    // All seqs of the window that stand in the smaller ring lie within its size of each other.
-    ForEach([&](const CompletionRecord& record) { larger[record.seq & (size - 1)] = record; });
-    ring_.swap(larger);
+  // Of the ring's places, records that are held have so many at least before it grows.
+  static constexpr std::size_t kRingShare = 4;
+
+  CompletionRecord& Home(std::uint64_t seq) { return ring_[seq & (ring_.size() - 1)]; }
+  bool IsLive(const CompletionRecord& record) const {
+    return record.state != kEmpty && record.seq >= first_;
+  }
+  void DropDead() {
+    std::erase_if(crowd_, [this](const CompletionRecord& record) { return !IsLive(record); });
+  }
+  bool MayGrow() const {
+    if (Mutant("X4-wide")) return true;
+    std::size_t held = 0;
+    ForEach([&held](const CompletionRecord&) { ++held; });
+    return held >= ring_.size() / kRingShare;
+  }
+  void Grow() {
+    std::vector<CompletionRecord> held;
+    ForEach([&held](const CompletionRecord& record) { held.push_back(record); });
+    crowd_.clear();
+    ring_.assign(ring_.size() * 2, CompletionRecord());
+    for (const CompletionRecord& record : held) {
+      CompletionRecord& home = Home(record.seq);
+      (home.state == kEmpty ? home : crowd_.emplace_back()) = record;
+    }
   }
 
   std::uint64_t first_ = 0;
-  std::vector<CompletionRecord> ring_;
+  std::vector<CompletionRecord> ring_;   // at seq mod its size
+  std::vector<CompletionRecord> crowd_;  // whose places there are others'
 };
 
 CompletionTable::CompletionTable() = default;

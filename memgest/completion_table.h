@@ -6,8 +6,10 @@
 //            (member); collected by the client's first incomplete seq (X4), or as a whole by
 //            EXPIRE_RECORD. In-flight requests are known too, so that a duplicate attaches (X2).
 //            The coordinator's also knows which client was silent for how long.
-// Shape:     a ring of records per client, at seq mod its power-of-two size, 16 grown up to 1,024
-//            on demand. A client has a window [first incomplete, + 1,024) of seqs; the window moves
+// Shape:     a ring of records per client, at seq mod its power-of-two size: 16, doubled up to
+//            1,024 when places collide and a quarter of them is taken. Before that, the few that
+//            find their place taken stand beside it: a wide window costs no more than its records.
+//            A client has a window [first incomplete, + 1,024) of seqs; the window moves
 //            up only. Silence is counted in periods of a minute that the owner's clock saw begin.
 // Ownership: owns everything. A Client* is good until Expire of that client, or DropAll;
 //            forgotten() tells that there was one.

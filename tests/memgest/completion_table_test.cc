@@ -169,6 +169,36 @@ TEST_F(CompletionTableTest, X4TheLimitIs1024Outstanding) {
   EXPECT_EQ(Lookup(10 + 1024, 11), Check::kNew);
 }
 
+// F11: who makes up an identity, and one request that claims a wide window, gets memory for one.
+TEST_F(CompletionTableTest, X4AWideWindowWithOneRecordIsSmall) {
+  for (const std::uint64_t seq : {1u, 1024u, 513u}) {
+    ASSERT_EQ(Lookup(seq, 1), Check::kNew);
+    Finish(seq, 1);
+  }
+  for (const std::uint64_t seq : {1u, 513u, 1024u}) EXPECT_EQ(Lookup(seq, 1), Check::kDone) << seq;
+  EXPECT_LT(table_.resident_bytes(), 2048u);
+  const std::uint64_t before = table_.resident_bytes();
+  constexpr std::uint64_t kStrangers = 10'000;
+  for (std::uint64_t i = 0; i < kStrangers; ++i) {
+    CompletionTable::Client* const stranger = table_.Admit({50, i});
+    CompletionTable::Finish(stranger, 1024, 1, 99, kMemgest, 2, VersionOf(1));
+  }
+  EXPECT_LT(table_.resident_bytes() - before, kStrangers * 1024);
+}
+
+// ... and what was given up again leaves nothing beside the ring, however often that happens.
+TEST_F(CompletionTableTest, X4WhatIsForgottenTakesNoRoom) {
+  CompletionTable::Begin(client_, 1, 99, kMemgest, VersionOf(1));
+  for (int i = 0; i < 10'000; ++i) {
+    CompletionTable::Begin(client_, 17, 99, kMemgest, VersionOf(2));
+    ASSERT_EQ(Lookup(17, 1), Check::kInFlight);
+    CompletionTable::Forget(client_, 17);
+    ASSERT_EQ(Lookup(17, 1), Check::kNew);
+  }
+  EXPECT_EQ(Lookup(1, 1), Check::kInFlight);
+  EXPECT_LT(table_.resident_bytes(), 2048u);
+}
+
 TEST_F(CompletionTableTest, X2AMemberHasTheRecordWithoutABegin) {
   Finish(700, 10);
   EXPECT_EQ(Lookup(700, 10), Check::kDone);

@@ -344,6 +344,8 @@ constexpr MutantCase kCases[] = {
      "api/client_test:ClientCoreTest.X4NothingIsSentAgainAMinuteAfterTheFirstAttempt"},
     {"X5", "a write that was sent is reported as failed when its time is over", kKilled,
      "api/client_test:ClientRetry.X5AWriteWithoutAnAnswerIsUnknownAndAReadIsJustLate"},
+    {"X4-wide", "a client's records take room for all of its window", kNotRun,
+     "memgest/memgest_test:CompletionTableTest.X4AWideWindowWithOneRecordIsSmall"},
     {"X5-refused", "... or when a later attempt is refused", kNotRun,
      "api/client_test:ClientCoreTest.X5OnlyADecisionIsCertainAfterALostAttempt"},
     {"X5-decided", "a refusal is forgotten, and a late copy of the request executed", kNotRun,

@@ -66,6 +66,7 @@ bool ControlServices::Progress(std::uint64_t now_ns) {
   if (decode_.busy()) decode_.Progress(now_ns);
   if (faults_.busy()) faults_.Progress(now_ns);
   join_.Progress(now_ns);
+  node_->held_memory().Progress(now_ns);
   return HasWork();
 }
 

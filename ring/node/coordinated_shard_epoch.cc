@@ -87,7 +87,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
 }
 
 void CoordinatedShard::Connect(Role role, const cluster::Holder& holder, bool joins) {
-  const absl::Status status = links_.Connect(role, addresses_[holder.node.value()], joins);
+  const absl::Status status = links_.Connect(role, holder, addresses_[holder.node.value()], joins);
   if (status.ok()) return;
   last_error_ = std::string(status.message());
   change_->OnConnectFailed(role);

@@ -27,18 +27,22 @@ void LogLinks::Begin(const protocol::LogHello& hello) {
 void LogLinks::Drop(Role role) {
   Link& link = at(role);
   link.qp.reset();  // its completions are dropped with it (L6)
-  context_->credits->GiveBack(std::move(link.credit));
+  context_->credits->GiveBack(link.member, std::move(link.credit));
   context_->staging->GiveBack(std::move(link.staging));
   const std::uint16_t attempt = link.attempt;
   link = Link();
   link.attempt = attempt;
 }
 
-absl::Status LogLinks::Connect(Role role, const std::string& address, bool joins) {
+absl::Status LogLinks::Connect(Role role, const cluster::Holder& member, const std::string& address,
+                               bool joins) {
   Link& link = at(role);
   RING_CHECK(!link.established) << "role=" << role.value();
+  link.qp.reset();
+  if (!(link.member == member)) context_->credits->GiveBack(link.member, std::move(link.credit));
+  link.member = member;
   if (link.credit.address == nullptr) {
-    RING_ASSIGN_OR_RETURN(link.credit, context_->credits->Take(rdma::kRemoteWrite));
+    RING_ASSIGN_OR_RETURN(link.credit, context_->credits->Take(member));
   }
   const rdma::RemoteBuffer credit = link.credit.region->remote();
   protocol::LogHello hello = hello_;
@@ -76,6 +80,9 @@ LogLinks::News LogLinks::OnEvent(const rdma::ConnectionEvent& event) {
     absl::StatusOr<protocol::LogAccept> accept = CheckAccept(event);
     if (accept.ok()) {
       link.accept = *accept;
+      // L5: what the member may have been writing there for an earlier connection has come by now,
+      // and for this one it has nothing to say before entries come.
+      CreditWord(link)->store(0, std::memory_order_release);
       link.established = true;
       news.outcome = Outcome::kConnected;
       return news;
@@ -99,7 +106,7 @@ absl::StatusOr<std::unique_ptr<memgest::LogWriter>> LogLinks::MakeWriter(Role ro
   memgest::LogWriterOptions writer;
   writer.qp = link.qp.get();
   writer.ring = {link.accept.ring.address, link.accept.ring.length, link.accept.ring.rkey};
-  writer.credit = reinterpret_cast<const std::atomic<std::uint64_t>*>(link.credit.address);
+  writer.credit = CreditWord(link);
   writer.staging = link.staging.address;
   writer.staging_size = static_cast<std::uint32_t>(context_->staging->size());
   writer.staging_lkey = link.staging.lkey;

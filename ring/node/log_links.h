@@ -8,10 +8,11 @@
 // Ownership: owns queue pairs, credit words and staging; writers refer to them, so they go first.
 // Threads:   one, the node's.
 // Errors:    Event tells what came of a Connect.
-// Source:    docs/GLOSSARY.md (ring); docs/PROTOCOL.md "The log"; rules L6, L8.
+// Source:    docs/GLOSSARY.md (ring); docs/PROTOCOL.md "The log"; rules L5, L6, L8.
 #ifndef RING_NODE_LOG_LINKS_H_
 #define RING_NODE_LOG_LINKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,7 +22,9 @@
 #include "absl/status/statusor.h"
 #include "memgest/log_writer.h"
 #include "ring/base/id.h"
+#include "ring/cluster/normal_record.h"
 #include "ring/node/buffer_pool.h"
+#include "ring/node/credit_lines.h"
 #include "ring/protocol/hello.h"
 
 namespace ring::node {
@@ -30,7 +33,7 @@ namespace ring::node {
 struct LogLinkContext {
   rdma::Device* device = nullptr;
   rdma::CompletionQueue* log_cq = nullptr;
-  BufferPool* credits = nullptr;  // 64 bytes each
+  CreditLines* credits = nullptr;
   BufferPool* staging = nullptr;
   std::uint64_t ring_size = 0;
 };
@@ -46,7 +49,8 @@ class LogLinks {
   // A new epoch. REQUIRES: no writer refers to a link any more.
   void Begin(const protocol::LogHello& hello);
   // Starts to connect. joins: the member has nothing of the shard's last Normal epoch.
-  absl::Status Connect(Role role, const std::string& address, bool joins);
+  absl::Status Connect(Role role, const cluster::Holder& member, const std::string& address,
+                       bool joins);
   // Ends the connection. REQUIRES: no writer refers to it any more.
   void Drop(Role role);
   // Of the last Connect in this epoch; the member takes no older one any more.
@@ -76,6 +80,7 @@ class LogLinks {
   static constexpr std::uint32_t kLogSendDepth = 1024;
   struct Link {
     std::unique_ptr<rdma::QueuePair> qp;
+    cluster::Holder member;  // that it was connected to last
     bool established = false;
     BufferPool::Buffer credit;
     BufferPool::Buffer staging;
@@ -87,6 +92,9 @@ class LogLinks {
   };
 
   Link& at(Role role) { return links_[role.value()]; }
+  static std::atomic<std::uint64_t>* CreditWord(const Link& link) {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(link.credit.address);
+  }
   absl::StatusOr<protocol::LogAccept> CheckAccept(const rdma::ConnectionEvent& event) const;
 
   const LogLinkContext* context_;

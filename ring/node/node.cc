@@ -79,7 +79,7 @@ absl::Status Node::OpenDevice() {
   RING_ASSIGN_OR_RETURN(log_cq_, device_->CreateCompletionQueue(kLogCompletionDepth));
   RING_ASSIGN_OR_RETURN(arena_, memgest::DeltaArena::Create(device_.get()));
   RING_RETURN_IF_ERROR(OpenCalc());
-  credits_ = std::make_unique<BufferPool>(device_.get(), kCacheLine, 1u << 16);
+  credits_ = std::make_unique<CreditLines>(device_.get(), 1u << 16);
   staging_ = std::make_unique<BufferPool>(device_.get(), kStagingSize, 1u << 16);
 
   ClientPortOptions clients;

@@ -41,6 +41,7 @@
 #include "ring/node/fence/check_fence.h"
 #include "ring/node/fence/word_links.h"
 #include "ring/node/member_port.h"
+#include "ring/node/recovery/held_memory.h"
 
 namespace ring::node {
 
@@ -132,6 +133,7 @@ class Node {
   const EventLog& events() const { return events_; }
   EventLog& events() { return events_; }
   Pace& pace() { return pace_; }
+  HeldMemory& held_memory() { return held_memory_; }
   // Null: the device calculates nothing for puts.
   CalcLink* calc() { return calc_.get(); }
   std::size_t lost_shard_count() const { return lost_shards_.size(); }
@@ -184,7 +186,7 @@ class Node {
   std::unique_ptr<rdma::CompletionQueue> log_cq_;
   std::unique_ptr<memgest::DeltaArena> arena_;
   std::unique_ptr<CalcLink> calc_;
-  std::unique_ptr<BufferPool> credits_;
+  std::unique_ptr<CreditLines> credits_;
   std::unique_ptr<BufferPool> staging_;
   std::unique_ptr<ClientPort> clients_;
   std::unique_ptr<MemberPort> members_;
@@ -199,6 +201,7 @@ class Node {
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
+  HeldMemory held_memory_{this};
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;

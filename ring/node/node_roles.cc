@@ -34,6 +34,7 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   std::vector<std::string> addresses;
   std::vector<bool> awaited;
   for (const cluster::NodeInfo& node : view_->nodes) {
+    credits_->OnIncarnation(node.id, node.incarnation);
     addresses.push_back(AddressOf(node));
     awaited.push_back(IsAwaited(*view_, node));
   }

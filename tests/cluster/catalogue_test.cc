@@ -39,6 +39,7 @@ View NextView(const View& view, const Catalogue& catalogue) {
   ++next.epoch;
   next.memgests = catalogue.memgests();
   next.default_memgest = catalogue.default_memgest();
+  next.weak_past = catalogue.weak_past();
   return next;
 }
 
@@ -227,7 +228,7 @@ TEST(Catalogue, X7RemembersThatAWeakMemgestWasTheDefaultOrAlone) {
   Walk(catalogue, strong, {MemgestState::kActive});
   ASSERT_OK(catalogue.Apply(SetDefaultCommand({"a", 2}, strong)).status);
   EXPECT_EQ(catalogue.weak_past(), (protocol::WeakPast{true, true}));
-  EXPECT_EQ(catalogue.NextView(view).weak_past, catalogue.weak_past());
+  EXPECT_EQ(NextView(view, catalogue).weak_past, catalogue.weak_past());
   ASSERT_OK_AND_ASSIGN(const Catalogue copy, DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)));
   EXPECT_EQ(copy.weak_past(), catalogue.weak_past());
   // Neither is said of a cluster that never was so.

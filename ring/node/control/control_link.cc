@@ -32,8 +32,8 @@ void ControlLink::Establish() {
 
 void ControlLink::Drop() {
   qp_.reset();
-  if (memory_.address != nullptr) pool_->GiveBack(std::move(memory_));
-  memory_ = {};
+  // L5: the memory stays this peer's. It may be stopped in the middle of a SEND into it, and ends
+  // that before it says anything on another connection.
   established_ = false;
   failure_ = absl::OkStatus();
   outgoing_.clear();

@@ -5,7 +5,8 @@
 // Shape:     kWindow chunks under way at most; the peer tells what it consumed in every header, and
 //            by a chunk of its own when it has nothing else to say. So a SEND never finds the peer
 //            without a posted receive.
-// Ownership: owns queue pair and buffers. The source of a WRITE is read until it is done.
+// Ownership: owns queue pair and buffers, these also between two connections. The source of a WRITE
+//            is read until it is done.
 // Threads:   one, the node's.
 // Errors:    what goes wrong ends the connection: failed() says why. What waits to be sent is
 //            bounded in number and in bytes; over that Send and Write refuse, and queue nothing.

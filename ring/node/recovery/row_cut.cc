@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ring/base/check.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
 #include "ring/node/node.h"
@@ -19,21 +20,23 @@ RowCut::~RowCut() {
   if (memory_ != nullptr) node_->device().Free(memory_, size_, rdma::MemoryKind::kShared);
 }
 
-void RowCut::Release(Attempt& attempt, rdma::Device& device) {
-  attempt.region.reset();
-  if (attempt.memory != nullptr)
-    device.Free(attempt.memory, attempt.size, rdma::MemoryKind::kShared);
-}
-
+// L5: who was asked and has not given the block may be writing it yet, or begin to.
 void RowCut::Abandon() {
+  const std::uint64_t token = token_;
   Thaw();
-  if (attempt_ == nullptr) return;
-  if (attempt_->left > 0) {  // its region and the memory go with the last answer
-    attempt_->abandoned = true;
-    attempt_->memory = std::exchange(memory_, nullptr);
-    attempt_->size = std::exchange(size_, 0);
+  const std::shared_ptr<Attempt> attempt = std::exchange(attempt_, nullptr);
+  if (attempt == nullptr || Mutant("L5-cut")) return;
+  std::vector<NodeId> writers;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    if (!attempt->answers[columns_[i]].ok()) writers.push_back(asked_[i]);
   }
-  attempt_ = nullptr;
+  if (writers.empty()) return;
+  HeldMemory::Piece piece;
+  piece.memory = std::exchange(memory_, nullptr);
+  piece.size = std::exchange(size_, 0);
+  piece.region = std::move(attempt->region);
+  piece.token = token;
+  node_->held_memory().Add(std::move(piece), writers);
 }
 
 absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& layout,
@@ -58,6 +61,7 @@ absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& la
   started_ns_ = now_ns;
   token_ = node_->TakeToken();
   asked_.clear();
+  columns_.clear();
   const cluster::View& view = *node_->view();
   for (std::uint32_t column = 0; column < k; ++column) {
     if ((columns >> column & 1) == 0) continue;
@@ -71,13 +75,13 @@ absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& la
     request.rkey = attempt->region->rkey();
     const NodeId owner = view.Coordinator(place.group, request.log.shard);
     asked_.push_back(owner);
+    columns_.push_back(column);
     ++attempt->left;
-    node_->control().Call(
-        owner, ControlType::kFreeze, recovery::Encode(request), kFreezeTimeoutNs,
-        [attempt, column, device = &node_->device()](absl::StatusOr<std::string> answer) {
-          attempt->answers[column] = std::move(answer);
-          if (--attempt->left == 0 && attempt->abandoned) Release(*attempt, *device);
-        });
+    node_->control().Call(owner, ControlType::kFreeze, recovery::Encode(request), kFreezeTimeoutNs,
+                          [attempt, column](absl::StatusOr<std::string> answer) {
+                            attempt->answers[column] = std::move(answer);
+                            --attempt->left;
+                          });
   }
   return absl::OkStatus();
 }

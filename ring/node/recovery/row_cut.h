@@ -5,8 +5,9 @@
 //            What came of it is said column by column: bytes, zeros, a Lost block, or no answer.
 //            They stay frozen until Thaw, but not for longer than 1 s (block_freezer.h).
 // Shape:     one row at a time; bytes of column c stand at c * block size.
-// Ownership: borrows the node; owns the memory that blocks are written to. While answers to a cut
-//            that was given up are still to come, memory and key are theirs: WRITEs may land.
+// Ownership: borrows the node; owns the memory that blocks are written to. If not all who were
+//            asked for a cut gave their block, memory and key are held by the node until they
+//            cannot be written to any more (held_memory.h).
 // Threads:   one, the node's.
 // Errors:    Begin: kResourceExhausted, no memory. A column's own: as block_freezer.h says, and
 //            what the control port says of a coordinator that cannot be asked.
@@ -55,11 +56,7 @@ class RowCut {
     std::vector<absl::StatusOr<std::string>> answers;
     std::size_t left = 0;
     std::unique_ptr<rdma::MemoryRegion> region;
-    bool abandoned = false;
-    std::byte* memory = nullptr;  // of an abandoned one
-    std::size_t size = 0;
   };
-  static void Release(Attempt& attempt, rdma::Device& device);
   void Abandon();
 
   Node* node_;
@@ -69,6 +66,7 @@ class RowCut {
   std::uint64_t started_ns_ = 0;
   std::uint64_t token_ = 0;  // 0: nothing is frozen
   std::vector<NodeId> asked_;
+  std::vector<std::uint32_t> columns_;  // that they were asked for
   std::shared_ptr<Attempt> attempt_;
 };
 

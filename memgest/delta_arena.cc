@@ -24,9 +24,12 @@ DeltaArena::Piece DeltaArena::Take(std::size_t size) {
   const std::size_t rounded = AlignUp(size, kCacheLine);
   RING_CHECK(rounded <= kSegmentSize) << "size=" << size;
   if (segments_[current_].used + rounded > kSegmentSize) {
-    const auto next = static_cast<std::uint8_t>((current_ + 1) % kSegmentCount);
-    if (segments_[next].outstanding != 0) return {};
-    current_ = next;
+    std::size_t next = current_;
+    do {
+      next = (next + 1) % kSegmentCount;
+      if (next == current_) return {};
+    } while (segments_[next].outstanding != 0);
+    current_ = static_cast<std::uint8_t>(next);
     segments_[next].used = 0;
   }
   Segment& segment = segments_[current_];

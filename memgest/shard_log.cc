@@ -238,6 +238,11 @@ void ShardLog::SetDeltasAside() {
       })) {
     return;
   }
+  MoveAside();
+}
+
+// All that no member is being sent just now.
+void ShardLog::MoveAside() {
   const auto wanted = [this](std::uint64_t order) {
     const Pending& pending = at(order);
     return order < first_calculating_ && pending.has_piece &&

@@ -277,6 +277,7 @@ class ShardLog {
   bool MayBeShipped(std::size_t entry_size) const;
   void AbandonBroken();
   void SetDeltasAside();
+  void MoveAside();
   bool Full() const { return next_order_ - release_front_ >= kPendingMax || !retention_.HasRoom(); }
 
   Epoch epoch_;

@@ -1,5 +1,6 @@
 // The epoch change at a coordinator that lives on, with members that died, lag or stay: steps 5
 // and 6; V1, G2, L6, S13, X2.
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -253,6 +254,31 @@ TEST(Epoch, S13WhoWaitsForAnAdoptedEntryOfTooFewIsToldUnknown) {
 }
 
 // The client whose READ is under way notices nothing.
+// F11: what waits for an epoch's Normal is in nobody's way, and is sent as it was in the end.
+TEST(Epoch, F11AHeldLogLeavesTheArenaToOthers) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  std::vector<int> puts;
+  for (unsigned i = 0; i < 20; ++i)
+    puts.push_back(harness.Put(kSrs32, "k" + std::to_string(i), Bytes(60000, i)));
+  harness.Turn();
+  ASSERT_EQ(harness.arena().Take(memgest::DeltaArena::kSegmentSize).memory, nullptr);
+  harness.BeginEpoch();
+  std::vector<memgest::DeltaArena::Piece> all;
+  for (std::size_t i = 0; i < memgest::DeltaArena::kSegmentCount; ++i) {
+    all.push_back(harness.arena().Take(memgest::DeltaArena::kSegmentSize));
+    ASSERT_NE(all.back().memory, nullptr) << "segment=" << i;
+    std::memset(all.back().memory, 0xdb, memgest::DeltaArena::kSegmentSize);
+  }
+  for (const memgest::DeltaArena::Piece& piece : all) harness.arena().GiveBack(piece.segment);
+  harness.SetFlow(true, true);
+  harness.Normal();
+  harness.Settle();
+  for (std::size_t i = 0; i < puts.size(); ++i)
+    EXPECT_EQ(harness.outcome(puts[i]), Outcome::kOk) << i;
+  harness.Scrub();
+}
+
 TEST(Epoch, ALargeWriteGoesOnAcrossTheChange) {
   for (const MemgestId memgest : {kRep3, kSrs32}) {
     ShardHarness harness;

@@ -336,6 +336,8 @@ constexpr MutantCase kCases[] = {
      "api/client_test:ClientRetry.X3WhoServesTheShardIsFoundThoughEveryViewNamesAnother"},
     {"F11-slow", "a large put waits for its client as long as that gives anything", kNotRun,
      "coordinator/coordinator_test:LargeWrite.F11ASlowPutEnds"},
+    {"F11-held", "an epoch change leaves deltas that wait in the scratch that all shards share",
+     kNotRun, "coordinator/coordinator_test:Epoch.F11AHeldLogLeavesTheArenaToOthers"},
     {"X4", "records are dropped before their client had its answer", kKilled,
      "coordinator/coordinator_test:Answer.X1ARetryDoesNotExecuteAgain"},
     {"X4-early", "clients are forgotten after seconds of silence", kNotRun,

@@ -179,7 +179,9 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   const cluster::ShardView& shard = group.shards[shard_.value()];
   plan.overrun_allowed = OverrunAllowed();
   if (shard.normal.epoch == Epoch()) return plan;
+  // Step 2: whatever epochs were agreed upon and abandoned since, this set acknowledged entries.
   plan.last = shard.normal;
+  if (Mutant("step2-newest")) plan.last->epoch = Epoch(plan.epoch.value() - 1);
   plan.reachable = ReachableOf(*plan.last);
   plan.absent_shards = AbsentShards();
   plan.living = LivesOn(*view_);

@@ -129,6 +129,14 @@ class EpochCluster {
         ApplyHere(command).IgnoreError();
     });
   }
+  // As long as it is so, no node hears of what is agreed upon; then all do, of the last view alone.
+  void WithholdViews(bool withhold) {
+    Run([&] {
+      withholds_views_ = withhold;
+      if (withhold) return;
+      for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
+    });
+  }
   // From now on the epoch of each group ends so many times with a record that names who joined.
   void EndEpochsThatName(int count) {
     Run([&] { ends_.assign(state_->view()->groups.size(), count); });
@@ -149,7 +157,7 @@ class EpochCluster {
   absl::Status ApplyHere(const cluster::ClusterCommand& command) {
     const bool names_more = NamesMore(command);
     const cluster::ClusterResult result = state_->Apply(command);
-    if (!result.changed) return result.status;
+    if (!result.changed || withholds_views_) return result.status;
     for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
     if (names_more) EndEpoch(std::get<cluster::SetNormal>(command));
     return result.status;
@@ -300,6 +308,7 @@ class EpochCluster {
   bool loses_epochs_ = false;
   bool loses_normals_ = false;
   bool holds_normals_ = false;
+  bool withholds_views_ = false;
   std::vector<cluster::SetNormal> held_normals_;
   std::set<std::pair<std::uint16_t, std::uint32_t>> lost_;  // group, epoch
   std::vector<int> ends_;                                   // by group

@@ -47,8 +47,10 @@ void AddMutantOptions(CLI::App* app, ring::tools::MutantMode* mutants, bool* all
       ->capture_default_str();
   app->add_flag("!--no-clusters", mutants->clusters, "of the switches only the directed scenarios");
   app->add_flag("!--no-scenarios", mutants->scenarios, "of the switches only whole clusters");
-  app->add_flag("--survivors", mutants->survivors,
-                "of all switches those, too, that whole clusters did not notice before");
+  app->add_flag(
+      "--survivors", mutants->survivors,
+      "of all switches those, too, that whole clusters did not notice before, or were not "
+      "tried with");
   app->add_option("--table", mutants->table, "a file for the table of the switches, as Markdown");
 }
 

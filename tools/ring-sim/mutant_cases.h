@@ -17,17 +17,23 @@
 namespace ring::tools {
 
 // What becomes of it in whole clusters from seeds.
-enum class InClusters {
-  kKilled,
-  kControl,   // it breaks nothing, and has to survive
-  kSurvives,  // MutantCase::why: the scenario alone stands for it
-  kNotRun,    // not for the whole budget; MutantCase::why if no cluster comes there
+struct InClusters {
+  enum class Kind {
+    kKilled,
+    kControl,   // it breaks nothing, and has to survive
+    kSurvives,  // MutantCase::why: the scenario alone stands for it
+    kNotRun,    // MutantCase::why: no cluster comes there
+  };
+  Kind kind = Kind::kNotRun;
+  // The one that noticed it, or how many did not, when that was last tried. Every change of what
+  // clusters do makes other clusters of the seeds.
+  unsigned seeds = 0;
 };
 
 struct MutantCase {
   const char* id;
   const char* what;  // the switch does
-  InClusters clusters = InClusters::kKilled;
+  InClusters clusters;
   // The directed scenario, "folder/program:Suite.Test": it passes, and fails with the switch on.
   const char* scenario = "";
   const char* why = "";

@@ -38,6 +38,8 @@ int RunMutants(const MutantMode& mode) { return TurnOn(mode.only) ? 0 : 2; }
 namespace ring::tools {
 namespace {
 
+using Kind = InClusters::Kind;
+
 constexpr int kSeedSecondsMax = 20;            // of the processor: more is a turn without an end
 constexpr unsigned kScenarioSecondsMax = 300;  // by the clock, on a busy machine
 
@@ -147,18 +149,18 @@ class Table {
 
   void Add(const MutantCase& mutant) {
     const bool has_scenario = *mutant.scenario != '\0';
-    const bool runs = mode_.clusters && RunsInClusters(mutant.clusters);
+    const bool runs = mode_.clusters && RunsInClusters(mutant);
     if (!runs && !(mode_.scenarios && has_scenario)) return;
     std::string text;
     bool right = true;
-    Row row{&mutant, mutant.clusters == InClusters::kSurvives ? "survived" : "", ""};
+    Row row{&mutant, Known(mutant.clusters), ""};
     if (runs) {
       const Verdict verdict = RunInClusters(mutant, mode_);
-      right &= verdict.killed == (mutant.clusters == InClusters::kKilled) ||
-               mutant.clusters == InClusters::kNotRun;
-      row.clusters = verdict.killed ? absl::StrCat("seed ", verdict.seed, ", ", verdict.how)
-                                    : absl::StrCat("survives ", verdict.seed, " seeds");
-      absl::StrAppend(&text, verdict.killed ? "killed by " : "", row.clusters);
+      right &= verdict.killed == (mutant.clusters.kind == Kind::kKilled) ||
+               mutant.clusters.kind == Kind::kNotRun;
+      row.clusters = verdict.killed ? absl::StrCat("killed by ", verdict.seed, ": ", verdict.how)
+                                    : absl::StrCat("survives ", verdict.seed);
+      absl::StrAppend(&text, row.clusters);
     }
     if (mode_.scenarios && has_scenario) {
       const bool kills = PassesWithout(mutant.scenario) && !Passes(mutant.scenario, mutant.id);
@@ -191,10 +193,26 @@ class Table {
     std::string scenario;
   };
 
-  bool RunsInClusters(InClusters known) const {
+  bool RunsInClusters(const MutantCase& mutant) const {
     if (!mode_.only.empty()) return true;  // asked for by name, whatever is known of it
-    if (known == InClusters::kSurvives) return mode_.survivors;
-    return known != InClusters::kNotRun;
+    const bool untried = mutant.clusters.kind == Kind::kNotRun && *mutant.why == '\0';
+    if (untried || mutant.clusters.kind == Kind::kSurvives) return mode_.survivors;
+    return mutant.clusters.kind != Kind::kNotRun;
+  }
+
+  // When it is not run now.
+  static std::string Known(const InClusters& clusters) {
+    switch (clusters.kind) {
+      case Kind::kKilled:
+        return absl::StrCat("killed by ", clusters.seeds);
+      case Kind::kControl:
+        return "must survive";
+      case Kind::kSurvives:
+        return absl::StrCat("survives ", clusters.seeds);
+      case Kind::kNotRun:
+        return "not run";
+    }
+    return "";
   }
 
   bool PassesWithout(const std::string& scenario) {
@@ -220,6 +238,12 @@ class Table {
   void WriteMarkdown() const {
     if (mode_.table.empty()) return;
     std::string text =
+        "# Bug switches\n\n"
+        "Each breaks one rule; the scenario passes, and fails with the switch on. In whole "
+        "clusters:\n"
+        "the seed that noticed it or how many did not, when that was last tried ([TESTING.md]("
+        "TESTING.md),\n\"Bug switches\"). Made by `ring-sim --mutants --no-clusters --table "
+        "docs/MUTANTS.md`.\n\n"
         "| rule | switch | with it | in whole clusters | directed scenario |\n"
         "|---|---|---|---|---|\n";
     for (const Row& row : rows_) {
@@ -275,7 +299,7 @@ int RunMutants(const MutantMode& mode) {
     table.Add(mutant);
   }
   // Any two may be on together, as an experiment.
-  if (!found) table.Add({mode.only.c_str(), "an experiment", InClusters::kNotRun});
+  if (!found) table.Add({mode.only.c_str(), "an experiment", {}});
   return table.Finish();
 }
 

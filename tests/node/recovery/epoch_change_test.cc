@@ -356,6 +356,44 @@ TEST_F(EpochChangeNodeTest, E2ReadsGoOnAtWhoKeepsItsRoleBeforeNormal) {
   ASSERT_OK(cluster_.WaitServing());
 }
 
+// {A; P1, P2} gives way to {A; P1}, which is agreed upon, heard by nobody and never Normal: A
+// acknowledges on P1 and P2 as ever. Then A and P1 are lost, and P2 alone has it all.
+TEST_F(EpochChangeNodeTest, Step2WhoAcknowledgedCountsThroughAnAbandonedEpoch) {
+  Start(2, [](NodeConfig* config) {
+    std::erase_if(config->memgests, [](const protocol::MemgestDescriptor& memgest) {
+      return memgest.name != "SRS32";
+    });
+    protocol::MemgestDescriptor all;
+    all.name = config->default_memgest = "ALL3";
+    all.r = 3;
+    all.commit = protocol::CommitRule::kAll;
+    config->memgests.push_back(all);
+    config->control.overrun = cluster::OverrunPolicy::kContinue;  // what is lost shows at once
+  });
+  const GroupId group(0);
+  const NodeId a(0), p1(3);
+  const std::uint32_t p2 = 1u << 4;
+  Load(12, "before");
+  cluster_.WithholdViews(true);
+  ASSERT_OK(cluster_.Apply(cluster::NewEpoch{group, Epochs()[0], p2, "lags"}));
+  Load(40, "acknowledged");
+  cluster_.Kill(a);
+  cluster_.Kill(p1);
+  ASSERT_OK(cluster_.Fail(a));
+  ASSERT_OK(cluster_.Fail(p1));
+  cluster_.WithholdViews(false);
+  ASSERT_OK(cluster_.WaitServing());
+  int kept = 0;
+  for (const auto& [key, value] : values_) {
+    const absl::StatusOr<GetResult> got = client_->Get(key);
+    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+    ASSERT_EQ(got->value, value) << key;
+    const bool of_a = cluster_.PlaceOf(key) == cluster::Place{group, ShardId(0)};
+    kept += of_a && absl::StrContains(key, "acknowledged") ? 1 : 0;
+  }
+  EXPECT_GT(kept, 1);
+}
+
 // E8: of the coordinator's two replicas one was only silent. No role waits for it, so that no epoch
 // comes of its return: the shard that stopped has to see by itself that nothing was lost.
 TEST_F(EpochChangeNodeTest, E8AShardThatStoppedServesWhenAHolderIsBack) {

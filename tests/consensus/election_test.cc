@@ -227,5 +227,23 @@ TEST(Election, ALearnerNeverCampaigns) {
   EXPECT_EQ(net.raft(2).leader(), kNoServer);
 }
 
+// Its promotion is agreed upon by the others, and who promoted it is gone.
+TEST(Election, ALearnerThatIsAskedVotesForItMayBeAVoterByNow) {
+  RaftNet net;
+  for (const std::uint64_t id : {1, 2, 3}) net.Add(id, Voters({1, 2}, {3}));
+  net.Elect(1);
+  net.drop = [](const Message& m) { return m.to == S(3) && m.type == MessageType::kAppend; };
+  ASSERT_OK(net.raft(1).ProposeConfiguration(Voters({1, 2, 3})).status());
+  net.Settle();
+  ASSERT_TRUE(net.raft(2).configuration().IsVoter(S(3)));
+  ASSERT_FALSE(net.raft(3).configuration().IsVoter(S(3)));
+  net.Stop(1);
+  net.drop = nullptr;
+  net.TickAll(60);
+  ASSERT_NE(net.leader(), nullptr);
+  EXPECT_EQ(net.leader()->id(), S(2));
+  EXPECT_TRUE(net.raft(3).configuration().IsVoter(S(3)));
+}
+
 }  // namespace
 }  // namespace ring::consensus

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -103,6 +104,10 @@ class ClientCore {
   // Queued or on the wire, without those that were given up.
   std::size_t unfinished() const { return unfinished_; }
   std::vector<NodeConnection> Connections() const;
+  // Who this is to the nodes: the two halves of the id.
+  std::pair<std::uint64_t, std::uint64_t> identity() const {
+    return {context_.client_high, context_.client_low};
+  }
   std::uint64_t ClockNs();
   std::uint64_t DeadlineNs(absl::Duration deadline);
   Connection* ConnectionOf(NodeId node) const;

@@ -170,6 +170,7 @@ void Node::OpenMembership() {
   options.clock = options_.clock;
   options.random = options_.random;
   options.control = control_.get();
+  options.storage = options_.storage;
   options.events = &events_;
   options.lease_ns = LeaseNs();
   if (words_ != nullptr) options.word = words_->word();

@@ -36,6 +36,7 @@
 #include "ring/node/control/catalogue_reads.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/membership.h"
+#include "ring/node/control/voter_storage.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/node/events/event_log.h"
 #include "ring/node/fence/check_fence.h"
@@ -56,6 +57,8 @@ struct NodeOptions {
   Random* random = nullptr;
   std::string host;  // of this machine: nodes and clients with an equal one share memory
   const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
+  // Of its part in the consensus; a simulation gives a voter its own. Null: as configured.
+  VoterStorage* storage = nullptr;
   // To the replicated state machine, whose views come back through ApplyView. Null: with
   // fail_over on the node's own membership() takes them; with it off nobody does: membership is
   // static, and every epoch is normal as soon as its members are connected.

@@ -48,6 +48,9 @@ struct FaultOptions {
   std::uint64_t f1_aim_max_ns = 100 * kUs;  // a blow comes so much later than it was decided
   std::uint64_t f1_away_min_ns = 200 * kMs;
   std::uint64_t f1_away_more_ns = 2'000 * kMs;  // ... and up to so much longer
+  // Runs whose voters start again with their term, vote and log; in others each is a new server.
+  std::uint64_t f1_votes_kept_run_one_in = 2;
+  std::uint64_t f1_votes_lost_one_in = 4;  // crashes in them that take the disk along
 
   // --- F2: two at about one time ---
   std::uint64_t f2_second_one_in = 3;  // blows
@@ -96,6 +99,9 @@ struct FaultOptions {
   std::uint64_t f7_loss_max_ppm = 20'000;
   std::uint64_t f7_spread_doublings = 6;  // of the delay: 1 us, doubled up to 5 times
   std::uint64_t f7_gap_max_ppm = 500'000;
+  std::uint64_t f7_again_mean_ns = 4 * kMs;  // a copy of a request that was sent up to so long ago,
+  std::uint64_t f7_again_max_ns = 2'000 * kMs;
+  std::uint64_t f7_again_halvings = 12;  // halved up to 11 times
 
   // --- F8: one-sided requests; as of F7 ---
   std::uint64_t f8_parts_max_ppm = 300'000;  // WRITEs that land in two parts
@@ -130,6 +136,8 @@ struct FaultOptions {
   std::uint64_t f11_queue_pair_mean_ns = 50 * kMs;
   std::uint64_t f11_queue_pair_max_ppm = 1'000'000;
   std::uint64_t f11_queue_pair_max_ns = 20 * kMs;
+  std::uint64_t f11_persist_mean_ns = 60 * kMs;  // where votes are kept: of a voter's storage
+  std::uint64_t f11_persist_max_ns = 40 * kMs;
 
   // --- F12: changes with operations under way ---
   std::uint64_t f12_catalogue_mean_ns = 15 * kMs;

@@ -31,6 +31,8 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
       cluster_(cluster),
       random_(random),
       apart_(cluster->seed() ^ 0xa9a27),
+      disks_(cluster->seed() ^ 0xd15c11),
+      echoes_(cluster->seed() ^ 0xec40),
       clocks_jump_(options.node_faults == 0 || !run.zombies),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
@@ -48,8 +50,16 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
   if (OneIn(*random, options.f10_value_run_one_in))
     Add(&FaultPlan::DamageValue, options.f10_value_mean_ns, random);
   AddApart();
+  if (!OneIn(disks_, options.kind_off_one_in) && !cluster->disks().empty())
+    Add(&FaultPlan::RefuseVotes, options.f11_persist_mean_ns, &disks_);
+  if (!OneIn(echoes_, options.kind_off_one_in) && !run.overrun)
+    Add(&FaultPlan::AskAgain, options.f7_again_mean_ns, &echoes_);
   if (options.node_faults != 0)
     nodes_ = std::make_unique<NodeFaults>(cluster, random, options, run);
+}
+
+FaultPlan::~FaultPlan() {
+  if (echo_ != nullptr) echo_->Close();
 }
 
 void FaultPlan::Add(Action action, std::uint64_t mean_ns, Random* random) {
@@ -128,6 +138,8 @@ void FaultPlan::End() {
   if (nodes_ != nullptr) nodes_->End();
   if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
   heal_ns_ = memory_back_ns_ = queue_pairs_back_ns_ = 0;
+  for (const std::unique_ptr<SimDisk>& disk : cluster_->disks()) disk->RefuseUntil(0);
+  if (echo_ != nullptr) echo_->Close();
 }
 
 SimNode* FaultPlan::AnyNode() { return AnyNode(*random_); }
@@ -277,6 +289,31 @@ void FaultPlan::DamageValue() {
 }
 void FaultPlan::DamageCopy() { cluster_->DamageCopy(AnyKey(apart_), apart_); }
 void FaultPlan::DamageRow() { cluster_->DamageRow(apart_); }
+
+// A disk that is full, or does not sync, at one voter.
+void FaultPlan::RefuseVotes() {
+  SimDisk& disk = *cluster_->disks()[disks_.Below(cluster_->disks().size())];
+  disk.RefuseUntil(cluster_->network().now_ns() + disks_.Below(options_.f11_persist_max_ns));
+}
+
+// A copy of what a client sent comes late, to who owns the key by now, or to anybody (F7).
+void FaultPlan::AskAgain() {
+  if (echo_ == nullptr) {
+    absl::StatusOr<std::shared_ptr<SimEcho>> echo = SimEcho::Open(&cluster_->network());
+    if (!echo.ok()) return;  // F11: no memory at present
+    echo_ = *std::move(echo);
+  }
+  const std::uint64_t late_ns =
+      echoes_.Below(options_.f7_again_max_ns >> echoes_.Below(options_.f7_again_halvings));
+  const SentRequest* const sent = cluster_->CopyToSend(late_ns);
+  if (sent == nullptr) return;
+  const NodeId owner = cluster_->OwnerOf(sent->key);
+  const bool stray = owner == cluster::kNoNode || echoes_.Below(4) == 0;
+  const NodeId to =
+      stray ? NodeId(static_cast<std::uint32_t>(echoes_.Below(cluster_->nodes().size()))) : owner;
+  if (echo_->Send(*sent, cluster_->AddressOf(to)))
+    cluster_->network().faults().Count(FaultClass::kF7Message, "requests again");
+}
 
 void FaultPlan::BreakLog() { BreakBetween(protocol::HelloKind::kLog, "log connections"); }
 void FaultPlan::BreakControl() {

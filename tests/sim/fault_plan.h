@@ -21,6 +21,7 @@
 #include "tests/sim/fault_options.h"
 #include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/sim/sim_echo.h"
 
 namespace ring::sim {
 
@@ -28,6 +29,7 @@ class FaultPlan {
  public:
   FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& options,
             const NodeFaults::Run& run);
+  ~FaultPlan();
 
   // Called again and again; does what is due.
   void Act();
@@ -71,6 +73,8 @@ class FaultPlan {
   void BreakControl();
   void BreakBetween(protocol::HelloKind kind, const char* name);
   void ExhaustQueuePairs();
+  void RefuseVotes();
+  void AskAgain();
   void ForceDelete();
   int AnyKey(Random& random);
   SimNode* AnyNode();
@@ -81,9 +85,12 @@ class FaultPlan {
   SimCluster* cluster_;
   Random* random_;
   SeededRandom apart_;
+  SeededRandom disks_;
+  SeededRandom echoes_;
   std::vector<Due> due_;
   std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
   bool clocks_jump_;
+  std::shared_ptr<SimEcho> echo_;  // null: no request comes again
   SimAdmin scrubber_;
   bool scrubbing_ = false;
   std::uint64_t next_poll_ns_ = 0;

@@ -52,6 +52,7 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
       cluster_(cluster),
       random_(random),
       apart_(cluster->seed() ^ 0xadd),
+      disks_(cluster->seed() ^ 0xd15c5),
       down_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
       blows_left_(
@@ -140,6 +141,15 @@ bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
   return 2 * left > now.voters.size();
 }
 
+// Who comes back with a longer log than all that are there may have the others follow it.
+bool NodeFaults::DisksKnowMore(const consensus::RaftLog& log) {
+  const std::pair known(log.last_term(), log.last_index());
+  for (std::size_t i = 0; i < cluster_->disks().size(); ++i) {
+    if (!cluster_->nodes()[i]->up() && cluster_->disks()[i]->last() > known) return true;
+  }
+  return false;
+}
+
 // Also what is in a log, and may be agreed upon at any moment, decides.
 bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
   if (!QuorumWithout(nodes)) return false;
@@ -152,6 +162,7 @@ bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
   if (!SurvivesWith(cluster_->view(), there) || !SurvivesWith(*state.view(), there)) return false;
   const consensus::Replica& replica = *informed->membership().replica();
   const consensus::RaftLog& log = replica.raft().log();
+  if (DisksKnowMore(log)) return false;
   for (consensus::LogIndex i = replica.applied_index() + 1; i <= log.last_index(); ++i) {
     if (log.At(i).kind != consensus::EntryKind::kCommand) continue;
     if (state.Apply(log.At(i).data).changed && !SurvivesWith(*state.view(), there)) return false;
@@ -209,6 +220,11 @@ void NodeFaults::Strike(NodeId node) {
 
 void NodeFaults::Crash(NodeId node) {
   cluster_->CrashNode(node);
+  if (SimDisk* const disk = cluster_->DiskOf(node); disk != nullptr) {
+    const bool lost = OneIn(disks_, options_.f1_votes_lost_one_in);
+    if (lost) disk->Lose();
+    ++cluster_->network().faults().by_kind[lost ? "F1 votes lost" : "F1 votes kept"];
+  }
   const std::uint64_t away_ns =
       OneIn(*random_, options_.f4_one_in)
           ? LogUniform(options_.f4_away_min_ns, options_.f4_away_max_ns)

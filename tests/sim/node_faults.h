@@ -59,6 +59,7 @@ class NodeFaults {
   std::uint64_t LogUniform(std::uint64_t from_ns, std::uint64_t to_ns);
   bool MayLose(const std::set<NodeId>& nodes);
   bool QuorumWithout(const std::set<NodeId>& nodes);
+  bool DisksKnowMore(const consensus::RaftLog& log);
   NodeId Victim();
   void PlanBlow();
   void Strike(NodeId node);
@@ -81,6 +82,7 @@ class NodeFaults {
   SimCluster* cluster_;
   Random* random_;
   SeededRandom apart_;
+  SeededRandom disks_;
   std::vector<Down> down_;                       // by node; restart_ns 0: it is up
   Absences absences_;                            // who is there, and is taken for lost, maybe
   std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do

@@ -155,10 +155,22 @@ bool SimClient::Submit(Operation op) {
   // The place is known before the submission, which may refuse.
   const absl::StatusOr<api::Operation*> submitted = core_->Submit(request);
   if (!submitted.ok()) return false;
-  (*submitted)->token = recorder_->Invoke(std::move(op));
+  const int number = op.key;
+  const std::size_t at = recorder_->Invoke(std::move(op));
+  (*submitted)->token = at;
+  NoteSent(**submitted, at, number);
   ++under_way_;
   core_->Flush();
   return true;
+}
+
+// What waits to be sent is not complete yet; large values stay in the memory of their client.
+void SimClient::NoteSent(const api::Operation& op, std::size_t at, int key) {
+  const bool large = (op.header()->word.flags & protocol::kLargeValue) != 0;
+  if (!op.mutates() || op.state != api::OpState::kWaiting || large) return;
+  const auto* const begin = reinterpret_cast<const char*>(op.frame);
+  recorder_->Sent({at, key, network_->now_ns(), core_->identity(),
+                   std::string(begin, op.cells * protocol::kCell)});
 }
 
 bool SimClient::TakeAnswers() {

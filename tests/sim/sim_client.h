@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,16 @@
 
 namespace ring::sim {
 
+// A request on its way that changes something: what a copy of it needs.
+struct SentRequest {
+  std::size_t at = 0;  // of the operation
+  int key = 0;
+  std::uint64_t time_ns = 0;
+  std::pair<std::uint64_t, std::uint64_t> client;
+  std::string bytes;         // its cells
+  std::uint32_t tenure = 0;  // of whoever had the key's shard then: so many did before
+};
+
 // Where operations are written down when they begin and end.
 class Recorder {
  public:
@@ -30,6 +41,8 @@ class Recorder {
   virtual void Return(std::size_t at, const Operation& op) = 0;
   virtual const Operation& Recorded(std::size_t at) const = 0;
   virtual void Complain(Violation violation) = 0;
+  // The operation left in this form; the request is large if it has no bytes of its own.
+  virtual void Sent(SentRequest request) = 0;
   // Whether values of the key may be lost by now, and be told so.
   virtual bool MayLose(int key) const = 0;
 };
@@ -81,6 +94,7 @@ class SimClient final : public rdma::sim::SimHost,
   void Run(std::uint64_t at_ns, State state);
   void Step();
   bool Submit(Operation op);
+  void NoteSent(const api::Operation& op, std::size_t at, int key);
   void SubmitDue();
   bool TakeAnswers();
   void Finish(std::size_t at, const api::Operation& answer);

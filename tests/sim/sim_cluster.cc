@@ -71,6 +71,10 @@ absl::Status SimCluster::Open() {
   config_.control.lease_ms = options_.lease_ms;
   config_.control.fence = options_.fence;
   config_.control.overrun = options_.overrun;
+  for (int i = 0; options_.voters_keep && i < config_.voter_count(); ++i) {
+    disks_.push_back(
+        std::make_unique<SimDisk>(&network_, options_.seed ^ static_cast<std::uint64_t>(i) << 32));
+  }
   for (int i = 0; i < options_.node_count; ++i) {
     RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node,
                           OpenNode(NodeId(static_cast<std::uint32_t>(i))));
@@ -93,7 +97,11 @@ absl::Status SimCluster::Open() {
 }
 
 absl::StatusOr<std::shared_ptr<SimNode>> SimCluster::OpenNode(NodeId id) {
-  return SimNode::Open(&network_, config_, id, &random_);
+  return SimNode::Open(&network_, config_, id, &random_, DiskOf(id));
+}
+
+SimDisk* SimCluster::DiskOf(NodeId id) {
+  return id.value() < disks_.size() ? disks_[id.value()].get() : nullptr;
 }
 
 // What a process of its own knows: itself, and where the others can be found.
@@ -160,12 +168,14 @@ void SimCluster::WatchRoles() {
   const bool first = coordinators_.empty();
   const cluster::Routing routing(view_->s, view_->d);
   coordinators_.resize(static_cast<std::size_t>(view_->group_count() * view_->s));
+  tenures_.resize(coordinators_.size());
   for (std::size_t at = 0; at < coordinators_.size(); ++at) {
     const GroupId group(static_cast<std::uint16_t>(at / static_cast<std::size_t>(view_->s)));
     const ShardId shard(static_cast<std::uint16_t>(at % static_cast<std::size_t>(view_->s)));
     const cluster::GroupView& roles = view_->groups[group.value()];
     const cluster::Holder now{roles.roles[shard.value()], roles.incarnations[shard.value()]};
     const cluster::Holder then = std::exchange(coordinators_[at], now);
+    tenures_[at] += then == now ? 0 : 1;
     if (first || then == now || then.incarnation == Incarnation()) continue;
     Note(absl::StrCat("g", group.value(), "/s", shard.value(), " epoch ", roles.epoch.value(),
                       " is given to node ", static_cast<int>(now.node.value())));
@@ -192,6 +202,8 @@ void SimCluster::Note(absl::string_view what) {
 
 void SimCluster::CrashNode(NodeId id) {
   Note(absl::StrCat("node ", id.value(), " crashes"));
+  const consensus::Replica* const replica = nodes_[id.value()]->node().membership().replica();
+  if (replica != nullptr) agreement_.OnCrash(replica->raft().id());
   nodes_[id.value()]->Crash();
 }
 
@@ -438,13 +450,14 @@ void SimCluster::Return(std::size_t at, const Operation& op) {
   network_.Trace(std::uint64_t{3} << 62 | static_cast<std::uint64_t>(op.result), at,
                  op.version.bits() ^ op.value);
   history_[at] = op;
+  DoubtRepeated(at);
   const protocol::MemgestDescriptor* const memgest = view().FindMemgest(op.memgest);
   if (memgest != nullptr) {
     history_[at].memgest_name = memgest->name;
     history_[at].tolerates = memgest->FailuresTolerated();
   }
   versions_.OnReturn(at, memgest != nullptr && memgest->FailuresTolerated() >= 1);
-  if (on_answer_) on_answer_(op);
+  if (on_answer_) on_answer_(history_[at]);
 }
 
 void SimCluster::Complain(Violation violation) {

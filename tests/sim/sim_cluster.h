@@ -9,6 +9,7 @@
 #ifndef RING_TESTS_SIM_SIM_CLUSTER_H_
 #define RING_TESTS_SIM_SIM_CLUSTER_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <set>
@@ -24,6 +25,7 @@
 #include "tests/sim/history.h"
 #include "tests/sim/sim_admin.h"
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/workload.h"
 
@@ -49,6 +51,9 @@ struct ClusterOptions {
   std::uint64_t recovery_rate = node::NodeConfig().recovery_rate;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven
+  // A voter that starts again has its term, vote and log, unless its disk was lost. Else each start
+  // is another server.
+  bool voters_keep = false;
 };
 
 class SimCluster final : public Recorder {
@@ -70,9 +75,12 @@ class SimCluster final : public Recorder {
   std::vector<std::shared_ptr<SimNode>>& nodes() { return nodes_; }
   std::vector<std::shared_ptr<SimClient>>& clients() { return clients_; }
   bool Crashed(int process) const;
-  // With its memory and its part in the consensus. REQUIRES: it is up.
+  // With its memory, and its part in the consensus if that is kept nowhere. REQUIRES: it is up.
   void CrashNode(NodeId id);
-  // Another start of a node that crashed, with nothing.
+  // What the node's part in the consensus is kept on; null: nothing.
+  SimDisk* DiskOf(NodeId id);
+  std::vector<std::unique_ptr<SimDisk>>& disks() { return disks_; }
+  // Another start of a node that crashed, with nothing but its disk.
   absl::Status RestartNode(NodeId id);
   // A node that the configuration does not name: its process starts, and an operator's word for it
   // is agreed upon. It joins meanwhile.
@@ -101,6 +109,13 @@ class SimCluster final : public Recorder {
   void Return(std::size_t at, const Operation& op) override;
   const Operation& Recorded(std::size_t at) const override { return history_.operations()[at]; }
   void Complain(Violation violation) override;
+  void Sent(SentRequest request) override;
+  // The newest request that was sent so long ago, if a network that keeps copies could bring it
+  // once more, and the protocol stand it; null: there is none. What its client is told of it from
+  // now on may be the doing of the copy.
+  const SentRequest* CopyToSend(std::uint64_t late_ns);
+  NodeId OwnerOf(int key);
+  const std::string& AddressOf(NodeId node) const { return seeds_[node.value()]; }
   bool MayLose(int key) const override { return overran_ || damage_.Concerns(key, history_); }
   bool overran() const { return overran_; }
   // A bit of the key's newest value turns, where its coordinator has it (F10). False: there is no
@@ -152,15 +167,23 @@ class SimCluster final : public Recorder {
   VersionChecker versions_;
   AgreementChecker agreement_;
   std::vector<Violation> violations_;
+  std::vector<std::unique_ptr<SimDisk>> disks_;  // of the first nodes
   std::vector<std::shared_ptr<SimNode>> nodes_;
   std::vector<std::shared_ptr<SimClient>> clients_;
   std::unique_ptr<SimAdmin> admin_;
   std::shared_ptr<const cluster::View> view_;  // the newest that was seen
   std::vector<cluster::Holder> coordinators_;  // in view_, by group and shard
+  std::vector<std::uint32_t> tenures_;         // how many had been before them
   std::vector<std::string> seeds_;
   std::vector<std::string> story_;
   std::function<void(const Operation&)> on_answer_;
   std::vector<MemgestId> forced_;  // memgests that an operator deletes with what is in them
+  // sim_copies.cc
+  std::uint32_t TenureOf(int key) const;
+  bool MayCopy(const SentRequest& request);
+  void DoubtRepeated(std::size_t at);
+  std::deque<SentRequest> sent_;    // of the last seconds
+  std::set<std::size_t> repeated_;  // operations of which copies were sent before their answer
   bool overran_ = false;
   DamageModel damage_;
   std::vector<Damage> damages_;

@@ -16,7 +16,8 @@ constexpr std::uint64_t kTurnNs = 300;
 
 absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* network,
                                                        const node::NodeConfig& config, NodeId id,
-                                                       Random* random) {
+                                                       Random* random,
+                                                       node::VoterStorage* storage) {
   std::shared_ptr<SimNode> self(new SimNode(network));
   self->host_ = network->AddHost(self.get());
   self->clock_ = std::make_unique<rdma::sim::DriftingClock>(&network->clock());
@@ -35,6 +36,7 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   options.random = random;
   options.host = "sim";
   options.open_device = &open_device;
+  options.storage = storage;
   RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));
   self->info_ = node->info();
   node::ReactorOptions reactor;

@@ -3,7 +3,7 @@
 // What:      SimNode drives a Node by the reactor's own turns: while a turn does something, after
 //            something was delivered, and when a timer is due; else it polls without taking time,
 //            then sleeps as the reactor does. It can be paused, and crashed.
-// Ownership: borrows the network and the configuration.
+// Ownership: borrows the network, the configuration and a storage of its votes.
 // Threads:   one.
 // Errors:    Open: as Node::Open.
 #ifndef RING_TESTS_SIM_SIM_NODE_H_
@@ -25,7 +25,8 @@ class SimNode final : public rdma::sim::SimHost,
  public:
   static absl::StatusOr<std::shared_ptr<SimNode>> Open(rdma::sim::SimNetwork* network,
                                                        const node::NodeConfig& config, NodeId id,
-                                                       Random* random);
+                                                       Random* random,
+                                                       node::VoterStorage* storage = nullptr);
   // Begins its part: with the view that every node computes from the configuration.
   void Begin(std::shared_ptr<const cluster::View> first);
   // Ends it in order; before the network goes.

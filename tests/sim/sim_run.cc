@@ -101,6 +101,7 @@ class Run {
     cluster.seed = options_.seed;
     if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
+    cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
     const bool slow = Drawn(faults().slow_recovery_one_in, 0x510);
     if (slow) cluster.recovery_rate = node::kRecoveryRateMin;
     // Swarm: what a seed makes of blocks and delays, the next may not.
@@ -120,11 +121,11 @@ class Run {
     goes_on_ = cluster.overrun == cluster::OverrunPolicy::kContinue;
     cluster_ = std::make_unique<SimCluster>(cluster);
     cluster_->network().set_trace_file(options_.trace_file);
-    cluster_->Note(absl::StrCat("a run with", node_faults() ? " nodes" : "",
-                                cluster.fence == node::FenceKind::kCheck ? " check" : "",
-                                Zombies() ? " zombies" : "",
-                                cluster.encode == node::EncodePath::kNic ? " nic" : "",
-                                slow ? " slow" : "", overrun_ ? " overrun" : ""));
+    cluster_->Note(absl::StrCat(
+        "a run with", node_faults() ? " nodes" : "",
+        cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
+        cluster.encode == node::EncodePath::kNic ? " nic" : "", cluster.voters_keep ? " votes" : "",
+        slow ? " slow" : "", overrun_ ? " overrun" : ""));
     const std::uint64_t started_ns = cluster_->network().now_ns();
     if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
       Complain("start", std::string(opened.message()));

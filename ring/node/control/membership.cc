@@ -131,6 +131,7 @@ absl::Status Membership::Start(const cluster::NodeInfo& self) {
 // A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
 // left its server. If that start ended before it founded, this one may.
 bool Membership::HasMemory() const {
+  if (options_.storage != nullptr) return options_.storage->HasMemory();
   struct stat info {};
   const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
   if (directory.empty() || stat(absl::StrCat(directory, "/identity").c_str(), &info) != 0)
@@ -143,6 +144,10 @@ bool Membership::HasMemory() const {
 }
 
 absl::StatusOr<std::unique_ptr<consensus::Storage>> Membership::OpenStorage(ServerId* id) {
+  if (options_.storage != nullptr) {
+    if (*id == consensus::kNoServer) *id = FounderOf(options_.node);
+    return options_.storage->Open(id);
+  }
   const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
   if (directory.empty()) return std::make_unique<consensus::MemoryStorage>();
   RING_ASSIGN_OR_RETURN(

@@ -6,7 +6,8 @@
 // Shape:     consensus messages are one-way control messages, dropped when the peer is not there.
 //            Time is counted in ticks; a node that was stopped itself does not count that time as
 //            others' silence.
-// Ownership: borrows control port, clock, random and configuration; owns replica and storage.
+// Ownership: borrows control port, clock, random, configuration and a storage that is given; owns
+//            the replica, and what it opened.
 // Threads:   one, the node's.
 // Errors:    Propose: kUnavailable: it did not happen; kUnknown, kDeadlineExceeded: it may have;
 //            else what the state machine says.
@@ -32,6 +33,7 @@
 #include "ring/node/control/failure_detector.h"
 #include "ring/node/control/founding.h"
 #include "ring/node/control/server_keeper.h"
+#include "ring/node/control/voter_storage.h"
 #include "ring/node/events/event_log.h"
 #include "ring/node/fence/fence_word.h"
 #include "ring/node/fence/lease_fence.h"
@@ -51,6 +53,8 @@ class Membership final : public consensus::ReplicaListener {
     Random* random = nullptr;
     ControlPort* control = nullptr;
     std::uint64_t lease_ns = 0;  // 0: no node holds leases
+    // Null: the configuration's data_dir, or none.
+    VoterStorage* storage = nullptr;
     std::byte* word = nullptr;  // where this server shows what it has persisted (L1); null: nowhere
     // Each view that was agreed upon, in order.
     ClusterMachine::OnView on_view;

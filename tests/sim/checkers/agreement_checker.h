@@ -2,7 +2,7 @@
 //
 // What:      AgreementChecker looks at every replica from time to time: a term has one leader, what
 //            is committed at an index is the same everywhere and stays, the commit index of a
-//            server never falls, and equal numbers of views are equal views.
+//            server never falls while it runs, and equal numbers of views are equal views.
 // Shape:     tests/consensus/sim checks each step of the consensus alone; this checks it as nodes
 //            drive it, with starts that have lost their memory.
 // Ownership: remembers hashes, borrows nothing.
@@ -26,6 +26,8 @@ namespace ring::sim {
 class AgreementChecker {
  public:
   void Look(const consensus::Raft& raft, const cluster::View& view);
+  // Its next start goes on from its disk, and has to learn anew what is committed.
+  void OnCrash(consensus::ServerId server) { servers_.erase(server); }
   const std::vector<Violation>& violations() const { return violations_; }
   std::uint64_t entries() const { return by_index_.size(); }
 

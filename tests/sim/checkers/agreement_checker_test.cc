@@ -54,6 +54,16 @@ TEST_F(AgreementCheckerTest, ACommitIndexThatFallsIsSeen) {
   EXPECT_NE(checker_.violations()[0].detail.find("fell"), std::string::npos);
 }
 
+TEST_F(AgreementCheckerTest, R10_6AServerThatStartedAgainLearnsAnewWhatIsCommitted) {
+  Look(1, "a", view_);
+  checker_.OnCrash(consensus::S(1));
+  Look(1, "", view_);
+  EXPECT_TRUE(checker_.violations().empty());
+  Look(1, "b", view_);  // and that is looked at again
+  ASSERT_EQ(checker_.violations().size(), 1u);
+  EXPECT_NE(checker_.violations()[0].detail.find("two entries"), std::string::npos);
+}
+
 TEST_F(AgreementCheckerTest, ViewsOfOneNumberThatDifferAreSeen) {
   Look(1, "a", view_);
   view_.default_memgest = MemgestId(2);

@@ -1,0 +1,32 @@
+// ring/node/control/voter_storage.h — where a node's part in the consensus is kept.
+//
+// What:      VoterStorage: the port behind which a voter finds who it was, and what it decided. The
+//            configuration's data_dir is one (Membership's own); a simulation gives another.
+// Ownership: outlives the node that uses it, as a disk does; what it opens belongs to who opens.
+// Threads:   the node's.
+// Errors:    Open: whatever keeps it from being opened; the node does not begin without.
+// Source:    rule 10.6.
+#ifndef RING_NODE_CONTROL_VOTER_STORAGE_H_
+#define RING_NODE_CONTROL_VOTER_STORAGE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "consensus/storage.h"
+#include "consensus/types.h"
+
+namespace ring::node {
+
+class VoterStorage {
+ public:
+  virtual ~VoterStorage() = default;
+  // Whether a server wrote more into it than its id: then it comes back as who it was.
+  virtual bool HasMemory() const = 0;
+  // `id` becomes the server's if it has none yet, and is the server's afterwards. REQUIRES: what
+  // was opened before is gone.
+  virtual absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id) = 0;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_VOTER_STORAGE_H_

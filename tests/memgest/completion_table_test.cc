@@ -21,13 +21,15 @@ class CompletionTableTest : public ::testing::Test {
   Check Lookup(std::uint64_t seq, std::uint64_t first, std::uint32_t crc = 99) {
     return CompletionTable::Lookup(client_, seq, first, crc, &record_);
   }
+  static CompletionRecord RecordOf(std::uint64_t seq, std::uint32_t crc) {
+    return {.seq = seq,
+            .version = VersionOf(seq).bits(),
+            .request_crc = crc,
+            .memgest = kMemgest.value(),
+            .code = 2};
+  }
   void Finish(std::uint64_t seq, std::uint64_t first, std::uint32_t crc = 99) {
-    CompletionTable::Finish(client_, first,
-                            {.seq = seq,
-                             .version = VersionOf(seq).bits(),
-                             .request_crc = crc,
-                             .memgest = kMemgest.value(),
-                             .code = 2});
+    CompletionTable::Finish(client_, first, RecordOf(seq, crc));
   }
   CompletionTable table_;
   CompletionTable::Client* client_ = table_.FindOrAdd(kClient);
@@ -181,7 +183,7 @@ TEST_F(CompletionTableTest, X4AWideWindowWithOneRecordIsSmall) {
   constexpr std::uint64_t kStrangers = 10'000;
   for (std::uint64_t i = 0; i < kStrangers; ++i) {
     CompletionTable::Client* const stranger = table_.Admit({50, i});
-    CompletionTable::Finish(stranger, 1024, 1, 99, kMemgest, 2, VersionOf(1));
+    CompletionTable::Finish(stranger, 1, RecordOf(1024, 99));
   }
   EXPECT_LT(table_.resident_bytes() - before, kStrangers * 1024);
 }

@@ -91,11 +91,22 @@ void EpochChange::Fail(Call* call, RoleState* role) {
   role->retry_ns = RetryNs();
 }
 
+// Of a shard that is taken over nobody serves anything; of one whose coordinator lives, gets go on,
+// and puts wait in either case. Members, and who takes over, work for the first kind first. Nothing
+// is at stake: until it seals, a living coordinator is where it is while its seals are under way,
+// and its members' rings stay as its last entry left them (E2, L5).
+bool EpochChange::YieldsToTakeovers() const {
+  if (sealing_ || !plan_.living || plan_.taking_over == 0) return false;
+  return now_ns_ - phase_since_ns_ < timeouts_.yield_ns;
+}
+
 // Steps 2 to 4. All that the cluster believes to be there are waited for, quorums too: who is not
 // sealed has to drop its state (step 7), and the cluster finds out soon who is not there. Who is
 // demoted does so anyhow (E5): a coordinator that lives on waits for it only if it must. Nor does a
 // silence cost what only a loss may: who is gone for all is so in the view.
 bool EpochChange::AdvanceSealing() {
+  if (YieldsToTakeovers()) return false;
+  sealing_ = true;
   bool all = true;
   bool awaited = true;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
@@ -445,6 +456,8 @@ std::string EpochChange::Waiting() const {
     }
   }
   switch (phase_) {
+    case Phase::kSealing:
+      return sealing_ ? "" : absl::StrCat(where, "waits for shards that are taken over");
     case Phase::kFetching:
       return absl::StrCat(where, "fetches metadata");
     case Phase::kProposing:

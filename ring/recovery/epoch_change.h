@@ -114,6 +114,8 @@ class EpochChange {
     std::uint64_t proposal_retry_ns = 50'000'000;
     // From serving on: so long a join may wait for the shards that its node takes over.
     std::uint64_t defer_ns = 200'000'000;
+    // So long a living coordinator leaves its members to those who take shards over.
+    std::uint64_t yield_ns = 20'000'000;
   };
 
   EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& timeouts);
@@ -128,7 +130,8 @@ class EpochChange {
   // Other shards of the group got all of their blocks, or lack them by now.
   void OnAbsentShards(int absent_shards);
   // Of the plan's holders, who takes shards over by now. Their joins wait for that: nobody serves
-  // those shards meanwhile, and this one is served without the joiner.
+  // those shards meanwhile, and this one is served without the joiner. A living coordinator that
+  // has not begun to seal waits, too: its gets go on.
   void OnTakingOver(RoleMask taking_over);
   // E8: an operator accepts what is lost. A shard that stopped behind Begin goes on from there, as
   // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
@@ -200,6 +203,7 @@ class EpochChange {
   }
   std::uint64_t RetryNs() const;
   void Fail(Call* call, RoleState* role);
+  bool YieldsToTakeovers() const;
   bool AdvanceSealing();
   bool AdvanceFetching();
   bool AdvanceConnecting();
@@ -254,6 +258,7 @@ class EpochChange {
   std::uint64_t fetch_retry_ns_ = 0;
   Call fetch_ = Call::kIdle;
   bool advancing_ = false;
+  bool sealing_ = false;  // seals were asked for
   bool begun_ = false;    // connections of this epoch may be there
   Role stopped_by_;       // begun, and kStopped: it lacks what is nowhere, and others what it has
   bool settled_ = false;  // serving, nothing is under way

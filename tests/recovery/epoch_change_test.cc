@@ -182,6 +182,7 @@ class DeferredJoinTest : public EpochChangeTest {
     plan.reachable = 0b01111;
     plan.taking_over = 0b10000;
     Start(std::move(plan));
+    Pass(EpochChange::Timeouts().yield_ns);
     SealAll(9);
     ConnectAll();
     change->OnNormal(actions.proposals.back());
@@ -215,6 +216,7 @@ TEST_F(DeferredJoinTest, S13ItJoinsAtOnceIfTooFewCountWithoutIt) {
   plan.reachable = 0b10111;
   plan.taking_over = 0b01000;
   Start(std::move(plan));
+  Pass(EpochChange::Timeouts().yield_ns);
   for (const int role : std::vector<int>(actions.sealed))
     change->OnSealed(Role(static_cast<std::uint16_t>(role)), {{kRep3, 0, 9}});
   ConnectAll();

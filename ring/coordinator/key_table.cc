@@ -70,10 +70,7 @@ void KeyTable::InsertInto(Buckets* buckets, std::uint32_t tag, std::uint32_t lin
   }
 }
 
-absl::Status KeyTable::StartGrowth() {
-  // Deleted pairs are dropped on the way, so a table full of them grows into one of the same size.
-  std::uint64_t count = current_.count == 0 ? kBucketCountMin : current_.count;
-  while (size_ * 10 >= count * kPairs * 4) count *= 2;
+absl::Status KeyTable::StartGrowth(std::uint64_t count) {
   const bool huge = count * sizeof(Bucket) >= (std::uint64_t{2} << 20);
   const auto kind = huge ? rdma::MemoryKind::kPrivateHuge : rdma::MemoryKind::kPrivate;
   std::byte* memory = reinterpret_cast<std::byte*>(spare_.first);
@@ -106,9 +103,20 @@ void KeyTable::MoveSome(std::uint64_t bucket_count) {
 
 absl::Status KeyTable::Reserve() {
   MoveSome(kMovesPerInsert);
-  if ((current_.used + 1) * 10 <= current_.count * kPairs * 6) return absl::OkStatus();
+  if (Fits(current_.used + 1, current_.count)) return absl::OkStatus();
   MoveSome(previous_.count);  // growth during growth: deletions and insertions in a narrow table
-  return StartGrowth();
+  // Deleted pairs are dropped on the way, so a table full of them grows into one of the same size.
+  std::uint64_t count = current_.count == 0 ? kBucketCountMin : current_.count;
+  while (size_ * 10 >= count * kPairs * 4) count *= 2;
+  return StartGrowth(count);
+}
+
+absl::Status KeyTable::ReserveFor(std::uint64_t count) {
+  RING_CHECK(size_ == 0 && current_.count == 0) << "size=" << size_;
+  if (count == 0) return absl::OkStatus();
+  std::uint64_t buckets = kBucketCountMin;
+  while (!Fits(count, buckets)) buckets *= 2;
+  return StartGrowth(buckets);
 }
 
 void KeyTable::Insert(std::uint64_t hash, std::uint32_t line) {

@@ -42,6 +42,8 @@ class KeyTable {
   // Makes room for one more insertion, and moves growth on. Call before the step that must not fail
   // (V5).
   absl::Status Reserve();
+  // Room for so many insertions without growth, in one step. REQUIRES: the table is empty.
+  absl::Status ReserveFor(std::uint64_t count);
   // Adds a key that is not there. REQUIRES: Reserve since the last Insert.
   void Insert(std::uint64_t hash, std::uint32_t line);
   // Removes the entry that Find gave.
@@ -102,7 +104,10 @@ class KeyTable {
   std::uint32_t* FindIn(const Buckets& buckets, std::uint32_t tag, absl::string_view key) const;
   static std::uint64_t ProbeLengthIn(const Buckets& buckets, std::uint32_t tag);
   static void InsertInto(Buckets* buckets, std::uint32_t tag, std::uint32_t line);
-  absl::Status StartGrowth();
+  absl::Status StartGrowth(std::uint64_t bucket_count);
+  static bool Fits(std::uint64_t pairs, std::uint64_t bucket_count) {
+    return pairs * 10 <= bucket_count * kPairs * 6;
+  }
   void MoveSome(std::uint64_t bucket_count);
 
   rdma::Device* device_;

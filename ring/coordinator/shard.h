@@ -325,9 +325,11 @@ class ShardCoordinator {
 
   // takeover.cc
   absl::Status AdoptMemgests(FoldedShard* folded);
-  absl::Status AdoptLine(std::uint32_t line);
   absl::Status AdoptLines();
+  absl::Status AdoptGranule(std::uint32_t first);
+  absl::Status AdoptLine(std::uint32_t line, std::uint64_t hash);
   void AdoptKeys();
+  void AdoptKey(std::uint32_t head);
 
   // retire.cc
   void SayFarewell(Farewell farewell);

@@ -3,6 +3,8 @@
 #include "ring/coordinator/takeover.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,20 +77,40 @@ absl::Status ShardCoordinator::AdoptMemgests(FoldedShard* folded) {
 }
 
 absl::Status ShardCoordinator::AdoptLines() {
+  std::uint64_t versions = 0;
+  for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
+    const std::uint64_t taken = lines_.granule(granule * memgest::kLinesPerGranule).taken;
+    versions += static_cast<std::uint64_t>(std::popcount(taken));
+  }
+  RING_RETURN_IF_ERROR(keys_.ReserveFor(versions));
   for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
     const std::uint32_t first = granule * memgest::kLinesPerGranule;
     if (!lines_.Has(first) || lines_.granule(first).taken == 0) continue;
-    for (std::uint32_t line = first; line < first + memgest::kLinesPerGranule; ++line) {
-      if (lines_.line(line).version != 0) RING_RETURN_IF_ERROR(AdoptLine(line));
-    }
+    RING_RETURN_IF_ERROR(AdoptGranule(first));
+  }
+  return absl::OkStatus();
+}
+
+// All hashes first, so that the misses of a granule's buckets hide behind each other.
+absl::Status ShardCoordinator::AdoptGranule(std::uint32_t first) {
+  std::array<std::uint64_t, memgest::kLinesPerGranule> hashes;
+  for (std::uint32_t i = 0; i < memgest::kLinesPerGranule; ++i) {
+    if (lines_.line(first + i).version == 0) continue;
+    hashes[i] = KeyHash(lines_.Key(first + i), options_.hash_seed);
+    keys_.PrefetchBucket(hashes[i]);
+  }
+  for (std::uint32_t i = 0; i < memgest::kLinesPerGranule; ++i) {
+    if (lines_.line(first + i).version == 0) continue;
+    RING_RETURN_IF_ERROR(AdoptLine(first + i, hashes[i]));
   }
   return absl::OkStatus();
 }
 
 // The version takes its place in its key's chain, the highest first (V3).
-absl::Status ShardCoordinator::AdoptLine(std::uint32_t number) {
+absl::Status ShardCoordinator::AdoptLine(std::uint32_t number, std::uint64_t hash) {
   memgest::MetadataLine& line = lines_.line(number);
-  if (FindMemgest(MemgestId(line.memgest)) == nullptr) {
+  memgest::Memgest* const memgest = FindMemgest(MemgestId(line.memgest));
+  if (memgest == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "line=", number, " is of memgest=", line.memgest, ", which is not known (V2)"));
   }
@@ -98,12 +120,9 @@ absl::Status ShardCoordinator::AdoptLine(std::uint32_t number) {
       static_cast<std::uint8_t>((line.flags & kKept) | memgest::kLive | memgest::kCommitted);
   line.pins = 0;
   line.prev = memgest::kNoLine;
-  ++MemgestOf(number).version_count;
-  MemgestOf(number).absent_count += absent(number) ? 1 : 0;
-  RING_RETURN_IF_ERROR(keys_.Reserve());
-  const absl::string_view key = lines_.Key(number);
-  const std::uint64_t hash = KeyHash(key, options_.hash_seed);
-  std::uint32_t* const entry = keys_.Find(hash, key);
+  ++memgest->version_count;
+  memgest->absent_count += absent(number) ? 1 : 0;
+  std::uint32_t* const entry = keys_.Find(hash, lines_.Key(number));
   if (entry == nullptr) {
     keys_.Insert(hash, number);
     return absl::OkStatus();
@@ -123,17 +142,27 @@ absl::Status ShardCoordinator::AdoptLine(std::uint32_t number) {
   return absl::OkStatus();
 }
 
+// In the order of the lines, not of the table, which has them at random.
 void ShardCoordinator::AdoptKeys() {
-  keys_.ForEach([this](std::uint32_t head) {
-    if (!tombstone(head)) {
-      memgest::Memgest& memgest = MemgestOf(head);
-      ++memgest.key_count;
-      memgest.logical_bytes += lines_.line(head).value_length;
-    } else if (lines_.line(head).prev == memgest::kNoLine) {
-      QueueCollection(head, memgest::kNoLine);  // G5: nothing is left below it, in any memgest
+  for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
+    const std::uint32_t first = granule * memgest::kLinesPerGranule;
+    if (!lines_.Has(first) || lines_.granule(first).taken == 0) continue;
+    for (std::uint32_t line = first; line < first + memgest::kLinesPerGranule; ++line) {
+      const bool is_head = (lines_.line(line).flags & memgest::kSuperseded) == 0;
+      if (lines_.line(line).version != 0 && is_head) AdoptKey(line);
     }
-    CollectBelow(head);
-  });
+  }
+}
+
+void ShardCoordinator::AdoptKey(std::uint32_t head) {
+  if (!tombstone(head)) {
+    memgest::Memgest& memgest = MemgestOf(head);
+    ++memgest.key_count;
+    memgest.logical_bytes += lines_.line(head).value_length;
+  } else if (lines_.line(head).prev == memgest::kNoLine) {
+    QueueCollection(head, memgest::kNoLine);  // G5: nothing is left below it, in any memgest
+  }
+  CollectBelow(head);
 }
 
 }  // namespace ring::coordinator

@@ -259,5 +259,26 @@ TEST_F(KeyTableTest, AgreesWithAMap) {
   }
 }
 
+TEST_F(KeyTableTest, WhatIsReservedForAtOnceNeedsNoGrowth) {
+  constexpr std::uint32_t kCount = 5000;
+  EXPECT_OK(table_.ReserveFor(0));
+  EXPECT_EQ(table_.resident_bytes(), 0u);
+  EXPECT_OK(table_.ReserveFor(kCount));
+  const std::uint64_t bytes = table_.resident_bytes();
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    table_.Insert(KeyHash(key, 1), NewLine(key));
+  }
+  EXPECT_EQ(table_.resident_bytes(), bytes);
+  EXPECT_EQ(table_.size(), kCount);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    std::uint32_t* const entry = table_.Find(KeyHash(key, 1), key);
+    ASSERT_NE(entry, nullptr) << key;
+    EXPECT_TRUE(lines_.KeyEquals(*entry, key));
+  }
+  Insert(KeyHash("one more", 1), "one more");
+}
+
 }  // namespace
 }  // namespace ring::coordinator

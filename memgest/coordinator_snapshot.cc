@@ -34,14 +34,16 @@ Snapshot TakeCoordinatorSnapshot(std::uint64_t id, const LineTable& lines,
       const Granule& record = lines.granule(first);
       if (!record.used || record.memgest != number.value()) continue;
       writer.AddGranule(lines, granule);
+      std::uint64_t committed = 0;
       for (std::uint64_t taken = record.taken; taken != 0; taken &= taken - 1) {
         const std::uint32_t line = first + static_cast<std::uint32_t>(std::countr_zero(taken));
         const MetadataLine& held = lines.line(line);
         // A slot that was given out has no version yet.
         if (held.version == 0 || (held.flags & kCommitted) == 0) continue;
         if ((held.flags & kCollecting) != 0 && !collecting.contains(line)) continue;
-        writer.AddLine(lines, line);
+        committed |= taken & -taken;
       }
+      writer.AddLines(lines, granule, committed);
     }
   }
   writer.AddCompletions(completions, memgests);

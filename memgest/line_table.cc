@@ -151,6 +151,12 @@ void LineTable::TakeLine(std::uint32_t line) {
   granule.taken |= bit;
 }
 
+void LineTable::TakeLines(std::uint32_t first, std::uint64_t mask) {
+  Granule& granule = granules_[first / kLinesPerGranule];
+  RING_CHECK(granule.used && (granule.taken & mask) == 0) << "first=" << first;
+  granule.taken |= mask;
+}
+
 bool LineTable::DropLine(std::uint32_t line) {
   Granule& granule = granules_[line / kLinesPerGranule];
   const std::uint64_t bit = std::uint64_t{1} << (line % kLinesPerGranule);

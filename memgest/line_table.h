@@ -77,6 +77,8 @@ class LineTable {
   // Counts the line as taken, or not: by the allocator at the coordinator, by fold and collection
   // at a member.
   void TakeLine(std::uint32_t line);
+  // Bit i of `mask`: the i-th of the granule that begins with `first`.
+  void TakeLines(std::uint32_t first, std::uint64_t mask);
   // Gives whether lines of its granule are still taken.
   bool DropLine(std::uint32_t line);
 

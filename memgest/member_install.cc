@@ -66,9 +66,7 @@ Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId>
       const Granule& record = lines_.granule(first);
       if (!record.used || record.memgest != memgest.value()) continue;
       writer.AddGranule(lines_, granule);
-      for (std::uint64_t taken = record.taken; taken != 0; taken &= taken - 1) {
-        writer.AddLine(lines_, first + static_cast<std::uint32_t>(std::countr_zero(taken)));
-      }
+      writer.AddLines(lines_, granule, record.taken);
     }
   }
   writer.AddCompletions(completions_, logs);
@@ -144,6 +142,8 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
       // Its lines say more; without one it still is its memgest's.
       if (lines_.Has(item.number)) return absl::OkStatus();
       return lines_.EnsureLine(item.number, item.log.memgest, 0, 0);
+    case SnapshotItem::Kind::kLines:
+      return InstallLines(item);
     case SnapshotItem::Kind::kLine:
       return InstallLine(item);
     case SnapshotItem::Kind::kClient:
@@ -155,6 +155,30 @@ absl::Status MemberShard::InstallItem(const SnapshotItem& item) {
       return absl::OkStatus();
   }
   return absl::OkStatus();
+}
+
+absl::Status MemberShard::InstallLines(const SnapshotItem& item) {
+  MemgestState& state = *FindState(item.log.memgest);
+  if (state.removed) return absl::OkStatus();
+  RING_RETURN_IF_ERROR(
+      lines_.EnsureLine(item.number, item.log.memgest, item.size_class, item.base_cells));
+  std::uint64_t taken = 0;
+  absl::Status status;
+  ForEachLine(item, [&](std::uint32_t number, const MetadataLine& come) {
+    MetadataLine& line = lines_.line(number);
+    if (line.version == come.version) return;  // of a piece that comes again
+    if (line.version != 0) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("snapshot line=", number, " holds version=", line.version));
+      return;
+    }
+    line = come;
+    line.flags |= kLive | kCommitted;
+    taken |= std::uint64_t{1} << (number % kLinesPerGranule);
+    if (state.replica != nullptr && line.value_length > 0) MarkAbsent(number, state);
+  });
+  lines_.TakeLines(item.number, taken);
+  return status;
 }
 
 absl::Status MemberShard::InstallLine(const SnapshotItem& item) {

@@ -220,6 +220,7 @@ class MemberShard {
   bool HasValue(std::uint32_t line, const MemgestState& state) const;
   void MarkAbsent(std::uint32_t line, MemgestState& state);
   absl::Status InstallItem(const SnapshotItem& item);
+  absl::Status InstallLines(const SnapshotItem& item);
   absl::Status InstallLine(const SnapshotItem& item);
   void CoverWhatIsYounger();
   void FoldRecord(const EntryHeader& header);

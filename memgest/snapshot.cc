@@ -17,8 +17,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "records travel as they are in memory");
 
-constexpr std::uint32_t kPieceMagic = 0x314e5352;  // "RSN1"
+constexpr std::uint32_t kPieceMagic = 0x324e5352;  // "RSN2"
 constexpr std::uint32_t kLastPiece = 1;
+// What a message puts behind a piece finds its place there.
+constexpr std::size_t kTrailerRoom = 16;
 
 struct PieceHeader {
   std::uint32_t magic = kPieceMagic;
@@ -31,7 +33,14 @@ static_assert(sizeof(PieceHeader) == 24);
 constexpr std::size_t kCrcEnd = 8;
 
 // Travel: never renumber.
-enum class Tag : std::uint8_t { kLog = 1, kGranule = 2, kLine = 3, kClient = 4, kDone = 5 };
+enum class Tag : std::uint8_t {
+  kLog = 1,
+  kGranule = 2,
+  kLine = 3,
+  kClient = 4,
+  kDone = 5,
+  kLines = 6
+};
 
 struct LogRecord {
   Tag tag = Tag::kLog;
@@ -47,6 +56,11 @@ struct GranuleRecord {
   std::uint16_t reserved = 0;
   std::uint32_t number = 0;
   std::uint32_t base_cells = 0;
+};
+struct LinesRecord {  // behind it a line for each bit
+  Tag tag = Tag::kLines;
+  std::uint8_t reserved[7] = {};
+  std::uint64_t mask = 0;
 };
 struct LineRecord {  // behind it the key, then the ranges
   Tag tag = Tag::kLine;
@@ -77,10 +91,15 @@ struct DoneRecord {
   std::uint64_t seq = 0;
   std::uint64_t version = 0;
 };
-static_assert(sizeof(LogRecord) == 24 && sizeof(GranuleRecord) == 12 && sizeof(LineRecord) == 40 &&
-              sizeof(ClientRecord) == 32 && sizeof(DoneRecord) == 24);
+static_assert(sizeof(LogRecord) == 24 && sizeof(GranuleRecord) == 12 && sizeof(LinesRecord) == 16 &&
+              sizeof(LineRecord) == 40 && sizeof(ClientRecord) == 32 && sizeof(DoneRecord) == 24);
 
 constexpr std::uint8_t kLineFlags = kTombstone | kLarge | kExplicit;
+
+// All of it stands in its 64 bytes.
+bool IsWhole(const MetadataLine& line) {
+  return line.key_length <= kInlineKeySizeMax && (line.flags & kLarge) == 0;
+}
 
 template <class Record>
 absl::string_view BytesOf(const Record& record) {
@@ -109,7 +128,7 @@ SnapshotWriter::SnapshotWriter(std::uint64_t id) {
 }
 
 void SnapshotWriter::StartPiece() {
-  piece_.bytes().reserve(kSnapshotPieceSizeMax);
+  piece_.bytes().reserve(kSnapshotPieceSizeMax + kTrailerRoom);
   piece_.PutBytes(BytesOf(PieceHeader{}));
   piece_.PutBytes(context_);
 }
@@ -143,12 +162,10 @@ void SnapshotWriter::BeginLog(const SnapshotLog& log) {
   piece_.PutBytes(BytesOf(record));
   context_.assign(BytesOf(record).data(), sizeof(record));
   log_context_size_ = context_.size();
-  granule_ = kNoLine;
 }
 
 void SnapshotWriter::AddGranule(const LineTable& lines, std::uint32_t number) {
   const Granule& known = lines.granule(number * kLinesPerGranule);
-  granule_ = number;
   GranuleRecord granule;
   granule.number = number;
   if (known.taken != 0) {  // else its class and place mean nothing
@@ -161,11 +178,47 @@ void SnapshotWriter::AddGranule(const LineTable& lines, std::uint32_t number) {
   context_.append(BytesOf(granule).data(), sizeof(granule));
 }
 
+void SnapshotWriter::AddLines(const LineTable& lines, std::uint32_t granule, std::uint64_t mask) {
+  const std::uint32_t first = granule * kLinesPerGranule;
+  std::uint64_t whole = 0;
+  for (std::uint64_t left = mask; left != 0; left &= left - 1) {
+    const int i = std::countr_zero(left);
+    if (IsWhole(lines.line(first + static_cast<std::uint32_t>(i)))) whole |= left & -left;
+  }
+  AddWhole(lines, granule, whole);
+  for (std::uint64_t left = mask & ~whole; left != 0; left &= left - 1)
+    AddLine(lines, first + static_cast<std::uint32_t>(std::countr_zero(left)));
+}
+
+void SnapshotWriter::AddWhole(const LineTable& lines, std::uint32_t granule, std::uint64_t mask) {
+  while (mask != 0) {
+    Need(sizeof(LinesRecord) + sizeof(MetadataLine));
+    std::string& bytes = piece_.bytes();
+    const std::size_t room =
+        (kSnapshotPieceSizeMax - bytes.size() - sizeof(LinesRecord)) / sizeof(MetadataLine);
+    LinesRecord record;
+    for (std::size_t count = 0; count < room && mask != 0; ++count, mask &= mask - 1)
+      record.mask |= mask & -mask;
+    piece_.PutBytes(BytesOf(record));
+    std::size_t at = bytes.size();
+    bytes.resize(at + static_cast<std::size_t>(std::popcount(record.mask)) * sizeof(MetadataLine));
+    for (std::uint64_t left = record.mask; left != 0; left &= left - 1) {
+      MetadataLine line = lines.line(granule * kLinesPerGranule +
+                                     static_cast<std::uint32_t>(std::countr_zero(left)));
+      line.flags &= kLineFlags;
+      line.size_class = lines.granule(granule * kLinesPerGranule).size_class;
+      line.pins = 0;
+      line.prev = kNoLine;
+      std::memcpy(bytes.data() + at, &line, sizeof(line));
+      at += sizeof(line);
+    }
+  }
+}
+
 void SnapshotWriter::AddLine(const LineTable& lines, std::uint32_t number) {
   const MetadataLine& line = lines.line(number);
   const absl::Span<const Range> ranges =
       (line.flags & kLarge) != 0 ? lines.Ranges(number) : absl::Span<const Range>();
-  if (number / kLinesPerGranule != granule_) AddGranule(lines, number / kLinesPerGranule);
   LineRecord record;
   record.index = static_cast<std::uint8_t>(number % kLinesPerGranule);
   record.flags = line.flags & kLineFlags;
@@ -262,9 +315,14 @@ absl::StatusOr<bool> SnapshotReader::Next(SnapshotItem* item) {
       in_granule_ = true;
       item->kind = SnapshotItem::Kind::kGranule;
       item->number = record.number * kLinesPerGranule;
+      item->size_class = record.size_class;
+      item->base_cells = record.base_cells;
       item->log = log_;
       return true;
     }
+    case Tag::kLines:
+      RING_RETURN_IF_ERROR(ReadLines(item));
+      return true;
     case Tag::kLine:
       RING_RETURN_IF_ERROR(ReadLine(item));
       return true;
@@ -285,6 +343,49 @@ absl::StatusOr<bool> SnapshotReader::Next(SnapshotItem* item) {
       return true;
   }
   return Wrong("tag", static_cast<std::uint64_t>(tag));
+}
+
+absl::Status SnapshotReader::ReadLines(SnapshotItem* item) {
+  LinesRecord record;
+  RING_RETURN_IF_ERROR(Take(&records_, &record));
+  if (!in_granule_) return Wrong("lines outside of a granule, mask", record.mask);
+  if (record.mask == 0) return Wrong("mask", record.mask);
+  for (const std::uint8_t reserved : record.reserved)
+    if (reserved != 0) return Wrong("reserved", reserved);
+  const auto count = static_cast<std::size_t>(std::popcount(record.mask));
+  const absl::string_view bytes = records_.GetBytes(count * sizeof(MetadataLine));
+  if (!records_.ok()) return Wrong("lines are cut off, mask", record.mask);
+  item->kind = SnapshotItem::Kind::kLines;
+  item->log = log_;
+  item->number = granule_ * kLinesPerGranule;
+  item->size_class = granule_record_.size_class;
+  item->base_cells = granule_record_.base_cells;
+  item->mask = record.mask;
+  item->lines = bytes;
+  absl::Status status;
+  ForEachLine(*item, [&](std::uint32_t number, const MetadataLine& line) {
+    if (status.ok()) status = CheckWhole(line, number % kLinesPerGranule);
+  });
+  return status;
+}
+
+// What an entry would have made of it.
+absl::Status SnapshotReader::CheckWhole(const MetadataLine& line, std::uint32_t index) const {
+  const std::uint32_t cells = CellsOf(granule_record_.size_class);
+  if (line.version == 0) return Wrong("version", 0);
+  if ((line.flags & ~(kTombstone | kExplicit)) != 0) return Wrong("flags", line.flags);
+  if (line.key_length == 0 || line.key_length > kInlineKeySizeMax)
+    return Wrong("key_length", line.key_length);
+  if (line.memgest != log_.memgest.value()) return Wrong("memgest", line.memgest);
+  if (line.size_class != granule_record_.size_class) return Wrong("size_class", line.size_class);
+  if (line.pins != 0) return Wrong("pins", line.pins);
+  if (line.prev != kNoLine) return Wrong("prev", line.prev);
+  const std::uint64_t offset =
+      std::uint64_t{granule_record_.base_cells} + std::uint64_t{index} * cells;
+  if (cells > 0 && line.offset_cells != offset) return Wrong("offset_cells", line.offset_cells);
+  if (line.value_length > std::uint64_t{cells} * kCellSize)
+    return Wrong("value_length", line.value_length);
+  return absl::OkStatus();
 }
 
 absl::Status SnapshotReader::ReadLine(SnapshotItem* item) {

@@ -5,23 +5,25 @@
 //            one piece apart. No values: those are fetched by slot (S5) or decoded.
 // Shape:     a piece is PieceHeader and records, each whole; it repeats what its first records are
 //            about, so that each piece can be read by itself:
-//            piece := header { log { granule { line } } | client { done } }
+//            piece := header { log { granule { lines | line } } | client { done } }
+//            Lines with keys that stand in them travel as they are, up to a granule's at once.
 // Units:     bytes; heap offsets in cells.
 // Ownership: the snapshot owns its pieces: the whole is encoded in one step, so that it is one
 //            state whatever its owner folds or serves while the pieces are fetched, in any order
 //            and as often as needed.
 // Threads:   one.
 // Errors:    decoding: kInvalidArgument naming the field; nothing outside the piece is read.
-// Cost:      56 bytes and 19 ns a line with a key of 16 bytes, 8 ms for 400 K lines, in the thread
-//            that serves; 50 ns a line where it is installed (tests/memgest/fold_bench.cc). Taking
-//            it bit by bit would need a copy of what changes meanwhile, which every fold and put
-//            would pay for.
+// Cost:      64 bytes a line with a key of up to 24 bytes. All is taken in one step, in the thread
+//            that serves (docs/BENCHMARKS.md, "Recovery", has times). Taking it bit by bit would
+//            need a copy of what changes meanwhile, which every fold and put would pay for.
 // Source:    rules L7, S4, X2; step 4 of an epoch change.
 #ifndef RING_MEMGEST_SNAPSHOT_H_
 #define RING_MEMGEST_SNAPSHOT_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -60,8 +62,9 @@ class SnapshotWriter {
   // A granule of the log that was begun, whether it has lines or not: it never leaves its memgest
   // (ADR 6), and members remember it.
   void AddGranule(const LineTable& lines, std::uint32_t granule);
-  // A line that holds a committed version. REQUIRES: of the log that was begun; rising numbers.
-  void AddLine(const LineTable& lines, std::uint32_t number);
+  // Lines of a granule, bit i of `mask` the i-th, that hold committed versions. REQUIRES: the
+  // granule was added last.
+  void AddLines(const LineTable& lines, std::uint32_t granule, std::uint64_t mask);
   // The records of these logs, and the first incomplete seq of every client, also of those without
   // records. Behind all lines. Requests under way are left out: their entries are still to come.
   void AddCompletions(const CompletionTable& completions, absl::Span<const MemgestId> logs);
@@ -72,21 +75,30 @@ class SnapshotWriter {
   void EndPiece(bool last);
   // Room for a record; `context` is repeated if a new piece begins.
   void Need(std::size_t size);
+  // Of lines whose keys stand in them.
+  void AddWhole(const LineTable& lines, std::uint32_t granule, std::uint64_t mask);
+  void AddLine(const LineTable& lines, std::uint32_t number);
 
   Snapshot snapshot_;
   ByteWriter piece_;
   std::string context_;  // records that a new piece begins with
   std::size_t log_context_size_ = 0;
-  std::uint32_t granule_ = kNoLine;
 };
 
 // One record of a piece, with what it is about.
 struct SnapshotItem {
-  enum class Kind : std::uint8_t { kLog, kGranule, kLine, kClient, kDone };
+  enum class Kind : std::uint8_t { kLog, kGranule, kLines, kLine, kClient, kDone };
   Kind kind = Kind::kLog;
-  SnapshotLog log;  // of kLog, kGranule, kLine
-  // kGranule: its first line. kLine: number, and the line but for key, prev and pins.
+  SnapshotLog log;  // of kLog, kGranule, kLines, kLine
+  // kGranule, kLines: the granule's first line, class and cells. kLine: number, and the line but
+  // for key, prev and pins.
   std::uint32_t number = 0;
+  std::uint8_t size_class = 0;
+  std::uint32_t base_cells = 0;
+  // kLines: bit i, the i-th of the granule; and the lines, of any alignment, but for the flags that
+  // each owner sets.
+  std::uint64_t mask = 0;
+  absl::string_view lines;
   MetadataLine line;
   absl::string_view key;
   std::vector<Range> ranges;
@@ -95,6 +107,17 @@ struct SnapshotItem {
   std::uint64_t first_incomplete = 0;
   CompletionRecord done;
 };
+
+// Calls visit(number, line) for each of kLines. Of any alignment in the piece: each is copied.
+template <class Visit>
+void ForEachLine(const SnapshotItem& item, Visit visit) {
+  const char* at = item.lines.data();
+  for (std::uint64_t left = item.mask; left != 0; left &= left - 1, at += sizeof(MetadataLine)) {
+    MetadataLine line;
+    std::memcpy(&line, at, sizeof(line));
+    visit(item.number + static_cast<std::uint32_t>(std::countr_zero(left)), line);
+  }
+}
 
 class SnapshotReader {
  public:
@@ -110,6 +133,8 @@ class SnapshotReader {
 
  private:
   explicit SnapshotReader(absl::string_view records) : records_(records) {}
+  absl::Status ReadLines(SnapshotItem* item);
+  absl::Status CheckWhole(const MetadataLine& line, std::uint32_t index) const;
   absl::Status ReadLine(SnapshotItem* item);
   absl::Status ReadDone(SnapshotItem* item);
 

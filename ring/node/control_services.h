@@ -31,7 +31,7 @@ class ControlServices {
   // Wants Progress each turn; has something to do without waiting for anybody.
   bool busy() const {
     return catalogue_.busy() || freezer_.busy() || scrub_.busy() || decode_.busy() ||
-           faults_.busy();
+           faults_.busy() || recovery_.busy();
   }
   bool HasWork() const { return scrub_.HasWork() || decode_.HasWork(); }
 

@@ -53,21 +53,29 @@ absl::StatusOr<FetchRequest> DecodeFetchRequest(absl::string_view bytes) {
 }
 
 std::string EncodeFetchAnswer(const FetchAnswer& answer) {
-  ByteWriter writer;
-  writer.Put(answer.id);
-  writer.Put(answer.piece_count);
-  writer.PutBytes(answer.piece);
-  return writer.Take();
+  std::string bytes;
+  bytes.reserve(answer.piece.size() + kFetchTrailerSize);
+  bytes.append(answer.piece.data(), answer.piece.size());
+  EndFetchAnswer(answer.id, answer.piece_count, &bytes);
+  return bytes;
+}
+
+void EndFetchAnswer(std::uint64_t id, std::uint32_t piece_count, std::string* piece) {
+  ByteWriter trailer;
+  trailer.Put(id);
+  trailer.Put(piece_count);
+  piece->append(trailer.bytes());
 }
 
 absl::StatusOr<FetchAnswer> DecodeFetchAnswer(absl::string_view bytes) {
-  ByteReader reader(bytes);
   FetchAnswer answer;
+  if (bytes.size() < kFetchTrailerSize)
+    return absl::InvalidArgumentError("fetch answer is cut short");
+  answer.piece = bytes.substr(0, bytes.size() - kFetchTrailerSize);
+  ByteReader reader(bytes.substr(answer.piece.size()));
   answer.id = reader.Get<std::uint64_t>();
   answer.piece_count = reader.Get<std::uint32_t>();
-  if (!reader.ok()) return absl::InvalidArgumentError("fetch answer is cut short");
   if (answer.piece_count == 0) return absl::InvalidArgumentError("fetch answer without pieces");
-  answer.piece = *reader.rest();
   return answer;
 }
 

@@ -5,7 +5,7 @@
 // Shape:     bodies of control messages; integers little-endian, no padding:
 //            request   u8 kind, u16 group, u16 shard, u32 epoch, u64 id, u32 piece,
 //                      u64 index, u32 line, u64 version, u16 n, n * u16 memgest
-//            answer    u64 id, u32 piece_count, the piece
+//            answer    the piece, u64 id, u32 piece_count: the piece is not copied for it
 //            The first request of a snapshot or a tail has id 0: the source prepares it, and says
 //            its id with the first piece.
 // Ownership: values.
@@ -56,6 +56,9 @@ struct FetchAnswer {
 std::string EncodeFetchRequest(const FetchRequest& request);
 absl::StatusOr<FetchRequest> DecodeFetchRequest(absl::string_view bytes);
 std::string EncodeFetchAnswer(const FetchAnswer& answer);
+inline constexpr std::size_t kFetchTrailerSize = 12;
+// Makes an answer of its piece.
+void EndFetchAnswer(std::uint64_t id, std::uint32_t piece_count, std::string* piece);
 // The piece refers to `bytes`.
 absl::StatusOr<FetchAnswer> DecodeFetchAnswer(absl::string_view bytes);
 

@@ -49,6 +49,15 @@ Decoded Decode(const memgest::Snapshot& snapshot) {
       } else if (item.kind == SnapshotItem::Kind::kLine) {
         log.lines[item.number] = {item.line.version, item.line.value_crc,   item.line.value_length,
                                   item.line.flags,   std::string(item.key), item.ranges.size()};
+      } else if (item.kind == SnapshotItem::Kind::kLines) {
+        memgest::ForEachLine(item, [&log](std::uint32_t number, const auto& line) {
+          log.lines[number] = {line.version,
+                               line.value_crc,
+                               line.value_length,
+                               line.flags,
+                               std::string(line.key, line.key_length),
+                               0};
+        });
       } else if (item.kind == SnapshotItem::Kind::kClient) {
         decoded.first_incomplete[item.client.high] = item.first_incomplete;
       } else if (item.kind == SnapshotItem::Kind::kDone) {

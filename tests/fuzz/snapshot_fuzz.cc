@@ -25,6 +25,19 @@ void ReadSnapshot(const std::string& piece) {
       RING_CHECK(item.ranges.size() <= kRangeCountMax && IsSizeClass(item.line.size_class));
       RING_CHECK(item.line.version != 0 && item.number != kNoLine);
     }
+    if (item.kind == SnapshotItem::Kind::kLines) {
+      RING_CHECK(item.lines.data() >= piece.data() &&
+                 item.lines.data() + item.lines.size() <= piece.data() + piece.size());
+      RING_CHECK(IsSizeClass(item.size_class));
+      std::size_t count = 0;
+      ForEachLine(item, [&](std::uint32_t number, const MetadataLine& line) {
+        ++count;
+        RING_CHECK(line.version != 0 &&
+                   number / kLinesPerGranule == item.number / kLinesPerGranule);
+        RING_CHECK(line.key_length > 0 && line.key_length <= kInlineKeySizeMax);
+      });
+      RING_CHECK(count > 0 && count * sizeof(MetadataLine) == item.lines.size());
+    }
     if (item.kind == SnapshotItem::Kind::kDone) {
       RING_CHECK(!item.client.empty() && item.done.seq - item.first_incomplete < kOutstandingMax);
     }

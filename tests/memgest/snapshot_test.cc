@@ -1,8 +1,10 @@
 #include "memgest/snapshot.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "memgest/size_class.h"
 #include "ring/base/crc32c.h"
@@ -49,18 +51,46 @@ void Fill(LineTable* lines, std::uint32_t count) {
   }
 }
 
+void AddAll(const LineTable& lines, SnapshotWriter* writer) {
+  for (std::uint32_t granule = 0; granule < lines.granule_count(); ++granule) {
+    const std::uint32_t first = granule * kLinesPerGranule;
+    if (!lines.Has(first)) continue;
+    writer->AddGranule(lines, granule);
+    writer->AddLines(lines, granule, lines.granule(first).taken);
+  }
+}
+
+// What arrives of a line must be what it is, but for what each owner sets by itself.
+void ExpectSame(const LineTable& lines, std::uint32_t number, const MetadataLine& came,
+                absl::string_view key, absl::Span<const Range> ranges) {
+  const MetadataLine& line = lines.line(number);
+  EXPECT_EQ(came.version, line.version);
+  EXPECT_EQ(came.value_crc, line.value_crc);
+  EXPECT_EQ(came.value_length, line.value_length);
+  EXPECT_EQ(came.expiry_ns, line.expiry_ns);
+  EXPECT_EQ(came.offset_cells, line.offset_cells);
+  EXPECT_EQ(came.memgest, line.memgest);
+  EXPECT_EQ(came.size_class, line.size_class);
+  EXPECT_EQ(came.flags, line.flags & ~(kLive | kCommitted));
+  EXPECT_EQ(came.pins, 0u);
+  EXPECT_EQ(came.prev, kNoLine);
+  EXPECT_EQ(key, lines.Key(number));
+  ASSERT_EQ(ranges.size(), lines.Ranges(number).size());
+  for (std::size_t r = 0; r < ranges.size(); ++r)
+    EXPECT_EQ(ranges[r].offset_cells, lines.Ranges(number)[r].offset_cells);
+}
+
 TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
   TwinDevice device;
   LineTable lines(&device, 1u << 16);
   Fill(&lines, 700);
   SnapshotWriter writer(3);
   writer.BeginLog({kMemgest, 55, 66});
-  for (std::uint32_t n = 0; n < 2100; ++n) {
-    if (lines.Has(n) && lines.line(n).version != 0) writer.AddLine(lines, n);
-  }
+  AddAll(lines, &writer);
   const Snapshot snapshot = writer.Take();
   ASSERT_GT(snapshot.pieces.size(), 10u);
-  std::uint32_t number = 0;
+  std::set<std::uint32_t> arrived;
+  std::size_t whole = 0;
   for (std::size_t i = 0; i < snapshot.pieces.size(); ++i) {
     EXPECT_LE(snapshot.pieces[i].size(), kSnapshotPieceSizeMax);
     ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot.pieces[i]));
@@ -78,29 +108,61 @@ TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
       EXPECT_EQ(item.log.memgest, kMemgest);
       EXPECT_EQ(item.log.applied, 55u);
       EXPECT_EQ(item.log.end_cells, 66u);
-      if (item.kind != SnapshotItem::Kind::kLine) continue;
-      while (!lines.Has(number) || lines.line(number).version == 0) ++number;
-      const MetadataLine& line = lines.line(number);
-      ASSERT_EQ(item.number, number);
-      EXPECT_EQ(item.line.version, line.version);
-      EXPECT_EQ(item.line.value_crc, line.value_crc);
-      EXPECT_EQ(item.line.value_length, line.value_length);
-      EXPECT_EQ(item.line.expiry_ns, line.expiry_ns);
-      EXPECT_EQ(item.line.offset_cells, line.offset_cells);
-      EXPECT_EQ(item.line.size_class, line.size_class);
-      EXPECT_EQ(item.line.flags, line.flags & ~(kLive | kCommitted));
-      EXPECT_EQ(item.key, lines.Key(number));
-      const absl::Span<const Range> ranges = lines.Ranges(number);
-      ASSERT_EQ(item.ranges.size(), ranges.size());
-      for (std::size_t r = 0; r < ranges.size(); ++r) {
-        EXPECT_EQ(item.ranges[r].offset_cells, ranges[r].offset_cells);
+      if (item.kind == SnapshotItem::Kind::kLine) {
+        EXPECT_TRUE(arrived.insert(item.number).second);
+        ExpectSame(lines, item.number, item.line, item.key, item.ranges);
+      } else if (item.kind == SnapshotItem::Kind::kLines) {
+        ForEachLine(item, [&](std::uint32_t number, const MetadataLine& line) {
+          ++whole;
+          EXPECT_TRUE(arrived.insert(number).second);
+          ExpectSame(lines, number, line, {line.key, line.key_length}, {});
+        });
       }
-      ++number;
     }
   }
-  for (; number < 2100; ++number) {
-    EXPECT_TRUE(!lines.Has(number) || lines.line(number).version == 0) << number;
+  EXPECT_GT(whole, 5u);
+  EXPECT_GT(arrived.size(), 3 * whole) << "long keys, too";
+  for (std::uint32_t number = 0; number < 2100; ++number) {
+    const bool here = lines.Has(number) && lines.line(number).version != 0;
+    EXPECT_EQ(arrived.contains(number), here) << number;
   }
+}
+
+TEST(Snapshot, LinesWithShortKeysTravelByTheGranule) {
+  TwinDevice device;
+  LineTable lines(&device, 1u << 16);
+  constexpr std::uint32_t kCount = 3000;
+  for (std::uint32_t n = 0; n < kCount; ++n) {
+    ASSERT_OK(lines.EnsureLine(n, kMemgest, 1, n));
+    lines.line(n).version = n + 1;
+    lines.line(n).memgest = kMemgest.value();
+    lines.line(n).size_class = 1;
+    lines.line(n).offset_cells = n;
+    lines.SetKey(n, absl::StrCat("key ", n));
+    lines.TakeLine(n);
+  }
+  SnapshotWriter writer(3);
+  writer.BeginLog({kMemgest, 55, 66});
+  AddAll(lines, &writer);
+  const Snapshot snapshot = writer.Take();
+  EXPECT_EQ(snapshot.pieces.size(), 4u) << "200 KB";
+  std::uint32_t next = 0;
+  for (const std::string& piece : snapshot.pieces) {
+    EXPECT_LE(piece.size(), kSnapshotPieceSizeMax);
+    ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(piece));
+    SnapshotItem item;
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(const bool more, reader.Next(&item));
+      if (!more) break;
+      ASSERT_NE(item.kind, SnapshotItem::Kind::kLine);
+      if (item.kind != SnapshotItem::Kind::kLines) continue;
+      ForEachLine(item, [&](std::uint32_t number, const MetadataLine& line) {
+        EXPECT_EQ(number, next++);
+        ExpectSame(lines, number, line, {line.key, line.key_length}, {});
+      });
+    }
+  }
+  EXPECT_EQ(next, kCount);
 }
 
 TEST(Snapshot, AnEmptyOneIsAPieceToo) {
@@ -112,15 +174,19 @@ TEST(Snapshot, AnEmptyOneIsAPieceToo) {
   EXPECT_THAT(reader.Next(&item), ring::testing::IsOkAndHolds(false));
 }
 
-// A piece with a log, a granule, a line of class 4 and one with a range, and a record.
+// A piece with a log, a granule, a line of class 4 and one with a range, one that is whole, and a
+// record.
 std::string SmallPiece() {
   TwinDevice device;
   LineTable lines(&device, 1u << 16);
   Fill(&lines, 30);
   SnapshotWriter writer(3);
   writer.BeginLog({kMemgest, 55, 66});
-  writer.AddLine(lines, 12);  // large
-  writer.AddLine(lines, 66);
+  writer.AddGranule(lines, 0);
+  writer.AddLines(lines, 0, std::uint64_t{1} << 12);  // large
+  writer.AddGranule(lines, 1);
+  lines.SetKey(69, "short");
+  writer.AddLines(lines, 1, std::uint64_t{1} << 2 | std::uint64_t{1} << 5);
   CompletionTable completions;
   CompletionTable::Client* client = completions.FindOrAdd({5, 6});
   CompletionTable::Finish(client, 10,
@@ -164,20 +230,30 @@ TEST(Snapshot, ACutPieceIsRefusedOrEndsAtARecord) {
     whole += status.ok() ? 1 : 0;
     EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status));
   }
-  EXPECT_EQ(whole, 7u) << "log, granule, line, granule, line, client, and none of them";
+  EXPECT_EQ(whole, 8u) << "log, granule, line, granule, lines, line, client, and none of them";
   EXPECT_THAT(ReadAll(piece + std::string(kSnapshotPieceSizeMax, 'x')), StatusIs(kInvalidArgument));
+}
+
+struct WrongByte {
+  std::size_t at;
+  char value;
+  const char* what;
+};
+void ExpectRefused(const std::string& piece, absl::Span<const WrongByte> wrong) {
+  ASSERT_OK(ReadAll(piece));
+  for (const WrongByte& one : wrong) {
+    std::string bad = piece;
+    bad[one.at] = one.value;
+    Repair(&bad);
+    EXPECT_THAT(ReadAll(bad), StatusIs(kInvalidArgument)) << one.what;
+  }
 }
 
 // The same with the CRC put right: what each field must and must not be.
 TEST(Snapshot, FieldsThatMakeNoSenseAreRefused) {
   const std::string piece = SmallPiece();
-  ASSERT_OK(ReadAll(piece));
   const std::size_t log = 24, granule = log + 24, line = granule + 12;
-  const struct {
-    std::size_t at;
-    char value;
-    const char* what;
-  } wrong[] = {
+  const WrongByte wrong[] = {
       {log, 9, "unknown tag"},
       {log, 2, "a granule outside of a log"},
       {log + 1, 1, "reserved"},
@@ -192,12 +268,39 @@ TEST(Snapshot, FieldsThatMakeNoSenseAreRefused) {
       {line + 7, 5, "more than 1,024 ranges"},
       {line + 15, 1, "a value longer than its ranges"},
   };
-  for (const auto& one : wrong) {
-    std::string bad = piece;
-    bad[one.at] = one.value;
-    Repair(&bad);
-    EXPECT_THAT(ReadAll(bad), StatusIs(kInvalidArgument)) << one.what;
-  }
+  ExpectRefused(piece, wrong);
+}
+
+TEST(Snapshot, FieldsOfAWholeLineThatMakeNoSenseAreRefused) {
+  TwinDevice device;
+  LineTable lines(&device, 1u << 16);
+  Fill(&lines, 30);
+  lines.SetKey(69, "short");
+  SnapshotWriter writer(3);
+  writer.BeginLog({kMemgest, 55, 66});
+  writer.AddGranule(lines, 1);
+  writer.AddLines(lines, 1, std::uint64_t{1} << 5);
+  const std::string piece = writer.Take().pieces[0];
+  const std::size_t granule = 24 + 24, lines_at = granule + 12, line = lines_at + 16;
+  ASSERT_EQ(piece.size(), line + 64);
+  const WrongByte wrong[] = {
+      {granule, 6, "lines outside of a granule"},
+      {lines_at + 1, 1, "reserved"},
+      {lines_at + 8, 0, "no line"},
+      {lines_at + 8, 16, "another place in the granule"},
+      {lines_at + 8, 48, "more lines than there are"},
+      {line + 14, 1, "a value longer than its slot"},
+      {line + 24, 1, "another slot"},
+      {line + 28, 0, "a link"},
+      {line + 32, 0, "no key"},
+      {line + 32, 25, "a key that does not fit"},
+      {line + 34, 8, "another memgest"},
+      {line + 36, kLarge, "ranges"},
+      {line + 36, kLive, "a flag that does not travel"},
+      {line + 37, 5, "another size class"},
+      {line + 38, 1, "pins"},
+  };
+  ExpectRefused(piece, wrong);
 }
 
 }  // namespace

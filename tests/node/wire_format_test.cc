@@ -29,6 +29,8 @@
 #include "ring/recovery/join_message.h"
 #include "ring/recovery/seal_message.h"
 #include "tests/cluster/view_builders.h"
+#include "tests/memgest/twin_device.h"
+#include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
@@ -252,8 +254,22 @@ void AddLog(Samples* out) {
   const std::size_t size = memgest::BuildEntryHead(fields, kEpoch, head);
   memgest::SealEntryHead(head, size, 64, 21, 32, head);
   out->emplace_back("log entry", std::string(reinterpret_cast<const char*>(head), size));
+  memgest::TwinDevice device;
+  memgest::LineTable lines(&device, 64);
+  for (const std::uint32_t number : {3u, 5u}) {  // a key of 9 bytes, and one of 25
+    ASSERT_OK(lines.EnsureLine(number, kMemgest, 1, 7 + number));
+    memgest::MetadataLine& line = lines.line(number);
+    line = {.version = 26 + number, .value_crc = 27, .value_length = 28};
+    line.offset_cells = 7 + number;
+    line.memgest = kMemgest.value();
+    line.size_class = 1;
+    lines.SetKey(number, std::string(number * number, 'k'));
+    lines.TakeLine(number);
+  }
   memgest::SnapshotWriter writer(23);
   writer.BeginLog({kMemgest, 24, 25});
+  writer.AddGranule(lines, 0);
+  writer.AddLines(lines, 0, lines.granule(0).taken);
   std::string pieces;
   for (const std::string& piece : writer.Take().pieces) absl::StrAppend(&pieces, piece);
   out->emplace_back("snapshot", pieces);
@@ -283,7 +299,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"SealRequest", 0x7834e8bb},
       {"SealAnswer", 0xa5060933},
       {"FetchRequest", 0xdfc6d92f},
-      {"FetchAnswer", 0x6133de87},
+      {"FetchAnswer", 0x9a3327b5},
       {"InstallRequest", 0xf70e442b},
       {"ProgressRequest", 0xe8609b17},
       {"ProgressAnswer", 0x4e37f084},
@@ -317,7 +333,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"consensus append", 0x88479ed8},
       {"consensus snapshot", 0x89293713},
       {"log entry", 0x102b8add},
-      {"snapshot", 0xde4b23f7},
+      {"snapshot", 0x16990525},
   };
   return *known;
 }

@@ -66,7 +66,7 @@ class ControlLink {
                      absl::AnyInvocable<void()> done);
   // Gives true when message() is whole.
   bool OnCompletion(const rdma::WorkCompletion& completion);
-  const ControlAssembler& message() const { return assembler_; }
+  ControlAssembler& message() { return assembler_; }
   // Posts what fits.
   void Pump();
 

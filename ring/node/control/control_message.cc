@@ -44,6 +44,7 @@ absl::StatusOr<bool> ControlAssembler::Add(const ControlChunk& chunk) {
   if (!partial_) {
     if (header.offset != 0) return Bad("offset", header.offset);
     header_ = header;
+    body_.reserve(header.total);
     body_.assign(chunk.body.data(), chunk.body.size());
   } else {
     const bool same = header.type == header_.type && header.flags == header_.flags &&

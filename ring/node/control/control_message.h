@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -24,7 +25,7 @@
 namespace ring::node {
 
 inline constexpr std::uint32_t kControlMagic = 0x4c544352;  // "RCTL"
-inline constexpr std::size_t kControlBufferSize = 4096;     // a chunk with its header
+inline constexpr std::size_t kControlBufferSize = 16384;    // a chunk with its header
 inline constexpr std::size_t kControlBodyMax = std::size_t{4} << 20;
 
 // Travels: never renumber.
@@ -87,6 +88,7 @@ class ControlAssembler {
   absl::StatusOr<bool> Add(const ControlChunk& chunk);
   const ControlHeader& header() const { return header_; }
   const std::string& body() const { return body_; }
+  std::string TakeBody() { return std::exchange(body_, {}); }
 
  private:
   ControlHeader header_;

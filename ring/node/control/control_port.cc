@@ -338,7 +338,7 @@ void ControlPort::OnMessage(ControlLink& link) {
   if (Dropped(link.peer())) return;
   const ControlHeader header = link.message().header();
   if ((header.flags & kControlAnswer) != 0) {
-    Answer(link, header, link.message().body());
+    Answer(link, header, link.message().TakeBody());
     return;
   }
   if (header.type == ControlType::kConsensus) {  // one-way
@@ -365,13 +365,13 @@ void ControlPort::OnMessage(ControlLink& link) {
   Dispatch(header.type, link.peer(), link.message().body(), std::move(reply));
 }
 
-void ControlPort::Answer(ControlLink& link, const ControlHeader& header, const std::string& body) {
+void ControlPort::Answer(ControlLink& link, const ControlHeader& header, std::string body) {
   const auto found = calls_.find(header.request);
   if (found == calls_.end() || found->second.node != link.peer()) return;  // overdue
   PendingCall call = std::move(found->second);
   calls_.erase(found);
   if (header.code == 0) {
-    Later(std::move(call.done), body);
+    Later(std::move(call.done), std::move(body));
   } else {
     Later(std::move(call.done), absl::Status(static_cast<absl::StatusCode>(header.code), body));
   }

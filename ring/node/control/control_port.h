@@ -122,7 +122,7 @@ class ControlPort {
   }
   bool PollCompletions();
   void OnMessage(ControlLink& link);
-  void Answer(ControlLink& link, const ControlHeader& header, const std::string& body);
+  void Answer(ControlLink& link, const ControlHeader& header, std::string body);
   void Dispatch(ControlType type, NodeId from, absl::string_view body, ControlReply reply);
   void Later(ControlReply done, absl::StatusOr<std::string> result);
   void ConnectAll();

@@ -19,6 +19,9 @@ RecoverySource::RecoverySource(Node* node) : node_(node) {
 }
 
 void RecoverySource::Progress(std::uint64_t now_ns) {
+  busy_ = std::any_of(prepared_.begin(), prepared_.end(), [now_ns](const auto& prepared) {
+    return now_ns < prepared.second.asked_ns + kAwaitNs;
+  });
   absl::erase_if(prepared_, [now_ns](const auto& prepared) {
     return now_ns - prepared.second.asked_ns >= kKeptNs && now_ns > prepared.second.asked_ns;
   });
@@ -40,15 +43,17 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
     prepared_.emplace(id, std::move(prepared));
   }
   const auto found = prepared_.find(id);
-  if (found == prepared_.end() || request.piece >= found->second.pieces.size()) {
+  const bool kept = found != prepared_.end() && request.piece < found->second.pieces.size() &&
+                    !found->second.pieces[request.piece].empty();
+  if (!kept) {
     return absl::NotFoundError(
         absl::StrCat("fetch id=", id, " piece=", request.piece, " is not kept here any more"));
   }
   Prepared& prepared = found->second;
   prepared.asked_ns = node_->control().now_ns();
   const auto count = static_cast<std::uint32_t>(prepared.pieces.size());
-  const std::string answer =
-      recovery::EncodeFetchAnswer({id, count, prepared.pieces[request.piece]});
+  std::string answer = std::exchange(prepared.pieces[request.piece], {});
+  recovery::EndFetchAnswer(id, count, &answer);
   if (request.piece + 1 == count) prepared_.erase(found);
   return answer;
 }

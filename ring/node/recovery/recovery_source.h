@@ -5,7 +5,8 @@
 //            now, the raw entries of a sealed ring behind an index, a value of one version: as a
 //            member, the value also as the shard's coordinator.
 // Shape:     snapshots and tails are prepared with their first piece and kept until nobody asked
-//            for kKeptNs; at most kPreparedMax of them.
+//            for kKeptNs; at most kPreparedMax of them. Each piece is given once: who misses one
+//            begins again.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
 // Errors:    answered: kNotFound (no held shard, version or prepared thing), kFailedPrecondition
@@ -33,9 +34,13 @@ class RecoverySource {
  public:
   static constexpr std::uint64_t kKeptNs = 10'000'000'000;
   static constexpr std::size_t kPreparedMax = 64;
+  // Who takes over asks for the next piece as soon as it has one.
+  static constexpr std::uint64_t kAwaitNs = 2'000'000;
 
   explicit RecoverySource(Node* node);
   void Progress(std::uint64_t now_ns);
+  // A question is likely to come now.
+  bool busy() const { return busy_; }
 
  private:
   struct Prepared {
@@ -57,6 +62,7 @@ class RecoverySource {
   Node* node_;
   absl::flat_hash_map<std::uint64_t, Prepared> prepared_;
   std::uint64_t last_id_ = 0;
+  bool busy_ = false;
 };
 
 }  // namespace ring::node

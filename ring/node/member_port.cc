@@ -46,15 +46,18 @@ MemberPort::~MemberPort() {
 }
 
 void MemberPort::ApplyView(const cluster::View& view) {
+  const bool same_memgests = view.memgests == view_.memgests;
   view_ = view;
   joined_ = true;
   for (const cluster::NodeInfo& node : view_.nodes)
     retired_.OnIncarnation(node.id, node.incarnation);
+  const std::size_t known = held_shards_.size();
   JoinGroups();
-  for (HeldShard& held : held_shards_) {
-    held.retry_ns = 0;  // it may have waited for this view
-    for (const protocol::MemgestDescriptor& descriptor : view.memgests)
-      AddMemgest(held, descriptor);
+  for (std::size_t i = 0; i < held_shards_.size(); ++i) {
+    held_shards_[i].retry_ns = 0;  // it may have waited for this view
+    if (same_memgests && i < known) continue;
+    for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
+      AddMemgest(held_shards_[i], descriptor);
   }
   absl::erase_if(parities_, [&view](const auto& parity) {
     const protocol::MemgestDescriptor* const descriptor = view.FindMemgest(parity.first.memgest);

@@ -1,11 +1,13 @@
 #include "rdma/soft/mapping.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -21,6 +23,9 @@ namespace {
 
 // A peer that could shrink the file would turn our accesses into SIGBUS.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Threads that give memory back; beyond that whoever holds it last does.
+constexpr int kGiveUpMax = 8;
 
 absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat(what, " failed: ", std::strerror(errno)));
@@ -49,6 +54,29 @@ absl::Status CheckLayout(const MappingLayout& layout, std::uint64_t file_size) {
 }
 
 }  // namespace
+
+// The last reference to a peer that is gone is often dropped in the middle of a fail-over, by a
+// thread that serves, and its memory may be much.
+void Mapping::GiveUp(Mapping* mapping) {
+  static std::atomic<int> under_way{0};
+  const bool shared = mapping->memory_fd_ >= 0 && mapping->reservation_ != nullptr;
+  if (!shared || under_way.fetch_add(1) >= kGiveUpMax) {
+    if (shared) under_way.fetch_sub(1);
+    delete mapping;
+    return;
+  }
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  const auto destroy = [](void* given) -> void* {
+    delete static_cast<Mapping*>(given);
+    under_way.fetch_sub(1);
+    return nullptr;
+  };
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, destroy, mapping) != 0) destroy(mapping);
+  pthread_attr_destroy(&attributes);
+}
 
 absl::Status Mapping::Map(int memory_fd, std::uint64_t size) {
   reservation_size_ = size + kArenaAlignment;
@@ -81,7 +109,7 @@ absl::Status Mapping::LockOwner() {
 }
 
 absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Create(const Options& options) {
-  std::shared_ptr<Mapping> mapping(new Mapping);
+  std::shared_ptr<Mapping> mapping(new Mapping, GiveUp);
   MappingLayout& layout = mapping->layout_;
   layout.mailbox_offset = AlignUp(sizeof(ControlPage), 4096);
   layout.mailbox_stride = MailboxSize(options.recv_depth_max);
@@ -115,7 +143,7 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Create(const Options& options)
 absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Attach(int memory_fd, int event_fd,
                                                          const MappingLayout& layout,
                                                          std::uint64_t peer_arena_address) {
-  std::shared_ptr<Mapping> mapping(new Mapping);
+  std::shared_ptr<Mapping> mapping(new Mapping, GiveUp);
   mapping->memory_fd_ = memory_fd;
   mapping->event_fd_ = event_fd;
   struct stat status;

@@ -6,8 +6,9 @@
 // Units:     bytes.
 // Ownership: shared: a device, and every queue pair whose peer is that device, keep it alive, so
 //            that a peer in the same process never touches unmapped memory. Closes its file
-//            descriptors with the last reference.
-// Threads:   the object is immutable after creation, except thread_token (atomic).
+//            descriptors behind the last reference.
+// Threads:   the object is immutable after creation, except thread_token (atomic). Memory of a file
+//            is given back by a thread of its own: whoever was the last to hold it does not wait.
 // Errors:    kResourceExhausted (no address space, descriptors), kInvalidArgument (a peer's layout
 //            or seals do not fit).
 #ifndef RING_RDMA_SOFT_MAPPING_H_
@@ -41,7 +42,6 @@ class Mapping {
   static absl::StatusOr<std::shared_ptr<Mapping>> Attach(int memory_fd, int event_fd,
                                                          const MappingLayout& layout,
                                                          std::uint64_t peer_arena_address);
-  ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
@@ -73,6 +73,8 @@ class Mapping {
 
  private:
   Mapping() = default;
+  ~Mapping();
+  static void GiveUp(Mapping* mapping);
   absl::Status Map(int memory_fd, std::uint64_t size);
   absl::Status LockOwner();
 

@@ -81,6 +81,7 @@ class RecoveryBench {
   absl::Status ChooseVictim(int run);
   absl::Status FindKeys();
   absl::Status FindKeysOf(const LoadedMemgest& memgest);
+  absl::Status CountLost();
   void Submit(Probe* probe);
   absl::Status RunProbes();
   absl::StatusOr<FailOver> WaitFailOver();
@@ -102,6 +103,7 @@ class RecoveryBench {
   NodeId victim_;
   bool away_ = false;  // it was killed and did not come back yet
   std::set<ShardName> lost_;
+  std::uint64_t lost_keys_ = 0;  // of theirs, that survive
   std::int64_t killed_ns_ = 0;
   RecoveryReport report_;
   std::uint64_t checked_ = 0;
@@ -190,6 +192,19 @@ absl::Status RecoveryBench::FindKeys() {
   probes_.clear();
   quiet_keys_.clear();
   for (const LoadedMemgest& memgest : memgests_) RING_RETURN_IF_ERROR(FindKeysOf(memgest));
+  return CountLost();
+}
+
+absl::Status RecoveryBench::CountLost() {
+  lost_keys_ = 0;
+  for (const LoadedMemgest& memgest : memgests_) {
+    if (memgest.descriptor.FailuresTolerated() == 0) continue;
+    for (std::uint64_t i = 0; i < options_.key_count; ++i) {
+      const KeyName key(memgest.space, i);
+      RING_ASSIGN_OR_RETURN(const WhereResult where, client_->Where(key.view()));
+      lost_keys_ += lost_.contains({where.group, where.shard}) ? 1 : 0;
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -321,7 +336,7 @@ absl::Status RecoveryBench::RunOnce(int run) {
   RING_ASSIGN_OR_RETURN(const FailOver fail_over, WaitFailOver());
   RING_RETURN_IF_ERROR(load_->Stop());
   RING_RETURN_IF_ERROR(CheckAll());
-  report_.RecordEvents(killed_ns_, lost_, fail_over);
+  report_.RecordEvents(killed_ns_, lost_, fail_over, lost_keys_ * options_.value_size);
   report_.RecordGets(quiet_ns, killed_ns_, fail_over, load_->gets());
   failed_gets_ += load_->failed_gets();
   if (!target_->restarts() || run + 1 == options_.runs) StopCluster();
@@ -353,6 +368,9 @@ void RecoveryBench::Report() {
                    tools::FormatBytes(static_cast<double>(lost * kMetadataSize)),
                    " value_size=", options_.value_size, "; it led the consensus in ", leaders_),
       report_.PhaseRows());
+  context_->report.AddSection(
+      "values of the lost shards, from when all of these serve until all of them are back",
+      report_.RateRows(std::uint64_t{options_.target.recovery_rate_mib} << 20));
   context_->report.AddSection(
       absl::StrCat("gets at shards that it did not coordinate, ", options_.rate / 2, " a second"),
       report_.GetRows());
@@ -440,6 +458,11 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
       ->capture_default_str();
   command->add_option("--reactors", options->target.reactor_count, "local: threads of the nodes")
       ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      ->add_option("--recovery-rate", options->target.recovery_rate_mib,
+                   "MiB a second, at most, of what comes back in the background")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--leader", options->leader, "Kill who leads the consensus, if it coordinates");
   command->add_flag_callback(

@@ -56,8 +56,9 @@ void RecoveryReport::Record(const std::string& phase, std::int64_t from_ns, std:
 void RecoveryReport::RecordNever(const std::string& phase) { ++At(phase).never; }
 
 void RecoveryReport::RecordEvents(std::int64_t killed_ns, const std::set<ShardName>& lost,
-                                  const FailOver& fail_over) {
+                                  const FailOver& fail_over, std::uint64_t lost_bytes) {
   const std::int64_t agreed_ns = fail_over.agreed_ns;
+  lost_bytes_ = lost_bytes;
   if (fail_over.suspected_ns.has_value()) {
     Record("killed -> detected", killed_ns, *fail_over.suspected_ns);
     Record("detected -> epoch committed", *fail_over.suspected_ns, agreed_ns);
@@ -97,7 +98,16 @@ void RecoveryReport::RecordLost(std::int64_t killed_ns, const std::set<ShardName
     Record("killed -> all lost shards serve", killed_ns, *at);
   }
   if (const auto at = LastAt(fail_over, EventKind::kValuesComplete, &lost); at.has_value())
-    Record("killed -> all values of the lost shards back", killed_ns, *at);
+    RecordValues(killed_ns, LastAt(fail_over, EventKind::kNormal, &lost), *at);
+}
+
+void RecoveryReport::RecordValues(std::int64_t killed_ns, std::optional<std::int64_t> served_ns,
+                                  std::int64_t back_ns) {
+  Record("killed -> all values of the lost shards back", killed_ns, back_ns);
+  if (!served_ns.has_value() || back_ns <= *served_ns) return;
+  Record("all lost shards serve -> all their values back", *served_ns, back_ns);
+  rates_.push_back(static_cast<double>(lost_bytes_) * 1e9 /
+                   static_cast<double>(back_ns - *served_ns));
 }
 
 void RecoveryReport::RecordGets(std::int64_t from_ns, std::int64_t killed_ns,
@@ -137,6 +147,17 @@ std::vector<Row> RecoveryReport::PhaseRows() const {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<Row> RecoveryReport::RateRows(std::uint64_t limit) const {
+  if (rates_.empty()) return {};
+  Row row;
+  row["values_bytes"] = lost_bytes_;
+  row["p50_bytes_per_second"] = Median(rates_);
+  row["least_bytes_per_second"] = *std::min_element(rates_.begin(), rates_.end());
+  row["most_bytes_per_second"] = *std::max_element(rates_.begin(), rates_.end());
+  row["limit_bytes_per_second"] = limit;
+  return {row};
 }
 
 std::vector<Row> RecoveryReport::GetRows() const {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,13 +34,15 @@ class RecoveryReport {
   // to_ns before from_ns counts as no time: two threads' clocks are read in either order.
   void Record(const std::string& phase, std::int64_t from_ns, std::int64_t to_ns);
   void RecordNever(const std::string& phase);
-  // lost: the shards that the killed node coordinated.
+  // lost: the shards that the killed node coordinated; lost_bytes: of their values.
   void RecordEvents(std::int64_t killed_ns, const std::set<ShardName>& lost,
-                    const node::FailOver& fail_over);
+                    const node::FailOver& fail_over, std::uint64_t lost_bytes);
   // gets: as they were due. from_ns: what is due before is not counted.
   void RecordGets(std::int64_t from_ns, std::int64_t killed_ns, const node::FailOver& fail_over,
                   absl::Span<const RecoveryLoad::TimedGet> gets);
   std::vector<Row> PhaseRows() const;
+  // What came back a second, from when all lost shards served to their last value.
+  std::vector<Row> RateRows(std::uint64_t limit) const;
   std::vector<Row> GetRows() const;
 
  private:
@@ -51,8 +54,13 @@ class RecoveryReport {
   void RecordLost(std::int64_t killed_ns, const std::set<ShardName>& lost,
                   const node::FailOver& fail_over);
 
+  void RecordValues(std::int64_t killed_ns, std::optional<std::int64_t> served_ns,
+                    std::int64_t back_ns);
+
   std::vector<std::string> order_;
   std::map<std::string, Series> phases_;
+  std::uint64_t lost_bytes_ = 0;  // of the last kill
+  std::vector<double> rates_;     // bytes a second
   Histogram before_;
   Histogram until_served_;     // from the kill until all shards served again
   Histogram until_protected_;  // from there on

@@ -29,8 +29,9 @@ struct RecoveryTargetOptions {
   std::string transport = "local";  // local: nodes of this process; shm, tcp: processes
   std::uint32_t detect_ms = 150;
   std::string fence = "lease";
-  bool durable = true;    // processes: a vote counts when it is on the disk
-  int reactor_count = 1;  // local: threads that the nodes share
+  bool durable = true;                    // processes: a vote counts when it is on the disk
+  int reactor_count = 1;                  // local: threads that the nodes share
+  std::uint32_t recovery_rate_mib = 256;  // a second, of what comes back in the background
 };
 
 class RecoveryTarget {

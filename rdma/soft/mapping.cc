@@ -56,10 +56,12 @@ absl::Status CheckLayout(const MappingLayout& layout, std::uint64_t file_size) {
 }  // namespace
 
 // The last reference to a peer that is gone is often dropped in the middle of a fail-over, by a
-// thread that serves, and its memory may be much.
+// thread that serves, and its memory may be much. Its descriptors are few, and whoever waits for
+// some is not to wait for that: a file is there as long as it is mapped.
 void Mapping::GiveUp(Mapping* mapping) {
   static std::atomic<int> under_way{0};
   const bool shared = mapping->memory_fd_ >= 0 && mapping->reservation_ != nullptr;
+  mapping->CloseDescriptors();
   if (!shared || under_way.fetch_add(1) >= kGiveUpMax) {
     if (shared) under_way.fetch_sub(1);
     delete mapping;
@@ -178,8 +180,13 @@ void Mapping::ReleaseOwner() {
 Mapping::~Mapping() {
   RING_CHECK(!owner_locked_) << "memory given up with its owner mutex held";
   if (reservation_ != nullptr) munmap(reservation_, reservation_size_);
-  if (memory_fd_ >= 0) close(memory_fd_);
-  if (event_fd_ >= 0) close(event_fd_);
+}
+
+void Mapping::CloseDescriptors() {
+  for (int* const descriptor : {&memory_fd_, &event_fd_}) {
+    if (*descriptor >= 0) close(*descriptor);
+    *descriptor = -1;
+  }
 }
 
 void Mapping::Wake() const {

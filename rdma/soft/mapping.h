@@ -6,7 +6,7 @@
 // Units:     bytes.
 // Ownership: shared: a device, and every queue pair whose peer is that device, keep it alive, so
 //            that a peer in the same process never touches unmapped memory. Closes its file
-//            descriptors behind the last reference.
+//            descriptors with the last reference.
 // Threads:   the object is immutable after creation, except thread_token (atomic). Memory of a file
 //            is given back by a thread of its own: whoever was the last to hold it does not wait.
 // Errors:    kResourceExhausted (no address space, descriptors), kInvalidArgument (a peer's layout
@@ -75,6 +75,7 @@ class Mapping {
   Mapping() = default;
   ~Mapping();
   static void GiveUp(Mapping* mapping);
+  void CloseDescriptors();
   absl::Status Map(int memory_fd, std::uint64_t size);
   absl::Status LockOwner();
 

@@ -59,8 +59,10 @@ class Bench(BenchPrograms):
         self.assertEqual([row["fence"] for row in ratios], ["lease / open", "check / open"] * 2)
 
     def recover(self, *argv):
-        phases, gets = self.bench("recovery", "--key-count", 200, "--detect-ms", 1000,
-                                  "--rate", 200, *argv)
+        phases, values, gets = self.bench("recovery", "--key-count", 200, "--detect-ms", 1000,
+                                          "--rate", 200, "--recovery-rate", 7, *argv)
+        for row in values["rows"]:
+            self.assertEqual(row["limit_bytes_per_second"], 7 << 20)
         names = {row["phase"]: row["samples"] for row in phases["rows"]}
         self.assertEqual(sum(row["never"] for row in phases["rows"]), 0)
         self.assertGreater(gets["rows"][0]["gets"], 0)

@@ -11,8 +11,11 @@ namespace ring::node {
 void HeldMemory::Add(Piece piece, const std::vector<NodeId>& writers) {
   auto held = std::make_shared<Held>();
   held->piece = std::move(piece);
-  for (const NodeId node : writers)
-    held->writers.push_back({node, node_->view()->nodes[node.value()].incarnation});
+  const std::vector<cluster::NodeInfo>& nodes = node_->view()->nodes;
+  for (const NodeId node : writers) {
+    if (node.value() >= nodes.size()) continue;  // the role was vacant: nobody was asked
+    held->writers.push_back({node, nodes[node.value()].incarnation});
+  }
   held_.push_back(std::move(held));
 }
 

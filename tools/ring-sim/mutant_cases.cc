@@ -10,6 +10,8 @@ constexpr InClusters kNotRun = {Kind::kNotRun};
 constexpr InClusters KilledBy(unsigned seed) { return {Kind::kKilled, seed}; }
 constexpr InClusters Survives(unsigned seeds) { return {Kind::kSurvives, seeds}; }
 
+constexpr char kWholeWrites[] =
+    "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory";
 constexpr char kOtherDevice[] = "clusters run on the simulated fabric, not on this device";
 
 constexpr MutantCase kCases[] = {
@@ -180,15 +182,16 @@ constexpr MutantCase kCases[] = {
     {"L5-owner", "... or of a process that died meanwhile", kNotRun,
      "rdma/fabric_test:OwnerDeath.WriteFailsWhenTheTargetIsKilledInMidCopy", kOtherDevice},
     {"L5-credit", "the line that a member stores its credit in goes to another's ring", kNotRun,
-     "node/node_test:LogLinksTest.L5AStoppedMembersCreditLineIsNotUsedAgain"},
+     "node/node_test:LogLinksTest.L5AStoppedMembersCreditLineIsNotUsedAgain", kWholeWrites},
     {"L5-cut", "memory that a coordinator may yet write a block to is used again", kNotRun,
-     "node/node_epoch_test:RowCutTest.L5WhatWasNotAnsweredIsHeldUntilItsWriterIsHeardOf"},
+     "node/node_epoch_test:RowCutTest.L5WhatWasNotAnsweredIsHeldUntilItsWriterIsHeardOf",
+     kWholeWrites},
     {"L5-retired", "a ring's memory is used again while a stopped writer may go on", kNotRun,
      "node/node_test:RetiredRingsTest.L5AStoppedWritersRingIsNotUsedAgainBeforeItConnects",
-     "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory"},
+     kWholeWrites},
     {"L5-quarantine", "... and a client's buffer, too", kNotRun,
      "api/client_test:ClientBuffersTest.L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds",
-     "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory"},
+     kWholeWrites},
     {"L6", "completions of the old epoch count in the new one", Survives(60),
      "memgest/memgest_test:LogWriter.L6StaleCompletionsCountForNothing",
      "takes a completion that comes after its queue pair was reset"},

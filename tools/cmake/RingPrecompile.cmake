@@ -1,7 +1,9 @@
 # Headers of others that most files include are parsed once for each kind of code, not once a file:
 # a third of the time of a build. None of our own is among them: what changes is not precompiled.
 #
-# With gcc alone: clang's builds have every file include what it uses, or they fail.
+# With gcc alone: clang's builds have every file include what it uses, or they fail. gcc forgets
+# that these are headers of the system, so it may warn of what is in them where it is inlined: such
+# a file does without (SKIP_PRECOMPILE_HEADERS), and so does the build for ThreadSanitizer.
 set(precompile_default OFF)
 if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(precompile_default ON)

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace ring::sim {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kScrubNs = 60'000 * kMs;
+constexpr char kRefusal[] = ": cannot fold its log";
 
 // S12: what turned and is there still is found; how much of it, the report does not name.
 void CheckDamageFound(SimCluster* cluster, const node::ScrubReport& report, ScrubResult* result) {
@@ -52,7 +54,9 @@ ScrubResult CheckScrub(SimCluster* cluster, std::uint64_t id,
   result.values = report.values_checked + report.replicas_checked;
   result.rows = report.rows_checked;
   for (const std::string& detail : report.details) {
-    if (!cluster->damage().Explains(detail)) result.violations.push_back({"scrub", detail});
+    if (cluster->damage().Explains(detail)) continue;
+    result.refused |= cluster->EntriesCameDamaged() && absl::EndsWith(detail, kRefusal);
+    result.violations.push_back({"scrub", detail});
   }
   if (cluster->damage().any()) {
     CheckDamageFound(cluster, report, &result);

@@ -20,6 +20,8 @@ namespace ring::sim {
 
 struct ScrubResult {
   bool compared = false;  // else: too much was lost
+  // A member found only now that an entry had come damaged: it joins anew, and may be asked again.
+  bool refused = false;
   std::uint64_t values = 0;
   std::uint64_t rows = 0;
   std::uint64_t damage_left = 0;   // values and copies with a bit that turned

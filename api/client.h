@@ -274,7 +274,8 @@ class Client {
 
   // --- Low level: no allocation (values above 8 KiB: none once their buffers are there) ---
   // An unknown memgest name makes the call wait for the view; an id never does.
-  // Errors: kResourceExhausted when the window is full: poll, then submit again. kInvalidArgument.
+  // Errors: kResourceExhausted when the window is full: poll, then submit again; what
+  // PollCompletions gave has its place until it is called again. kInvalidArgument.
   absl::Status SubmitGet(std::uint64_t token, absl::string_view key,
                          const GetOptions& options = {});
   absl::Status SubmitGetInto(std::uint64_t token, absl::string_view key, absl::Span<char> buffer,

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/clock.h"
 
 namespace ring::api {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kConnectTimeoutNs = 1000 * kMs;
-constexpr std::uint64_t kBackoffMinNs = 2 * kMs;
-constexpr std::uint64_t kBackoffMaxNs = 250 * kMs;
+constexpr std::uint64_t kConnectTimeoutNs = 1000 * kMillisecondNs;
+constexpr std::uint64_t kBackoffMinNs = 2 * kMillisecondNs;
+constexpr std::uint64_t kBackoffMaxNs = 250 * kMillisecondNs;
 
 }  // namespace
 
@@ -42,8 +42,8 @@ void Connection::Connect(std::uint64_t now_ns) {
       return;
     case State::kConnecting:
       if (now_ns - attempt_ns_ > kConnectTimeoutNs) {
-        Fail(absl::DeadlineExceededError(
-                 absl::StrCat(address_, " did not answer after_ms=", kConnectTimeoutNs / kMs)),
+        Fail(absl::DeadlineExceededError(absl::StrCat(
+                 address_, " did not answer after_ms=", kConnectTimeoutNs / kMillisecondNs)),
              now_ns);
       }
       return;

@@ -17,14 +17,8 @@ using protocol::kInlineKeySizeMax;
 using protocol::kInlineValueSizeMax;
 using protocol::kKeySizeMax;
 
-constexpr std::uint64_t kIdentityIdleNs = 60'000'000'000;  // X4
 constexpr std::uint32_t kStepsPerClock = 32;
 constexpr std::uint64_t kTickNs = 1'000'000;
-
-bool Mutates(protocol::Operation operation) {
-  return operation == protocol::Operation::kPut || operation == protocol::Operation::kDelete ||
-         operation == protocol::Operation::kMove;
-}
 
 // Made once, because errors with a message allocate.
 const absl::Status& WindowFull() {
@@ -88,7 +82,7 @@ absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
       static_cast<std::uint16_t>(place.group.value() * view_.s + place.shard.value());
   std::uint64_t seq = 0;
   if (Mutates(request.operation)) {
-    if (now_ns_ - last_write_ns_ > kIdentityIdleNs) NewIdentity();
+    if (now_ns_ - last_write_ns_ > protocol::kSilencePeriodNs) NewIdentity();
     last_write_ns_ = now_ns_;
     seq = windows_[window].Next();
     if (seq == 0) return WindowFull();

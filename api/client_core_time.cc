@@ -6,16 +6,15 @@
 #include <limits>
 
 #include "api/client_core.h"
+#include "ring/base/clock.h"
 #include "ring/base/mutant.h"
 
 namespace ring::api {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kResendMaxNs = 60'000 * kMs;  // X4
-constexpr std::uint64_t kSilenceNs = 200 * kMs;       // then all are asked who owns (X3)
-constexpr std::uint64_t kSilenceMaxNs = 2'000 * kMs;  // then the connection is made anew
-constexpr std::uint64_t kSleepMaxNs = 100 * kMs;
+constexpr std::uint64_t kSilenceNs = 200 * kMillisecondNs;       // then all are asked who owns (X3)
+constexpr std::uint64_t kSilenceMaxNs = 2'000 * kMillisecondNs;  // then the connection is made anew
+constexpr std::uint64_t kSleepMaxNs = 100 * kMillisecondNs;
 constexpr std::uint64_t kSpinMinNs = 1'000;
 
 }  // namespace
@@ -59,9 +58,9 @@ void ClientCore::CheckDeadline(Operation* op) {
     op->deadline_ns =
         now_ns_ + std::min(op->timeout_ns, std::numeric_limits<std::uint64_t>::max() - now_ns_);
   }
-  const bool too_old = op->state == OpState::kQueued && op->mutates() &&
-                       op->first_attempt_ns != 0 &&
-                       now_ns_ - op->first_attempt_ns >= kResendMaxNs && !Mutant("X4-resend");
+  const bool too_old =
+      op->state == OpState::kQueued && op->mutates() && op->first_attempt_ns != 0 &&
+      now_ns_ - op->first_attempt_ns >= protocol::kSilencePeriodNs && !Mutant("X4-resend");
   if (now_ns_ >= op->deadline_ns || too_old) Expire(op);
 }
 
@@ -145,14 +144,15 @@ std::uint64_t ClientCore::NextTimerNs() const {
   for (const std::uint16_t index : waiting_) {
     const Operation& op = ops_[index];
     if (op.state != OpState::kWaiting) continue;
-    next = std::min(next, op.deadline_ns != 0 ? op.deadline_ns : now_ns_ + kMs);
+    next = std::min(next, op.deadline_ns != 0 ? op.deadline_ns : now_ns_ + kMillisecondNs);
   }
   // What a queued operation waits for has a moment of its own: look again soon.
-  if (!queue_.empty()) next = std::min(next, now_ns_ + kMs);
-  if (view_wanted_ || view_op_ != nullptr || owners_.active()) next = std::min(next, now_ns_ + kMs);
+  if (!queue_.empty()) next = std::min(next, now_ns_ + kMillisecondNs);
+  if (view_wanted_ || view_op_ != nullptr || owners_.active())
+    next = std::min(next, now_ns_ + kMillisecondNs);
   ForEachConnection([&](Connection* connection) {
     if (connection->state() == Connection::State::kConnecting)
-      next = std::min(next, now_ns_ + 10 * kMs);
+      next = std::min(next, now_ns_ + 10 * kMillisecondNs);
   });
   return next;
 }

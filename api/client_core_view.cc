@@ -11,16 +11,16 @@
 #include "rdma/host_identity.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
+#include "ring/base/clock.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kViewTimeoutNs = 500 * kMs;
-constexpr std::uint64_t kViewRetryNs = 5 * kMs;
-constexpr std::uint64_t kViewPaceNs = 20 * kMs;
-constexpr std::uint64_t kSeedPatienceNs = 250 * kMs;
+constexpr std::uint64_t kViewTimeoutNs = 500 * kMillisecondNs;
+constexpr std::uint64_t kViewRetryNs = 5 * kMillisecondNs;
+constexpr std::uint64_t kViewPaceNs = 20 * kMillisecondNs;
+constexpr std::uint64_t kSeedPatienceNs = 250 * kMillisecondNs;
 constexpr std::size_t kQueueDepth = 4096;
 constexpr std::size_t kWindowMax = protocol::kReplySlotCountMax - 1;
 constexpr std::uint64_t kArenaSize = std::uint64_t{8} << 30;  // address space
@@ -150,11 +150,11 @@ absl::Status ClientCore::Bootstrap() {
   for (std::uint64_t round = 0; now_ns_ < until_ns; ++round) {
     for (std::size_t i = 0; i < seeds_.size() && now_ns_ < until_ns; ++i) {
       const absl::Status status =
-          AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMs * (round + 1)));
+          AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMillisecondNs * (round + 1)));
       if (status.ok()) return status;
       errors[i] = absl::StrCat("seed=", seeds_[i], ": ", status.message());
     }
-    Sleep(std::min(until_ns, now_ns_ + 20 * kMs));
+    Sleep(std::min(until_ns, now_ns_ + 20 * kMillisecondNs));
   }
   std::erase(errors, "");  // not tried any more
   return absl::UnavailableError(absl::StrCat("no seed answered: ", absl::StrJoin(errors, "; ")));

@@ -36,8 +36,13 @@ absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size, std::uint6
     RING_ASSIGN_OR_RETURN(buffer.address,
                           device_->Allocate(buffer.size, rdma::MemoryKind::kShared));
   }
-  RING_ASSIGN_OR_RETURN(buffer.region, device_->Register(buffer.address, buffer.size,
-                                                         rdma::kRemoteRead | rdma::kRemoteWrite));
+  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
+      device_->Register(buffer.address, buffer.size, rdma::kRemoteRead | rdma::kRemoteWrite);
+  if (!region.ok()) {
+    device_->Free(buffer.address, buffer.size, rdma::MemoryKind::kShared);
+    return region.status();
+  }
+  buffer.region = *std::move(region);
   return buffer;
 }
 

@@ -11,9 +11,6 @@ namespace ring::memgest {
 namespace {
 
 constexpr std::size_t kRingSizeMin = 16;
-constexpr std::uint8_t kEmpty = 0;
-constexpr std::uint8_t kInFlightState = 1;
-constexpr std::uint8_t kDoneState = 2;
 
 }  // namespace
 
@@ -34,9 +31,9 @@ class CompletionTable::Client {
   CompletionRecord* Find(std::uint64_t seq) {
     if (!Covers(seq) || ring_.empty()) return nullptr;
     CompletionRecord& record = Home(seq);
-    if (record.seq == seq && record.state != kEmpty) return &record;
+    if (record.seq == seq && record.state != RecordState::kEmpty) return &record;
     for (CompletionRecord& one : crowd_) {
-      if (one.seq == seq && one.state != kEmpty) return &one;
+      if (one.seq == seq && one.state != RecordState::kEmpty) return &one;
     }
     return nullptr;
   }
@@ -82,7 +79,7 @@ class CompletionTable::Client {
 
   CompletionRecord& Home(std::uint64_t seq) { return ring_[seq & (ring_.size() - 1)]; }
   bool IsLive(const CompletionRecord& record) const {
-    return record.state != kEmpty && record.seq >= first_;
+    return record.state != RecordState::kEmpty && record.seq >= first_;
   }
   void DropDead() {
     std::erase_if(crowd_, [this](const CompletionRecord& record) { return !IsLive(record); });
@@ -100,7 +97,7 @@ class CompletionTable::Client {
     ring_.assign(ring_.size() * 2, CompletionRecord());
     for (const CompletionRecord& record : held) {
       CompletionRecord& home = Home(record.seq);
-      (home.state == kEmpty ? home : crowd_.emplace_back()) = record;
+      (home.state == RecordState::kEmpty ? home : crowd_.emplace_back()) = record;
     }
   }
 
@@ -177,7 +174,7 @@ const ClientId& CompletionTable::IdOf(const Client* client) { return client->id;
 bool CompletionTable::HasInFlight(const Client* client) {
   bool any = false;
   client->ForEach(
-      [&any](const CompletionRecord& record) { any |= record.state == kInFlightState; });
+      [&any](const CompletionRecord& record) { any |= record.state == RecordState::kInFlight; });
   return any;
 }
 
@@ -198,10 +195,10 @@ CompletionTable::Check CompletionTable::Lookup(Client* client, std::uint64_t seq
   if (seq - first_incomplete >= kOutstandingMax && !Mutant("X4-window")) return Check::kTooMany;
   const CompletionRecord* found = client->Find(seq);
   if (found == nullptr) return Check::kNew;
-  if (Mutant(found->state == kDoneState ? "X1" : "X2")) return Check::kNew;
+  if (Mutant(found->state == RecordState::kDone ? "X1" : "X2")) return Check::kNew;
   *record = *found;
   if (found->request_crc != request_crc && !Mutant("X2-payload")) return Check::kReused;
-  return found->state == kInFlightState ? Check::kInFlight : Check::kDone;
+  return found->state == RecordState::kInFlight ? Check::kInFlight : Check::kDone;
 }
 
 void CompletionTable::Begin(Client* client, std::uint64_t seq, std::uint32_t request_crc,
@@ -211,7 +208,7 @@ void CompletionTable::Begin(Client* client, std::uint64_t seq, std::uint32_t req
   record.version = version.bits();
   record.request_crc = request_crc;
   record.memgest = memgest.value();
-  record.state = kInFlightState;
+  record.state = RecordState::kInFlight;
   client->Place(seq) = record;
 }
 
@@ -221,14 +218,14 @@ void CompletionTable::Finish(Client* client, std::uint64_t first_incomplete,
       << "seq=" << record.seq << " first_incomplete=" << first_incomplete;
   client->MoveFirst(first_incomplete);
   if (record.seq < client->first()) return;
-  record.state = kDoneState;
+  record.state = RecordState::kDone;
   client->Place(record.seq) = record;
   if (Mutant("X4")) client->MoveFirst(record.seq + 1);
 }
 
 void CompletionTable::Forget(Client* client, std::uint64_t seq) {
   CompletionRecord* record = client->Find(seq);
-  if (record != nullptr) record->state = kEmpty;
+  if (record != nullptr) record->state = RecordState::kEmpty;
 }
 
 void CompletionTable::ForEach(
@@ -248,7 +245,7 @@ void CompletionTable::ForEachClient(
 void CompletionTable::ForEachDone(const Client* client,
                                   absl::FunctionRef<void(const CompletionRecord&)> visit) {
   client->ForEach([visit](const CompletionRecord& record) {
-    if (record.state == kDoneState) visit(record);
+    if (record.state == RecordState::kDone) visit(record);
   });
 }
 

@@ -30,8 +30,11 @@
 #include "absl/functional/function_ref.h"
 #include "memgest/log_entry.h"
 #include "ring/base/id.h"
+#include "ring/protocol/limits.h"
 
 namespace ring::memgest {
+
+enum class RecordState : std::uint8_t { kEmpty = 0, kInFlight = 1, kDone = 2 };
 
 struct CompletionRecord {
   std::uint64_t seq = 0;
@@ -39,7 +42,7 @@ struct CompletionRecord {
   std::uint32_t request_crc = 0;
   std::uint16_t memgest = 0;  // whose log holds it (G10, X7)
   std::uint8_t code = 0;      // protocol::Outcome
-  std::uint8_t state = 0;     // 0 empty, 1 in flight, 2 done
+  RecordState state = RecordState::kEmpty;
   std::uint64_t reserved = 0;
 };
 static_assert(sizeof(CompletionRecord) == 32);
@@ -47,9 +50,8 @@ static_assert(sizeof(CompletionRecord) == 32);
 inline constexpr std::uint64_t kOutstandingMax = 1024;  // per client and shard (X4)
 // Of a shard: who makes up client ids gets no more memory than theirs.
 inline constexpr std::size_t kRecordClientsMax = 65536;
-// X4: from then on a client's records may go. It sends nothing again after a minute, and names
-// itself anew after a minute without writes.
-inline constexpr std::uint64_t kSilencePeriodNs = 60'000'000'000;
+// X4: from so many whole periods on a client's records may go.
+using protocol::kSilencePeriodNs;
 inline constexpr std::uint64_t kSilencePeriods = 10;
 
 class CompletionTable {

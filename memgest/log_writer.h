@@ -17,7 +17,8 @@
 // Errors:    a failed completion, a completion of what was never posted, and a credit beyond
 //            position() or going backwards make the writer broken(): it posts nothing more, and its
 //            ring counts for nothing.
-// Cost:      no allocation, one copy of the head (128 bytes) per entry, one CRC of it; log_bench.
+// Cost:      no allocation, one copy of the head (128 bytes) per entry, one CRC of it;
+//            tests/memgest/log_bench.cc.
 // Source:    rules E5, L6, L8, S11; Ring section 5.2.
 #ifndef RING_MEMGEST_LOG_WRITER_H_
 #define RING_MEMGEST_LOG_WRITER_H_
@@ -123,9 +124,8 @@ class LogWriter {
   std::uint64_t position() const { return position_; }
   std::uint64_t ring_size() const { return ring_size_; }
   std::uint64_t commit_position() const { return commit_position_; }
-  std::uint64_t shared_position() const {
-    return shared_position_;
-  }  // commit position that the member knows
+  // The commit position that the member knows.
+  std::uint64_t shared_position() const { return shared_position_; }
   // What the member said it folded, as of the last look.
   std::uint64_t folded_position() const { return folded_position_; }
   std::uint64_t LookAtFolded() const {

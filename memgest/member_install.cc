@@ -256,7 +256,8 @@ absl::Status MemberShard::InstallValue(std::uint32_t number, Version version,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> MemberShard::ReadValue(std::uint32_t number, Version version) const {
+absl::StatusOr<ValuePiece> MemberShard::ReadValue(std::uint32_t number, Version version,
+                                                  std::uint64_t first, std::size_t size) const {
   const bool held = lines_.Has(number) && version != Version() &&
                     lines_.line(number).version == version.bits() &&
                     (lines_.line(number).flags & kAbsent) == 0;
@@ -266,18 +267,13 @@ absl::StatusOr<std::string> MemberShard::ReadValue(std::uint32_t number, Version
     return absl::NotFoundError(
         absl::StrCat("no value of line=", number, " version=", version.bits(), " is here"));
   }
-  const MetadataLine& line = lines_.line(number);
-  std::string value(line.value_length, '\0');
+  PieceReader piece(lines_.line(number).value_length, first, size);
   RING_RETURN_IF_ERROR(
-      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t first, std::uint32_t size) {
-        std::memcpy(value.data() + first, heap->At(offset), size);
+      ForEachRun(number, [&](std::uint32_t offset, std::uint32_t, std::uint32_t run) {
+        piece.Add(heap->At(offset), run);
         return absl::OkStatus();
       }));
-  if (Crc32c(value.data(), value.size()) != line.value_crc) {
-    return absl::DataLossError(
-        absl::StrCat("line=", number, " version=", version.bits(), ": the bytes are damaged"));
-  }
-  return value;
+  return piece.Take();
 }
 
 }  // namespace ring::memgest

@@ -42,8 +42,8 @@ void MemberSet::DropWriters() {
 void MemberSet::SetActive(RoleMask roles, RoleMask complete) {
   int named = 0;
   for (Member& member : members_) {
-    member.active = (roles & RoleBit(member.role)) != 0;
-    member.complete = (roles & complete & RoleBit(member.role)) != 0;
+    member.active = Has(roles, member.role);
+    member.complete = Has(roles & complete, member.role);
     named += member.active ? 1 : 0;
   }
   needed_ = NeededOf(named);
@@ -59,7 +59,7 @@ void MemberSet::Propose(RoleMask roles) {
   if (Mutant("L7-joint")) return;
   int named = 0;
   for (Member& member : members_) {
-    member.proposed = (roles & RoleBit(member.role)) != 0;
+    member.proposed = Has(roles, member.role);
     named += member.proposed ? 1 : 0;
   }
   proposed_needed_ = NeededOf(named);

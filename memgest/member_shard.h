@@ -48,6 +48,7 @@
 #include "memgest/replica_store.h"
 #include "memgest/sealed_ring.h"
 #include "memgest/snapshot.h"
+#include "memgest/value_piece.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
 
@@ -118,9 +119,10 @@ class MemberShard {
   // does not hold that version any more (S5); kInvalidArgument, the bytes are not the version's;
   // kResourceExhausted.
   absl::Status InstallValue(std::uint32_t line, Version version, absl::Span<const std::byte> bytes);
-  // The value of a version that is here. Errors: kNotFound, another version is, or its value is
-  // not; kDataLoss, the bytes are not the version's (I4).
-  absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
+  // Part of the value of a version that is here. Errors: kNotFound, another version is, or its
+  // value is not.
+  absl::StatusOr<ValuePiece> ReadValue(std::uint32_t line, Version version, std::uint64_t first,
+                                       std::size_t size) const;
   // Lines that wait for their value; 0 everywhere: data-complete, as far as copies go.
   std::uint64_t absent_count(MemgestId id) const;
   std::uint64_t absent_count() const { return absent_count_; }  // of all

@@ -49,7 +49,7 @@ void ParityRebuild::OnNormal(RoleMask active, absl::Span<const From> incomplete,
                        [role](const From& from) { return from.role == role; });
   };
   std::erase_if(parities_, [&](const Parity& parity) {
-    const bool is_active = (active & RoleBit(parity.role)) != 0;
+    const bool is_active = Has(active, parity.role);
     return is_active ? !named(parity.role) : first;
   });
   for (const From& from : incomplete) {

@@ -141,12 +141,10 @@ class SlotAllocator {
     }
   }
 
-  std::uint32_t block_count() const {
-    return block_count_;
-  }  // blocks ever used: the high-water mark
-  std::uint64_t used_bytes() const {
-    return used_cells_ * kCellSize;
-  }  // given out, as slots and blocks
+  // Blocks ever used: the high-water mark.
+  std::uint32_t block_count() const { return block_count_; }
+  // Given out, as slots and blocks.
+  std::uint64_t used_bytes() const { return used_cells_ * kCellSize; }
   std::uint32_t block_size() const { return block_size_; }
   std::uint32_t block_limit() const { return block_limit_; }
 

@@ -214,8 +214,8 @@ struct ConnectionEvent {
   enum class Kind : std::uint8_t {
     kConnectRequest = 1,  // a peer wants to connect: Accept or Reject `request`
     kEstablished = 2,     // qp is ready to send; private_data is the acceptor's
-    kRejected =
-        3,  // qp failed to connect; private_data is the acceptor's reason, empty if it vanished
+    // qp failed to connect; private_data is the acceptor's reason, empty if it vanished.
+    kRejected = 3,
     kDisconnected = 4,  // qp went to kError because the peer reset it, exited or vanished
   };
   Kind kind = Kind::kConnectRequest;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/base/id.h"
 #include "ring/base/mutant.h"
 
 namespace ring::srs {
@@ -13,8 +14,6 @@ namespace {
 
 using ec_offload::Matrix;
 using ec_offload::gf256::Element;
-
-bool Has(std::uint32_t mask, std::uint32_t index) { return ((mask >> index) & 1) != 0; }
 
 // The rows of the systematic matrix [I; G] that survive, and their names.
 struct Survivors {

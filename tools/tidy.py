@@ -49,7 +49,17 @@ BANNED_WORDS = [
 # A section has a number only in somebody else's text: our documents have headings and rule ids.
 SECTION = re.compile(r"\b[Ss]ections? \d")
 SECTION_OF = re.compile(r"(?:\bRing,?|\bRFC \d+,?|\bpaper,? \(?|\bdissertation,?)\s*$")
-MACHINE_PATH = re.compile(r"(?<![\w.$}-])/wo" r"rk/")
+# An absolute path of two folders and more: nobody else has it, unless it begins with one of these.
+MACHINE_PATH = re.compile(r"(?<![\w.$}/~>*)\]%@+-])/([A-Za-z_][\w-]*)(?=/)")
+COMMON_PATHS = frozenset((
+    "bin", "boot", "dev", "etc", "lib", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var",
+    "nonexistent", "nowhere", "prefix",  # nobody has these
+    "tools", "voters"))                  # tests put them behind a folder
+# A commit: what follows that word, and what cannot be another one. Longer ones are other hashes.
+COMMIT = re.compile(r"\bcommit\s+`?([0-9a-f]{7,40})\b|"
+                    r"(?<![\w#./-])(?=\d*[a-f])(?=[a-f]*\d)([0-9a-f]{7,12})(?![\w./-])")
+RECORDS = "docs/adr/"
+RECORD_TEMPLATE = "0000-template.md"
 
 CPP = (".h", ".cc")
 SCRIPTS = ("tools/setup", "tools/test", "tools/check", "tools/run", "tools/local-cluster",
@@ -211,13 +221,56 @@ def check_markdown(path, text):
     return findings
 
 
+def check_records(files):
+    """The table of decision records has each record by the title that it gives itself."""
+    table = files.get(RECORDS + "README.md")
+    if table is None:
+        return []
+    rows = {match.group(1): (table.count("\n", 0, match.start()) + 1, match.group(2))
+            for match in re.finditer(r"^\| \[\d{4}\]\(([^)]+)\) \| (.*) \|$", table, re.MULTILINE)}
+    findings = [f"{RECORDS}README.md:{line}: there is no {name}"
+                for name, (line, _) in rows.items() if RECORDS + name not in files]
+    for path, text in files.items():
+        name = path[len(RECORDS):]
+        if not path.startswith(RECORDS) or name in ("README.md", RECORD_TEMPLATE):
+            continue
+        title = f"# {name[:4]}: {rows.get(name, (0, ''))[1]}"
+        if name not in rows:
+            findings.append(f"{path}:1: {RECORDS}README.md has no row of this record")
+        elif text.split("\n", 1)[0] != title:
+            findings.append(f"{RECORDS}README.md:{rows[name][0]}: {name} has another title")
+    return findings
+
+
+def check_commits(files, history):
+    """Documents name commits that the history, a list of hashes, has."""
+    findings = []
+    for path, text in files.items():
+        for match in COMMIT.finditer(text) if path.endswith(".md") else ():
+            name = match.group(1) or match.group(2)
+            if not any(commit.startswith(name) for commit in history):
+                findings.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: "
+                                f"no commit {name} is in the history")
+    return findings
+
+
+def history_of(root):
+    """Every commit up to this one; None where not all of them are known."""
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+        return done.stdout.split() if done.returncode == 0 else None
+    whole = git("rev-parse", "--is-shallow-repository") == ["false"]
+    return git("rev-list", "HEAD") if whole else None
+
+
 def check_text(path, text):
     """The findings of one file by itself."""
     findings = []
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
-        if MACHINE_PATH.search(line):
-            findings.append(f"{path}:{number}: names a path of one machine")
+        findings += [f"{path}:{number}: /{match.group(1)}/ is a path of one machine"
+                     for match in MACHINE_PATH.finditer(line)
+                     if match.group(1) not in COMMON_PATHS and not path.endswith(".gitignore")]
         if not is_code(path):
             continue
         if len(line) > LINE_MAX:
@@ -310,7 +363,7 @@ def check_tree(files):
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
     return (findings + check_own_header(files) + check_opening(files) +
-            check_targets(list(files), lists) + check_mutants(files))
+            check_targets(list(files), lists) + check_mutants(files) + check_records(files))
 
 
 def main():
@@ -326,6 +379,9 @@ def main():
         except UnicodeDecodeError:
             continue  # a fuzz seed or a picture
     findings = check_tree(files)
+    history = history_of(root)
+    if history is not None:
+        findings += check_commits(files, history)
     print("".join(f"{finding}\n" for finding in findings), end="")
     return 1 if findings else 0
 

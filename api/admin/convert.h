@@ -1,8 +1,7 @@
 // api/admin/convert.h — between the admin service's messages and the store's types.
 //
-// What:      ToProto and FromProto for memgests, views, statistics,
-//            health, events and scrub reports; statuses to
-//            and from gRPC.
+// What:      ToProto and FromProto for memgests, views, statistics, health, events and scrub
+//            reports; statuses to and from gRPC.
 // Ownership: values.
 // Threads:   pure.
 // Errors:    FromProto: kInvalidArgument naming the field, for what no store type can hold. Whether

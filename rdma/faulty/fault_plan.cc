@@ -2,10 +2,9 @@
 
 #include <utility>
 
+#include "ring/base/clock.h"
+
 namespace ring::rdma {
-namespace {
-constexpr std::uint64_t kMs = 1'000'000;
-}  // namespace
 
 bool FaultPlan::Over(const Entry& entry, std::uint64_t now_ns) const {
   return (entry.fault.count > 0 && entry.left == 0) ||
@@ -21,7 +20,7 @@ void FaultPlan::End(Entry* entry) {
 void FaultPlan::Add(const DeviceFault& fault) {
   Entry& entry = at(fault.kind);
   entry.fault = fault;
-  entry.until_ns = clock_->NowNs() + fault.duration_ms * kMs;
+  entry.until_ns = clock_->NowNs() + fault.duration_ms * kMillisecondNs;
   entry.left = fault.count;
   entry.known = true;
   if (!entry.active) ++armed_;
@@ -29,7 +28,7 @@ void FaultPlan::Add(const DeviceFault& fault) {
 }
 
 void FaultPlan::Cut(std::string address, std::uint32_t duration_ms) {
-  cuts_[std::move(address)] = clock_->NowNs() + duration_ms * kMs;
+  cuts_[std::move(address)] = clock_->NowNs() + duration_ms * kMillisecondNs;
 }
 
 bool FaultPlan::Stops(absl::string_view address) {
@@ -90,7 +89,8 @@ std::vector<DeviceFaultStatus> FaultPlan::Status() const {
     if (status.active) {
       status.left = entry.left;
       if (entry.fault.duration_ms > 0)
-        status.left_ms = static_cast<std::uint32_t>((entry.until_ns - now_ns + kMs - 1) / kMs);
+        status.left_ms = static_cast<std::uint32_t>((entry.until_ns - now_ns + kMillisecondNs - 1) /
+                                                    kMillisecondNs);
     }
     all.push_back(status);
   }

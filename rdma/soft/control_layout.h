@@ -54,8 +54,8 @@ struct ControlPage {
   // Rule L5: held for life by the owner's thread; the kernel marks it when that thread dies.
   alignas(kCacheLine) pthread_mutex_t owner;
   alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
-  alignas(kCacheLine)
-      std::atomic<std::uint32_t> attention;  // a peer reset a queue pair, or wrote to the inbox
+  // A peer reset a queue pair, or wrote to the inbox.
+  alignas(kCacheLine) std::atomic<std::uint32_t> attention;
   CqCell cqs[kCqCountMax];
   RegionEntry regions[kRegionCountMax];
 };
@@ -85,8 +85,8 @@ struct alignas(32) SharedArrival {
 
 struct MailboxHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> open_key;  // 0: reset; the peer's requests fail
-  alignas(kCacheLine)
-      std::atomic<std::uint64_t> posted;  // receives posted since the mailbox was opened
+  // Receives posted since the mailbox was opened.
+  alignas(kCacheLine) std::atomic<std::uint64_t> posted;
 };
 
 // The bytes of a mailbox for `depth` receives: header, receives, arrivals.
@@ -108,6 +108,29 @@ struct MappingLayout {
   std::uint64_t total_size() const { return arena_offset + arena_size; }
 };
 
+// Two processes may be of different builds: as docs/PROTOCOL.md has them, "The shm link".
+static_assert(sizeof(RegionEntry) == 32 && offsetof(RegionEntry, key) == 0 &&
+              offsetof(RegionEntry, access) == 4 && offsetof(RegionEntry, offset) == 8 &&
+              offsetof(RegionEntry, length) == 16);
+static_assert(sizeof(CqCell) == 64 && offsetof(CqCell, ready) == 0 && offsetof(CqCell, armed) == 8);
+static_assert(sizeof(ControlPage) == 147712 && offsetof(ControlPage, magic) == 0 &&
+              offsetof(ControlPage, version) == 8 && offsetof(ControlPage, owner) == 64 &&
+              offsetof(ControlPage, sleeping) == 128 && offsetof(ControlPage, attention) == 192 &&
+              offsetof(ControlPage, cqs) == 256 && offsetof(ControlPage, regions) == 16640);
+static_assert(sizeof(SharedReceive) == 72 && offsetof(SharedReceive, segment_count) == 0 &&
+              offsetof(SharedReceive, segments) == 8 && sizeof(SharedReceive::Segment) == 16 &&
+              offsetof(SharedReceive::Segment, length) == 8);
+static_assert(sizeof(SharedArrival) == 32 && offsetof(SharedArrival, stamp) == 0 &&
+              offsetof(SharedArrival, key) == 4 && offsetof(SharedArrival, byte_len) == 8 &&
+              offsetof(SharedArrival, imm) == 12 && offsetof(SharedArrival, status) == 16 &&
+              offsetof(SharedArrival, opcode) == 17 && offsetof(SharedArrival, has_imm) == 18);
+static_assert(sizeof(MailboxHeader) == 128 && offsetof(MailboxHeader, open_key) == 0 &&
+              offsetof(MailboxHeader, posted) == 64);
+static_assert(sizeof(MappingLayout) == 40 && offsetof(MappingLayout, mailbox_offset) == 0 &&
+              offsetof(MappingLayout, mailbox_stride) == 8 &&
+              offsetof(MappingLayout, mailbox_count) == 16 &&
+              offsetof(MappingLayout, arena_offset) == 24 &&
+              offsetof(MappingLayout, arena_size) == 32);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint8_t>::is_always_lock_free);

@@ -121,29 +121,30 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
-std::byte* SoftDevice::TakeFreed(MemoryKind kind) {
-  std::vector<std::byte*>& freed = freed_[static_cast<std::size_t>(kind)];
-  if (freed.empty()) return nullptr;
-  std::byte* const address = freed.back();
-  freed.pop_back();
-  return address;
+// Where the arena is used up: of what is longer, and pages of the other size are better than none.
+std::byte* SoftDevice::CutFreed(std::uint64_t size, MemoryKind kind) {
+  FreedRuns& own = freed_[Index(kind)];
+  if (std::byte* const cut = own.Cut(size); cut != nullptr) return cut;
+  if (kind == MemoryKind::kShared) return nullptr;
+  FreedRuns& other =
+      freed_[Index(kind == MemoryKind::kPrivate ? MemoryKind::kPrivateHuge : MemoryKind::kPrivate)];
+  std::byte* const taken = other.Take(size);
+  return taken != nullptr ? taken : other.Cut(size);
 }
 
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  FreedRuns& runs = freed_[Index(kind)];
+  if (std::byte* const freed = runs.Take(rounded); freed != nullptr) return freed;
+  // Most requests are for the least there is: a longer run serves many of them.
   if (rounded == kArenaAlignment) {
-    if (std::byte* const address = TakeFreed(kind); address != nullptr) return address;
+    if (std::byte* const cut = runs.Cut(rounded); cut != nullptr) return cut;
   }
   const std::uint64_t taken = allocated_ + private_.huge_allocated + private_.small_allocated;
   const std::uint64_t room = arena_size() - taken;
   if (size == 0 || rounded < size || rounded > room) {
-    // Pages of the other size are better than none.
-    std::byte* other = nullptr;
-    if (rounded == kArenaAlignment && kind == MemoryKind::kPrivate)
-      other = TakeFreed(MemoryKind::kPrivateHuge);
-    if (rounded == kArenaAlignment && kind == MemoryKind::kPrivateHuge)
-      other = TakeFreed(MemoryKind::kPrivate);
-    if (other != nullptr) return other;
+    std::byte* const cut = size == 0 || rounded < size ? nullptr : CutFreed(rounded, kind);
+    if (cut != nullptr) return cut;
     return absl::ResourceExhaustedError(
         absl::StrCat("device ", options_.name, ": cannot allocate size=", size,
                      ", arena has room=", room, " of arena_size_max=", arena_size()));
@@ -166,9 +167,7 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
 void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   Discard(address, rounded);
-  for (std::uint64_t done = 0; done < rounded; done += kArenaAlignment) {
-    freed_[static_cast<std::size_t>(kind)].push_back(address + done);
-  }
+  freed_[Index(kind)].Add(address, rounded);
 }
 
 void SoftDevice::PreferHuge(std::byte* address, std::size_t size) {

@@ -24,6 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "rdma/fabric.h"
 #include "rdma/soft/endpoint.h"
+#include "rdma/soft/freed_runs.h"
 #include "rdma/soft/hot_sockets.h"
 #include "rdma/soft/link.h"
 #include "rdma/soft/mailbox_pool.h"
@@ -115,7 +116,8 @@ class SoftDevice final : public Device {
   bool ProgressSockets();
   bool ProgressUring();
   void BindThread();
-  std::byte* TakeFreed(MemoryKind kind);
+  static std::size_t Index(MemoryKind kind) { return static_cast<std::size_t>(kind); }
+  std::byte* CutFreed(std::uint64_t size, MemoryKind kind);
   bool ProgressPeers();
 
   SoftDeviceOptions options_;
@@ -143,8 +145,8 @@ class SoftDevice final : public Device {
   std::uint64_t arena_size() const { return mapping_->layout().arena_size; }
   Private private_;
   std::unique_ptr<MemoryRegion> arena_region_;
-  std::uint64_t allocated_ = 0;                   // of the arena, ever
-  std::array<std::vector<std::byte*>, 3> freed_;  // by MemoryKind: pieces of kArenaAlignment
+  std::uint64_t allocated_ = 0;     // of the arena, ever
+  std::array<FreedRuns, 3> freed_;  // by MemoryKind
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;

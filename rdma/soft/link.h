@@ -22,9 +22,8 @@ namespace ring::rdma::soft {
 enum class IssueState : std::uint8_t {
   kDone = 0,     // executed; counts after the next Commit
   kPending = 1,  // OnRemoteDone(sequence) follows
-  kBlocked =
-      // cannot be issued now (no receive posted, transmit queue full): nothing happened, try again
-  2,
+  // Cannot be issued now (no receive posted, transmit queue full): nothing happened, try again.
+  kBlocked = 2,
   kFailed = 3,  // status says why; nothing of it may be relied on
 };
 

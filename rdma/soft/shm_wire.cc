@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,11 @@ struct Packet {
   std::uint32_t unused;
   char private_data[kPrivateDataSizeMax];
 };
+static_assert(sizeof(Packet) == 344 && offsetof(Packet, magic) == 0 &&
+              offsetof(Packet, version) == 8 && offsetof(Packet, kind) == 12 &&
+              offsetof(Packet, layout) == 16 && offsetof(Packet, arena_address) == 56 &&
+              offsetof(Packet, mailbox) == 64 && offsetof(Packet, private_size) == 80 &&
+              offsetof(Packet, private_data) == 88 && sizeof(MailboxName) == 16);
 
 constexpr std::size_t kFdBytes = 2 * sizeof(int);
 

@@ -13,11 +13,10 @@
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/send_slot.h"
+#include "ring/base/clock.h"
 
 namespace ring::rdma::soft {
 namespace {
-
-constexpr std::uint64_t kMillisecond = 1'000'000;
 
 class TcpRequest final : public PendingRequest {
  public:
@@ -73,7 +72,7 @@ void SetSocketOptions(int fd) {
 TcpConnection::TcpConnection(SoftDevice* device, TcpDueList* due, int fd, State state)
     : device_(device), due_(due), fd_(fd), state_(state), buffer_(kHelloSize) {
   SetSocketOptions(fd);
-  deadline_ns_ = device->NowNs() + device->options().hello_timeout_ms * kMillisecond;
+  deadline_ns_ = device->NowNs() + device->options().hello_timeout_ms * kMillisecondNs;
 }
 
 absl::Status TcpConnection::Start() {
@@ -329,7 +328,7 @@ void TcpConnection::Drain() {
   state_ = State::kDraining;
   paused_ = false;
   read_on_ = false;
-  deadline_ns_ = device_->NowNs() + 1000 * kMillisecond;
+  deadline_ns_ = device_->NowNs() + 1000 * kMillisecondNs;
   BecomeDue();
   want_read_ = true;
   ApplyWatch();

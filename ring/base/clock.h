@@ -14,6 +14,8 @@
 
 namespace ring {
 
+inline constexpr std::uint64_t kMillisecondNs = 1'000'000;
+
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -8,6 +8,7 @@
 #define RING_BASE_ID_H_
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -42,6 +43,9 @@ using Epoch = Id<struct EpochTag, std::uint32_t>;              // of a group, u2
 using RoleMask = std::uint32_t;
 inline constexpr RoleMask kAllRoles = ~RoleMask{0};
 constexpr RoleMask RoleBit(Role role) { return RoleMask{1} << role.value(); }
+// Whether a mask, of roles or of anything else, has a bit.
+constexpr bool Has(std::uint32_t mask, std::size_t bit) { return (mask >> bit & 1) != 0; }
+constexpr bool Has(RoleMask roles, Role role) { return Has(roles, role.value()); }
 
 // No memgest has the highest number: it stands for "none of them" in completion records.
 inline constexpr MemgestId kNoMemgest{0xffff};

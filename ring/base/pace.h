@@ -1,7 +1,7 @@
 // ring/base/pace.h — how fast work in the background may go.
 //
 // What:      Pace: a bucket of bytes that fills with the configured rate.
-// Shape:     holds at most a tenth of a second's bytes, and at least what one step takes.
+// Shape:     holds at most a tenth of a second's bytes; a step may take more, and leaves a debt.
 // Units:     bytes; nanoseconds of the caller's clock.
 // Ownership: value; one a node, shared by everything that recovers or rebuilds on it.
 // Threads:   one, the node's.

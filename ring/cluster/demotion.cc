@@ -36,7 +36,7 @@ absl::Status CheckDemotion(const View& view, GroupId id, RoleMask roles) {
     return absl::InvalidArgumentError(absl::StrCat(where, " are not roles of redundant nodes"));
   }
   for (std::size_t x = 0; x < group.roles.size(); ++x) {
-    if ((roles >> x & 1) == 0 || group.roles[x] != kNoNode) continue;
+    if (!Has(roles, x) || group.roles[x] != kNoNode) continue;
     return absl::InvalidArgumentError(absl::StrCat(where, " names roles without a holder"));
   }
   for (std::size_t i = 0; i < group.shards.size(); ++i) {

@@ -134,7 +134,7 @@ Summary::Copy Summary::CopyAt(const ShardName& name, Role role, const MemgestNor
   if (node.status == NodeStatus::kDown || node.status == NodeStatus::kRemoved) {
     return Copy::kMissing;
   }
-  const bool active = (set.active & RoleBit(role)) != 0;
+  const bool active = Has(set.active, role);
   const bool rebuilt = std::any_of(set.active_from.begin(), set.active_from.end(),
                                    [role](const ActiveFrom& one) { return one.role == role; });
   if (active && rebuilt) *have = Rebuilt(name, set.id, role, values);
@@ -143,7 +143,7 @@ Summary::Copy Summary::CopyAt(const ShardName& name, Role role, const MemgestNor
       absent_.find({holder.value(), name.group.value(), name.shard.value(), set.id.value()});
   const std::uint64_t absent = found == absent_.end() ? 0 : found->second;
   *have = values - std::min(values, absent);
-  const bool complete = (set.complete & RoleBit(role)) != 0;
+  const bool complete = Has(set.complete, role);
   return complete && absent == 0 ? Copy::kThere : Copy::kComing;
 }
 
@@ -244,8 +244,7 @@ absl::Status CheckDrainOfRole(const View& view, const Summary& summary, const Sh
   }
   for (const MemgestDescriptor& memgest : view.memgests) {
     if (memgest.state == protocol::MemgestState::kDeleted || drained.force) continue;
-    const bool member =
-        (MembersOf(memgest, name.shard, view.s, view.d) & RoleBit(drained.role)) != 0;
+    const bool member = Has(MembersOf(memgest, name.shard, view.s, view.d), drained.role);
     const Part part = summary.Look(memgest, name);
     if (!member || part.now > 0 || part.keys == 0) continue;
     return absl::FailedPreconditionError(absl::StrCat(

@@ -9,8 +9,7 @@
 //            role if that is vacant: in another one it has to join from nothing.
 // Threads:   pure.
 // Errors:    RaiseEpochs: kResourceExhausted naming the group.
-// Source:    rule L10; step 1 of an epoch change; docs/OPERATIONS.md "When a node
-//            dies".
+// Source:    rule L10; step 1 of an epoch change; docs/OPERATIONS.md, "When a node dies".
 #ifndef RING_CLUSTER_PLACEMENT_H_
 #define RING_CLUSTER_PLACEMENT_H_
 

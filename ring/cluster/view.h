@@ -57,7 +57,9 @@ struct NodeInfo {
   std::string shm_address;    // "shm:PATH", or empty
   std::string tcp_address;    // "tcp:HOST:PORT"
   std::string admin_address;  // "HOST:PORT" of the gRPC admin service, or empty
-  std::string host;           // boot id of the machine: equal means that shm works
+  // Of the machine: equal means that shm works. The label in the founders' file until the node was
+  // heard of, then rdma::HostIdentity.
+  std::string host;
   friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 };
 

@@ -120,7 +120,7 @@ absl::Status ValidateMemgestNormal(const View& view, const MemgestNormal& memges
   int last = -1;
   for (const ActiveFrom& from : memgest.active_from) {
     const int role = from.role.value();
-    if (role <= last || role >= view.group_count() || (memgest.active >> role & 1) == 0 ||
+    if (role <= last || role >= view.group_count() || !Has(memgest.active, from.role) ||
         from.extent == 0) {
       return Refuse(absl::StrCat("active_from of role=", role,
                                  ": roles must ascend, be active, and begin behind extent 0"));

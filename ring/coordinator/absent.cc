@@ -66,8 +66,10 @@ std::uint32_t ShardCoordinator::ValueCrc(std::uint32_t number) const {
   return crc;
 }
 
-absl::StatusOr<std::string> ShardCoordinator::ReadValue(std::uint32_t number,
-                                                        Version version) const {
+absl::StatusOr<memgest::ValuePiece> ShardCoordinator::ReadValue(std::uint32_t number,
+                                                                Version version,
+                                                                std::uint64_t first,
+                                                                std::size_t size) const {
   constexpr unsigned kHere = memgest::kLive | memgest::kCommitted;
   const bool held = lines_.Has(number) && version != Version() &&
                     lines_.line(number).version == version.bits() &&
@@ -76,16 +78,9 @@ absl::StatusOr<std::string> ShardCoordinator::ReadValue(std::uint32_t number,
     return absl::NotFoundError(
         absl::StrCat("no value of line=", number, " version=", version.bits(), " is here"));
   }
-  std::string value;
-  value.reserve(lines_.line(number).value_length);
-  ForEachRun(number, [&value](const std::byte* bytes, std::size_t size) {
-    value.append(reinterpret_cast<const char*>(bytes), size);
-  });
-  if (Crc32c(value.data(), value.size()) != lines_.line(number).value_crc) {
-    return absl::DataLossError(
-        absl::StrCat("line=", number, " version=", version.bits(), ": the bytes are damaged"));
-  }
-  return value;
+  memgest::PieceReader piece(lines_.line(number).value_length, first, size);
+  ForEachRun(number, [&piece](const std::byte* bytes, std::size_t run) { piece.Add(bytes, run); });
+  return piece.Take();
 }
 
 void ShardCoordinator::OnValue(std::uint32_t line, Version version, bool ok) {

@@ -10,6 +10,8 @@ namespace ring::coordinator {
 
 using protocol::Outcome;
 
+static_assert(memgest::kOutstandingMax == protocol::kReplySlotCountMax);
+
 namespace {
 // A record tells whose log holds it; that is another memgest's once its own was emptied (G10). What
 // a put or a move made is where it was asked for.

@@ -63,14 +63,13 @@ std::uint64_t ShardCoordinator::MoveRecords(MemgestId from, memgest::Memgest* to
     std::uint64_t first_incomplete = 0;
     memgest::CompletionRecord record;
   };
-  constexpr std::uint8_t kDone = 2;  // CompletionRecord::state
   std::uint64_t left = 0;
   std::vector<Found> found;
   completions_.ForEach([&](const memgest::ClientId& client, std::uint64_t first_incomplete,
                            const memgest::CompletionRecord& record) {
     if (record.memgest != from.value()) return;
     ++left;
-    if (record.state == kDone && found.size() < kStepRecords)
+    if (record.state == memgest::RecordState::kDone && found.size() < kStepRecords)
       found.push_back({client, first_incomplete, record});
   });
   if (Mutant("G10-records")) return 0;

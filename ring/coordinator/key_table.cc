@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
@@ -77,6 +78,7 @@ absl::Status KeyTable::StartGrowth(std::uint64_t count) {
   if (spare_.count != count) {
     RING_ASSIGN_OR_RETURN(memory, device_->Allocate(count * sizeof(Bucket), kind));
     if (count * sizeof(Bucket) <= kTouchedBytesMax) std::memset(memory, 0, count * sizeof(Bucket));
+    Drop(&spare_);
   }
   spare_ = Buckets{};
   previous_ = current_;
@@ -95,9 +97,12 @@ void KeyTable::MoveSome(std::uint64_t bucket_count) {
     }
   }
   if (previous_.count != 0 && moved_ == previous_.count) {
-    device_->Discard(reinterpret_cast<std::byte*>(previous_.first), previous_.bytes());
-    if (previous_.count == current_.count) spare_ = previous_;
-    previous_ = Buckets{};
+    if (previous_.count == current_.count) {
+      device_->Discard(reinterpret_cast<std::byte*>(previous_.first), previous_.bytes());
+      spare_ = std::exchange(previous_, {});
+    } else {
+      Drop(&previous_);
+    }
   }
 }
 
@@ -138,12 +143,14 @@ void KeyTable::Erase(std::uint32_t* entry) {
   --size_;
 }
 
+void KeyTable::Drop(Buckets* buckets) {
+  if (buckets->count == 0) return;
+  device_->Free(reinterpret_cast<std::byte*>(buckets->first), buckets->bytes(), buckets->kind());
+  *buckets = Buckets{};
+}
+
 void KeyTable::DropAll() {
-  for (Buckets* const buckets : {&current_, &previous_, &spare_}) {
-    if (buckets->count == 0) continue;
-    device_->Free(reinterpret_cast<std::byte*>(buckets->first), buckets->bytes(), buckets->kind());
-    *buckets = Buckets{};
-  }
+  for (Buckets* const buckets : {&current_, &previous_, &spare_}) Drop(buckets);
   moved_ = size_ = 0;
 }
 

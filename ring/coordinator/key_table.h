@@ -109,13 +109,13 @@ class KeyTable {
     return pairs * 10 <= bucket_count * kPairs * 6;
   }
   void MoveSome(std::uint64_t bucket_count);
+  void Drop(Buckets* buckets);
 
   rdma::Device* device_;
   const memgest::LineTable* lines_;
   Buckets current_;
   Buckets previous_;  // being moved from, bucket by bucket, while growing
-  // Emptied, of the present size: the device takes no memory back, so keys that come and go make
-  // two tables alternate.
+  // Emptied, kept for growth to the same size: keys that come and go make two tables alternate.
   Buckets spare_;
   std::uint64_t moved_ = 0;
   std::uint64_t size_ = 0;

@@ -11,19 +11,28 @@ LandingPlaces::~LandingPlaces() {
   for (std::unique_ptr<rdma::MemoryRegion>& region : regions_) {
     std::byte* const memory = region->address();
     region.reset();
-    device_->Free(memory, memgest::kPayloadSizeMax, rdma::MemoryKind::kShared);
+    device_->Free(memory, kChunkSize, rdma::MemoryKind::kShared);
   }
 }
 
-absl::StatusOr<LandingPlace> LandingPlaces::Take() {
-  if (free_.empty()) {
-    RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                          device_->Allocate(memgest::kPayloadSizeMax, rdma::MemoryKind::kShared));
-    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
-                          device_->Register(memory, memgest::kPayloadSizeMax, rdma::kLocalOnly));
-    free_.push_back({memory, region->lkey()});
-    regions_.push_back(std::move(region));
+absl::Status LandingPlaces::AddChunk() {
+  RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                        device_->Allocate(kChunkSize, rdma::MemoryKind::kShared));
+  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
+      device_->Register(memory, kChunkSize, rdma::kLocalOnly);
+  if (!region.ok()) {
+    device_->Free(memory, kChunkSize, rdma::MemoryKind::kShared);
+    return region.status();
   }
+  for (std::size_t end = kChunkSize; end > 0; end -= memgest::kPayloadSizeMax)
+    free_.push_back({memory + end - memgest::kPayloadSizeMax, (*region)->lkey()});
+  regions_.push_back(*std::move(region));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LandingPlace> LandingPlaces::Take() {
+  static_assert(kChunkSize % memgest::kPayloadSizeMax == 0);
+  if (free_.empty()) RING_RETURN_IF_ERROR(AddChunk());
   const LandingPlace place = free_.back();
   free_.pop_back();
   return place;

@@ -3,7 +3,7 @@
 // What:      LandingPlaces hands out registered buffers that one piece fits in, one for each large
 //            write into a coded memgest; the slot itself keeps its old bytes until their delta is
 //            known (S3).
-// Units:     kPayloadSizeMax bytes each.
+// Units:     kPayloadSizeMax bytes each, 32 of them in what the arena gives at once.
 // Ownership: owns the memory, of the device's arena; a place that was given back is used again.
 // Threads:   one, the node's.
 // Errors:    kResourceExhausted when the arena is spent.
@@ -36,8 +36,11 @@ class LandingPlaces {
   void GiveBack(const LandingPlace& place) { free_.push_back(place); }
 
  private:
+  static constexpr std::size_t kChunkSize = std::size_t{2} << 20;  // the arena gives no less
+  absl::Status AddChunk();
+
   rdma::Device* device_;
-  std::vector<std::unique_ptr<rdma::MemoryRegion>> regions_;
+  std::vector<std::unique_ptr<rdma::MemoryRegion>> regions_;  // a chunk each
   std::vector<LandingPlace> free_;
 };
 

@@ -33,6 +33,7 @@
 #include "memgest/memgest.h"
 #include "memgest/shard_log.h"
 #include "memgest/snapshot.h"
+#include "memgest/value_piece.h"
 #include "ring/base/id.h"
 #include "ring/base/mutant.h"
 #include "ring/base/pace.h"
@@ -225,9 +226,9 @@ class ShardCoordinator {
   void RetryLost(absl::FunctionRef<bool(std::uint32_t line)> may_come);
   // ... nobody brings values any more: the role is lost.
   void AbandonValues();
-  // The value of a committed version of a replicated memgest, for a member that lacks it. Errors:
-  // as MemberShard::ReadValue.
-  absl::StatusOr<std::string> ReadValue(std::uint32_t line, Version version) const;
+  // Of a committed version of a replicated memgest, for a member; as MemberShard::ReadValue.
+  absl::StatusOr<memgest::ValuePiece> ReadValue(std::uint32_t line, Version version,
+                                                std::uint64_t first, std::size_t size) const;
   // S12: the bytes that are where the line's value lies are those.
   bool ValueFits(std::uint32_t line) const { return ValueCrc(line) == lines_.line(line).value_crc; }
 

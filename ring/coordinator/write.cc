@@ -8,6 +8,8 @@
 
 namespace ring::coordinator {
 
+static_assert(memgest::kEntryKeySizeMax == protocol::kKeySizeMax);
+
 bool ShardCoordinator::ReserveWrite(const memgest::Memgest& memgest, std::size_t key_length,
                                     std::uint32_t payload, std::size_t range_count,
                                     bool tombstone) const {

@@ -337,6 +337,9 @@ void ClientPort::OnCompletion(const rdma::WorkCompletion& completion) {
   } else if (ok) {
     Complete(connection, completion.wr_id & kSequenceMask);
   }  // else the disconnect event closes the connection and unpins everything
+  // What was dropped since (DropHeld) has a later number than what was under way.
+  const bool idle = connection.outstanding == 0 && connection.bodies.empty();
+  if (idle && connection.words.empty() && !connection.pinned.empty()) UnpinAll(connection);
   if (connection.closing && connection.outstanding == 0 && connection.words.empty()) Close(index);
 }
 

@@ -192,7 +192,18 @@ absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
     if (next.region == nullptr || next.region->length() < size) {
       RING_ASSIGN_OR_RETURN(std::byte* const memory,
                             options_.device->Allocate(size, rdma::MemoryKind::kShared));
-      RING_ASSIGN_OR_RETURN(next.region, options_.device->Register(memory, size, rdma::kLocalOnly));
+      absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
+          options_.device->Register(memory, size, rdma::kLocalOnly);
+      if (!region.ok()) {
+        options_.device->Free(memory, size, rdma::MemoryKind::kShared);
+        return region.status();
+      }
+      if (next.region != nullptr) {
+        const std::size_t had = next.region->length();
+        next.region.reset();
+        options_.device->Free(next.memory, had, rdma::MemoryKind::kShared);
+      }
+      next.region = *std::move(region);
       next.memory = memory;
     }
     std::memcpy(next.memory, bytes.data(), bytes.size());

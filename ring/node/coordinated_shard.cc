@@ -275,7 +275,7 @@ void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
     member.holds_up = log.IsHeldUpBy(link.role);
     if (!lags_[link.role.value()].Look(member, now_ns, context_->lag_ns)) continue;
     if (now_ns < urge_ns_) continue;
-    const std::uint32_t role = 1u << link.role.value();
+    const RoleMask role = RoleBit(link.role);
     if (!cluster::CheckDemotion(*view_, group_, role).ok()) continue;
     if (!demotion_check_.Look(*view_, group_, role, now_ns)) continue;
     RING_LOG(WARNING) << "group=" << group_.value() << " shard=" << shard_.value()
@@ -334,7 +334,7 @@ bool CoordinatedShard::MayYetFail(std::uint64_t now_ns) const {
   if (waited_ns >= context_->timeouts.patience_ns) return false;
   const std::vector<NodeId>& roles = group_view().roles;
   for (std::size_t i = 0; i < roles.size(); ++i) {
-    const bool lost = (urged_by_ & RoleBit(Role(static_cast<std::uint16_t>(i)))) != 0;
+    const bool lost = Has(urged_by_, Role(static_cast<std::uint16_t>(i)));
     if (lost && context_->control->connected(roles[i])) return false;
   }
   return true;

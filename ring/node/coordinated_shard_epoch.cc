@@ -117,10 +117,8 @@ void CoordinatedShard::BeginLinks() {
 absl::Status CoordinatedShard::Reappend(Role role, const std::vector<recovery::LogEnd>& logs) {
   RING_ASSIGN_OR_RETURN(std::unique_ptr<memgest::LogWriter> writer,
                         links_.MakeWriter(role, change_->plan().epoch));
-  std::vector<memgest::SealedLog> held;
-  for (const recovery::LogEnd& log : logs) held.push_back({log.memgest, log.applied, log.last});
   RING_ASSIGN_OR_RETURN(memgest::LogWriter* const added,
-                        coordinator_->log().AddWriter(role, std::move(writer), held));
+                        coordinator_->log().AddWriter(role, std::move(writer), logs));
   links_.set_writer(role, added);
   active = true;  // what it lacks is to be sent
   return absl::OkStatus();

@@ -8,7 +8,7 @@ namespace ring::node {
 namespace {
 
 RoleMask ActiveRoles(const std::vector<cluster::MemgestNormal>& sets) {
-  std::uint32_t roles = 0;
+  RoleMask roles = 0;
   for (const cluster::MemgestNormal& set : sets) roles |= set.active;
   return roles;
 }
@@ -76,7 +76,7 @@ void CoordinatedShard::TellNamed(const std::vector<cluster::MemgestNormal>& sets
   watch_.active = named;
   const recovery::EpochPlan& plan = change_->plan();
   for (std::size_t role = 0; role < plan.holders.size(); ++role) {
-    if ((joined >> role & 1) != 0) Tell(EventKind::kJoined, plan.holders[role].node);
+    if (Has(joined, role)) Tell(EventKind::kJoined, plan.holders[role].node);
   }
   const bool whole = IsProtected(plan, sets);
   if (whole && !watch_.whole) Tell(EventKind::kProtected);

@@ -166,7 +166,7 @@ void CoordinatedShard::CheckOwnValues() {
   const Role own(shard_.value());
   for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
     const memgest::Memgest* const memgest = coordinator_->FindMemgest(descriptor.id);
-    if ((change_->Incomplete(descriptor) & RoleBit(own)) == 0 || memgest == nullptr) continue;
+    if (!Has(change_->Incomplete(descriptor), own) || memgest == nullptr) continue;
     if (HasAllValues(*memgest)) change_->OnComplete(own, descriptor.id);
   }
 }
@@ -182,7 +182,7 @@ void CoordinatedShard::AskHowComplete() {
   incomplete_ = incomplete != 0;
   for (std::size_t i = 0; i < joiners_.size(); ++i) {
     const Role role(static_cast<std::uint16_t>(i));
-    if ((replicas & RoleBit(role)) == 0 || i == shard_.value()) continue;
+    if (!Has(replicas, role) || i == shard_.value()) continue;
     if (coordinator_->HasLargeWriteUpTo(joined_behind_[i])) continue;
     if (!progress_[i].has_ends()) progress_[i].SetEnds(LogEnds());
     const recovery::ProgressRequest request{group_, shard_, change_->plan().epoch};
@@ -213,7 +213,7 @@ void CoordinatedShard::OnProgress(Role role, const absl::StatusOr<std::string>& 
   if (!memgests.ok()) return;
   for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
     if (descriptor.scheme != protocol::Scheme::kReplicated) continue;
-    if ((change_->Incomplete(descriptor) & RoleBit(role)) == 0) continue;
+    if (!Has(change_->Incomplete(descriptor), role)) continue;
     for (const recovery::ValuesToCome& values : *memgests) {
       if (values.memgest != descriptor.id || !progress_[role.value()].IsComplete(values)) continue;
       change_->OnComplete(role, descriptor.id);

@@ -40,6 +40,7 @@ void CreditLines::GiveBack(const cluster::Holder& member, BufferPool::Buffer lin
 }
 
 void CreditLines::OnIncarnation(NodeId node, Incarnation incarnation) {
+  if (incarnation == Incarnation()) return;  // added again, and not started: L5
   const auto found = free_.find(node);
   if (found == free_.end()) return;
   for (auto& [start, line] : found->second) {

@@ -38,7 +38,8 @@ class CreditLines {
   absl::StatusOr<BufferPool::Buffer> Take(const cluster::Holder& member);
   // REQUIRES: the queue pair that it was for is gone.
   void GiveBack(const cluster::Holder& member, BufferPool::Buffer line);
-  // The node has another incarnation now, and its process is gone.
+  // The node has another incarnation now, and its process is gone. Incarnation(): it was added, and
+  // no start of it registered, which says nothing of the process that it had (L5).
   void OnIncarnation(NodeId node, Incarnation incarnation);
 
  private:

@@ -135,8 +135,7 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   }
   recovery::SealAnswer answer;
   answer.incarnation = options_.incarnation;
-  for (const memgest::SealedLog& log : *logs)
-    answer.logs.push_back({log.memgest, log.applied, log.last});
+  answer.logs = *std::move(logs);
   return answer;
 }
 
@@ -288,7 +287,7 @@ void MemberPort::AwaitShards(GroupId group, MemgestId memgest, Role role,
     if (set == nullptr) continue;  // never normal, or younger than the record: it begins empty
     const bool mine =
         normal.holders[role.value()] == cluster::Holder{options_.node, options_.incarnation};
-    if (!mine || (set->active >> role.value() & 1) == 0) parity->Await(shard);
+    if (!mine || !Has(set->active, role)) parity->Await(shard);
   }
 }
 
@@ -302,7 +301,7 @@ bool MemberPort::IsNamed(const HeldShard& held, const cluster::NormalRecord& nor
     if (std::find(members.begin(), members.end(), held.role) == members.end()) continue;
     const cluster::MemgestNormal* const named = normal.Find(memgest.id);
     if (named == nullptr) continue;
-    if ((named->active >> role & 1) != 0) return true;
+    if (Has(named->active, role)) return true;
     member_of_any = true;
   }
   return !member_of_any;

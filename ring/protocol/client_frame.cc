@@ -26,11 +26,6 @@ Cell LoadCell(const std::byte* source) {
   return std::bit_cast<Cell>(words);
 }
 
-bool Mutates(Operation operation) {
-  return operation == Operation::kPut || operation == Operation::kDelete ||
-         operation == Operation::kMove;
-}
-
 // Flags that mean something with the operation; -1: no such operation.
 int AllowedFlags(Operation operation) {
   switch (operation) {

@@ -42,6 +42,12 @@ enum class Operation : std::uint8_t {
   kWhoOwns = 8,  // no key, but an OwnerQuestion: OK only from who serves that slot now (X3)
 };
 
+// Whether its requests change something, and so have a sequence number (X1).
+constexpr bool Mutates(Operation operation) {
+  return operation == Operation::kPut || operation == Operation::kDelete ||
+         operation == Operation::kMove;
+}
+
 enum RequestFlags : std::uint8_t {
   // put, delete, move: if_version must hold; 0: only if the key does not exist
   kIfVersion = 1,
@@ -95,7 +101,7 @@ struct RequestExtension {
 };
 static_assert(sizeof(RequestExtension) == kCell);
 
-// The first 8 bytes of a reply: stored last. stamp is the low half of the request's ordinal stamp.
+// The first 8 bytes of a reply: stored last. stamp is the request's.
 struct ReplyWord {
   std::uint32_t stamp = 0;
   Outcome outcome = Outcome::kOk;

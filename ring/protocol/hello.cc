@@ -1,5 +1,7 @@
 #include "ring/protocol/hello.h"
 
+#include <bit>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -9,6 +11,35 @@
 
 namespace ring::protocol {
 namespace {
+
+// docs/PROTOCOL.md, "Handshakes".
+static_assert(std::endian::native == std::endian::little, "handshakes are little-endian structs");
+static_assert(sizeof(HelloPrefix) == 8 && offsetof(HelloPrefix, magic) == 0 &&
+              offsetof(HelloPrefix, version) == 4 && offsetof(HelloPrefix, kind) == 6);
+static_assert(sizeof(BufferFields) == 24 && offsetof(BufferFields, address) == 0 &&
+              offsetof(BufferFields, length) == 8 && offsetof(BufferFields, rkey) == 16);
+static_assert(sizeof(ClientHello) == 56 && offsetof(ClientHello, client_high) == 8 &&
+              offsetof(ClientHello, client_low) == 16 && offsetof(ClientHello, replies) == 24 &&
+              offsetof(ClientHello, reply_slot_count) == 48);
+static_assert(sizeof(ClientAccept) == 56 && offsetof(ClientAccept, requests) == 8 &&
+              offsetof(ClientAccept, node) == 32 && offsetof(ClientAccept, view_epoch) == 36 &&
+              offsetof(ClientAccept, incarnation) == 40 &&
+              offsetof(ClientAccept, value_size_max) == 48);
+static_assert(sizeof(LogHello) == 64 && offsetof(LogHello, cluster) == 8 &&
+              offsetof(LogHello, node) == 16 && offsetof(LogHello, epoch) == 20 &&
+              offsetof(LogHello, incarnation) == 24 && offsetof(LogHello, group) == 32 &&
+              offsetof(LogHello, shard) == 34 && offsetof(LogHello, flags) == 36 &&
+              offsetof(LogHello, attempt) == 38 && offsetof(LogHello, credit) == 40);
+static_assert(sizeof(LogAccept) == 40 && offsetof(LogAccept, incarnation) == 8 &&
+              offsetof(LogAccept, ring) == 16);
+static_assert(sizeof(ControlHello) == 32 && offsetof(ControlHello, cluster) == 8 &&
+              offsetof(ControlHello, incarnation) == 16 && offsetof(ControlHello, node) == 24);
+static_assert(sizeof(ControlAccept) == 24 && offsetof(ControlAccept, incarnation) == 8 &&
+              offsetof(ControlAccept, node) == 16);
+static_assert(sizeof(WordHello) == 32 && offsetof(WordHello, cluster) == 8 &&
+              offsetof(WordHello, incarnation) == 16 && offsetof(WordHello, node) == 24);
+static_assert(sizeof(WordAccept) == 40 && offsetof(WordAccept, incarnation) == 8 &&
+              offsetof(WordAccept, word) == 16);
 
 template <class T>
 struct KindOf;

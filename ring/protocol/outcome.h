@@ -4,9 +4,9 @@
 //            absl::Status.
 // Shape:     values are part of the protocol: never renumber.
 // Threads:   pure.
-// Errors:    ToStatus: what the caller should do follows absl's canonical codes. NOT_APPLIED is
-//            certain, UNKNOWN is told as kDeadlineExceeded or kUnavailable with the payload
-//            kUnknownOutcomeUrl (rule X5).
+// Errors:    ToStatus: what the caller should do follows absl's canonical codes. Of a write each
+//            but kUnknown is certain; a client that cannot know adds the payload
+//            kUnknownOutcomeUrl to its kDeadlineExceeded (rule X5).
 #ifndef RING_PROTOCOL_OUTCOME_H_
 #define RING_PROTOCOL_OUTCOME_H_
 

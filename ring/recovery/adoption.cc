@@ -22,8 +22,8 @@ AdoptedLog AdoptOne(const LogMembers& log, absl::Span<const SealedRole> sealed,
   int answers = 0;
   for (const SealedRole& answer : sealed) {
     // Who is neither may hold entries that were never part of the log (step 7 of an epoch change).
-    const bool counts = (log.active & RoleBit(answer.role)) != 0 || Mutant("step2-learner");
-    if (!counts && (log.holders & RoleBit(answer.role)) == 0) continue;
+    const bool counts = Has(log.active, answer.role) || Mutant("step2-learner");
+    if (!counts && !Has(log.holders, answer.role)) continue;
     answers += counts ? 1 : 0;
     const LogEnd* const end = FindLog(answer, adopted.memgest);
     const std::uint64_t last = end == nullptr ? 0 : end->last;

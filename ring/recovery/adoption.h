@@ -16,18 +16,14 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "memgest/sealed_ring.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
 
 namespace ring::recovery {
 
 // Where a log of epoch L ends at one node: folded up to applied, valid up to last.
-struct LogEnd {
-  MemgestId memgest;
-  std::uint64_t applied = 0;
-  std::uint64_t last = 0;
-  friend bool operator==(const LogEnd&, const LogEnd&) = default;
-};
+using LogEnd = memgest::SealedLog;
 
 // What is known of one memgest's members in the last Normal.
 struct LogMembers {

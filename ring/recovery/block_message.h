@@ -4,8 +4,10 @@
 //            a Lost block, by a parity node, to the shard's new coordinator. Row: a parity's row,
 //            to the parity node that decodes.
 // Shape:     bodies of control messages; the fields in order, little-endian, no padding; bytes of a
-//            block stand last. A block travels as a message, not by a WRITE: a late one has no
-//            memory to land in (L5), and it is what it was when it was captured.
+//            block stand last. A decoded block and a row travel as messages: a late one has no
+//            memory to land in (L5), and is what it was when it was captured. A frozen block is
+//            WRITTEN to its reader, which keeps the memory for as long as that may happen
+//            (ring/node/recovery/held_memory.h).
 // Ownership: values; Decode* of answers with bytes borrow the body.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the message.

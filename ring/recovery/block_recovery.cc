@@ -45,7 +45,7 @@ bool BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal,
     const cluster::MemgestNormal* const set = normal.Find(id);
     for (std::size_t role = static_cast<std::size_t>(s);
          set != nullptr && role < normal.holders.size(); ++role) {
-      if ((set->complete >> role & 1) != 0) log.sources.push_back(normal.holders[role].node);
+      if (Has(set->complete, role)) log.sources.push_back(normal.holders[role].node);
     }
     // Who counts from some extent on may be the only one who has a block behind it (S6).
     for (std::size_t i = 0; set != nullptr && i < set->active_from.size(); ++i) {

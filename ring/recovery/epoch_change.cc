@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "memgest/log_retention.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/cluster/active_roles.h"
@@ -13,7 +14,7 @@ namespace ring::recovery {
 namespace {
 
 // More than this is not kept at a coordinator: who lacks it needs a snapshot.
-constexpr std::uint64_t kShippedMax = 255;
+constexpr std::uint64_t kShippedMax = memgest::LogRetention::kShippedMax;
 // How much rarer a call that fails is made again in the end.
 constexpr std::uint64_t kRetryRarer = 16;
 
@@ -30,7 +31,7 @@ EpochChange::EpochChange(EpochPlan plan, EpochActions* actions, const Timeouts& 
     if (plan_.living && role == own_role()) {
       roles_[i].seal = Call::kDone;
       roles_[i].logs = plan_.own_logs;
-    } else if ((plan_.reachable & RoleBit(role)) != 0 && !Vacant(plan_.last->holders[i])) {
+    } else if (Has(plan_.reachable, role) && !Vacant(plan_.last->holders[i])) {
       roles_[i].seal = Call::kIdle;
     }
   }
@@ -117,7 +118,7 @@ bool EpochChange::AdvanceSealing() {
     }
     const bool settled = role.seal == Call::kDone || role.seal == Call::kGone;
     all &= settled;
-    awaited &= settled || (plan_.living && (plan_.demoted & RoleBit(RoleAt(i))) != 0);
+    awaited &= settled || (plan_.living && Has(plan_.demoted, RoleAt(i)));
   }
   if (!awaited && !PatienceIsOver() && !Mutant("step3-wait")) return false;
   const RoleMask holders = HoldersOfLast();
@@ -200,7 +201,7 @@ void EpochChange::DecideWhoGoesOn() {
       continue;
     }
     const bool sealed = role.seal == Call::kDone || Mutant("step7-silent");
-    role.goes_on = sealed && (may & RoleBit(RoleAt(i))) != 0;
+    role.goes_on = sealed && Has(may, RoleAt(i));
   }
   at(own_role()).goes_on = true;
   at(own_role()).reappended = true;
@@ -331,7 +332,7 @@ bool EpochChange::MayBeNamed(const protocol::MemgestDescriptor& memgest, std::si
   if (!roles_[role].goes_on || !roles_[role].reappended) return false;
   const bool coded = memgest.scheme == protocol::Scheme::kStretchedReedSolomon;
   const bool rebuilt = !plan_.last.has_value() || RoleAt(role) == own_role() ||
-                       NeverUsed(memgest) || (ActiveInLast(memgest) & RoleBit(RoleAt(role))) != 0;
+                       NeverUsed(memgest) || Has(ActiveInLast(memgest), RoleAt(role));
   return !coded || rebuilt;
 }
 
@@ -352,7 +353,7 @@ cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& 
   if (IsEmpty(memgest)) set.complete |= own;  // nothing is still to come
   if (before == nullptr) return set;
   for (const cluster::ActiveFrom& from : before->active_from) {
-    if ((set.active & RoleBit(from.role)) != 0) set.active_from.push_back(from);
+    if (Has(set.active, from.role)) set.active_from.push_back(from);
   }
   return set;
 }

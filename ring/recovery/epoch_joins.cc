@@ -55,9 +55,8 @@ cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor&
     set.active |= learned.active;
     set.complete |= learned.complete & set.active;
   }
-  std::erase_if(set.active_from, [&set](const cluster::ActiveFrom& from) {
-    return (set.complete & RoleBit(from.role)) != 0;
-  });
+  std::erase_if(set.active_from,
+                [&set](const cluster::ActiveFrom& from) { return Has(set.complete, from.role); });
   std::sort(set.active_from.begin(), set.active_from.end(),
             [](const auto& a, const auto& b) { return a.role < b.role; });
   return set;
@@ -67,7 +66,7 @@ cluster::MemgestNormal EpochChange::SetToName(const protocol::MemgestDescriptor&
 bool EpochChange::IsNeeded(Role role) const {
   return std::any_of(plan_.memgests.begin(), plan_.memgests.end(),
                      [this, role](const protocol::MemgestDescriptor& memgest) {
-                       if ((MembersOf(memgest) & RoleBit(role)) == 0) return false;
+                       if (!Has(MembersOf(memgest), role)) return false;
                        const RoleMask active = PresentSet(memgest).active;
                        return std::popcount(active) < cluster::MembersMin(memgest);
                      });
@@ -76,7 +75,7 @@ bool EpochChange::IsNeeded(Role role) const {
 // Whom its node's other shards need more is not asked yet. It has nothing to lose (step 7), and
 // nothing waits for it but protection: so for a while only, whatever becomes of those shards.
 bool EpochChange::JoinWaits(Role role) const {
-  if ((plan_.taking_over & RoleBit(role)) == 0) return false;
+  if (!Has(plan_.taking_over, role)) return false;
   return now_ns_ - phase_since_ns_ < timeouts_.defer_ns && !IsNeeded(role);
 }
 
@@ -171,7 +170,7 @@ cluster::MemgestNormal& EpochChange::LearnedOf(MemgestId memgest) {
 
 void EpochChange::OnComplete(Role role, MemgestId memgest) {
   const bool known = std::any_of(learned_.begin(), learned_.end(), [=](const auto& learned) {
-    return learned.id == memgest && (learned.complete & RoleBit(role)) != 0;
+    return learned.id == memgest && Has(learned.complete, role);
   });
   if (known) return;  // who tells goes on telling
   LearnedOf(memgest).complete |= RoleBit(role);

@@ -52,10 +52,10 @@ bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role w
                               RoleMask silent) const {
   if (!ValuesCount(memgest)) return true;
   const RoleMask sources = SourcesOf(memgest, silent);
-  if ((sources & RoleBit(without)) == 0) return true;
+  if (!Has(sources, without)) return true;
   const RoleMask left = sources & ~RoleBit(without);
   if (memgest.scheme == protocol::Scheme::kReplicated) return left != 0;
-  const int own = (left & RoleBit(own_role())) != 0 ? 1 : 0;
+  const int own = Has(left, own_role()) ? 1 : 0;
   return std::popcount(left) - own >= plan_.absent_shards + 1 - own;
 }
 
@@ -73,7 +73,7 @@ bool EpochChange::NeedsWhoIsSilent() const {
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     const Role role = RoleAt(i);
     const bool settled = roles_[i].seal == Call::kDone || roles_[i].seal == Call::kGone;
-    if (settled || role == own_role() || (may & RoleBit(role)) == 0) continue;
+    if (settled || role == own_role() || !Has(may, role)) continue;
     if (!MayDoWithout(role, RoleBit(role))) return true;
   }
   return false;
@@ -98,7 +98,7 @@ std::optional<Role> EpochChange::GivenUpWithValues(
       cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     const bool keeps = roles_[i].given_up && !roles_[i].lacks_too_much;
-    if (keeps && (complete & RoleBit(RoleAt(i))) != 0) return RoleAt(i);
+    if (keeps && Has(complete, RoleAt(i))) return RoleAt(i);
   }
   return std::nullopt;
 }
@@ -148,8 +148,7 @@ void EpochChange::OnReachable(RoleMask reachable) {
   plan_.reachable = reachable;
   if (phase_ == Phase::kFetching && !plan_.living) {
     for (const AdoptedLog& log : adopted_) {
-      if (log.source.has_value() && (went & RoleBit(*log.source)) != 0)
-        actions_->Renew(*log.source);
+      if (log.source.has_value() && Has(went, *log.source)) actions_->Renew(*log.source);
     }
   }
   if (phase_ != Phase::kSealing && phase_ != Phase::kStopped) return;

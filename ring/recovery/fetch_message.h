@@ -29,7 +29,10 @@ namespace ring::recovery {
 enum class FetchKind : std::uint8_t { kSnapshot = 1, kTail = 2, kValue = 3 };
 
 // Of a value; other pieces are as long as their encoders make them.
-inline constexpr std::size_t kValuePieceSize = 256 * 1024;
+inline constexpr std::uint32_t kValuePieceSize = 64 * 1024;
+constexpr std::uint32_t ValuePieceCount(std::uint32_t value_length) {
+  return value_length == 0 ? 1 : (value_length - 1) / kValuePieceSize + 1;
+}
 
 struct FetchRequest {
   FetchKind kind = FetchKind::kSnapshot;

@@ -7,8 +7,6 @@
 namespace ring::recovery {
 namespace {
 
-bool Has(std::uint32_t mask, std::size_t bit) { return (mask >> bit & 1) != 0; }
-
 // S6: a parity that is rebuilt has what was written in this extent all the same.
 bool CountsFrom(const cluster::NormalRecord& normal, MemgestId memgest, std::size_t role,
                 std::uint32_t extent) {

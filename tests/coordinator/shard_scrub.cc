@@ -175,7 +175,8 @@ void ShardHarness::ScrubRecords(memgest::Memgest& memgest, MemberTwin& twin) {
       });
   shard_->completions().ForEach(
       [&](const memgest::ClientId& id, std::uint64_t, const memgest::CompletionRecord& record) {
-        EXPECT_EQ(record.state, 2) << "a request stayed in flight: seq=" << record.seq;
+        EXPECT_EQ(record.state, memgest::RecordState::kDone)
+            << "a request stayed in flight: seq=" << record.seq;
         if (record.memgest != memgest.descriptor().id.value()) return;
         if (record.code != static_cast<std::uint8_t>(protocol::Outcome::kOk)) return;
         const auto found = theirs.find({id.high, record.seq});

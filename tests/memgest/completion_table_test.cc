@@ -251,15 +251,15 @@ TEST_F(CompletionTableTest, AgreesWithASlowModel) {
     } else if (model.count(seq) == 0) {
       ASSERT_EQ(got, Check::kNew);
       CompletionTable::Begin(client_, seq, crc, kMemgest, VersionOf(seq));
-      model[seq] = {.seq = seq, .request_crc = crc, .state = 1};
+      model[seq] = {.seq = seq, .request_crc = crc, .state = RecordState::kInFlight};
     } else if (model[seq].request_crc != crc) {
       ASSERT_EQ(got, Check::kReused);
-    } else if (model[seq].state == 2) {
+    } else if (model[seq].state == RecordState::kDone) {
       ASSERT_EQ(got, Check::kDone);
     } else {
       ASSERT_EQ(got, Check::kInFlight);
       Finish(seq, first, crc);
-      model[seq].state = 2;
+      model[seq].state = RecordState::kDone;
     }
   }
   model.erase(model.begin(), model.lower_bound(first));

@@ -100,12 +100,14 @@ TEST_F(DamagedAtReplica, F10_TheVersionIsFoldedAndLacksItsValueTillItIsFetched) 
   EXPECT_TRUE(IsAbsent(1));
   EXPECT_EQ(member_.absent_count(kMemgest), 1u);
   EXPECT_EQ(member_.damaged_count(), 1u);
-  EXPECT_THAT(member_.ReadValue(1, damaged), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(member_.ReadValue(2, Version(Epoch(3), 3)), IsOkAndHolds("three"));
+  EXPECT_THAT(member_.ReadValue(1, damaged, 0, 9), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const ValuePiece three, member_.ReadValue(2, Version(Epoch(3), 3), 0, 9));
+  EXPECT_EQ(three.bytes, "three");
   const std::string value = "other";
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(value.data()), 5);
   ASSERT_OK(member_.InstallValue(1, damaged, bytes));
-  EXPECT_THAT(member_.ReadValue(1, damaged), IsOkAndHolds("other"));
+  ASSERT_OK_AND_ASSIGN(const ValuePiece other, member_.ReadValue(1, damaged, 0, 9));
+  EXPECT_EQ(other.bytes, "other");
   EXPECT_EQ(member_.absent_count(), 0u);
 }
 

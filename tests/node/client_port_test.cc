@@ -106,6 +106,13 @@ class ClientPortTest : public ::testing::Test {
     shard_->Submit(get);
     return true;
   }
+  std::uint64_t Pins() {
+    const memgest::LineTable& lines = shard_->lines();
+    std::uint64_t pins = 0;
+    for (std::uint32_t i = 0; i < lines.granule_count() * memgest::kLinesPerGranule; ++i)
+      pins += lines.Has(i) ? lines.line(i).pins : 0u;
+    return pins;
+  }
   void StoreKey() {
     protocol::MemgestDescriptor rep1;
     rep1.id = MemgestId(1);
@@ -291,6 +298,36 @@ TEST_F(ClientPortTest, V6WhatIsNotSaidAnyMoreIsUnpinned) {
   port_->DropHeld(shard_.get());  // the role went to another node
   Incoming incoming;
   EXPECT_TRUE(port_->Take(&incoming)) << "no answer is under way that could make room";
+}
+
+// The lost shard's memory stays while a line of it is pinned, and this client says no more.
+TEST_F(ClientPortTest, V6WhatWasDroppedIsUnpinnedOnceNothingIsUnderWay) {
+  StoreKey();
+  Incoming own;
+  ASSERT_TRUE(AskOne(&own));
+  HostileFrame second = MakeGet("key");
+  second.header.reply_slot = 1;
+  client_.Send(second);
+  client_.Progress();
+  Pump();
+  Incoming keys;
+  ASSERT_TRUE(port_->Take(&keys));
+  coordinator::Request request;
+  port_->Address(own, &request);
+  port_->AnswerBare(request.reply, Outcome::kOk, NodeId(3), "of the node");
+  port_->Send(open_);  // under way until the next Pump
+  coordinator::Request get;
+  port_->Address(keys, &get);
+  get.key = "key";
+  get.hash = coordinator::KeyHash(get.key, shard_->options().hash_seed);
+  shard_->Submit(get);
+  FakeFence closed;
+  closed.passes = false;
+  port_->Send(closed);
+  port_->DropHeld(shard_.get());  // the role went to another node
+  EXPECT_EQ(Pins(), 1u);
+  PumpBoth();
+  EXPECT_EQ(Pins(), 0u);
 }
 
 TEST_F(ClientPortTest, AClientIsNotHeardWhileThousandsOfWritesWaitForIt) {

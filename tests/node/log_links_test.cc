@@ -169,6 +169,7 @@ TEST_F(LogLinksTest, L5LinesOfTheDeadAndOfWhoConnectsAgainAreUsedAgain) {
   }
   EXPECT_FALSE(lines.Take(kOther).ok()) << "the only one may yet be written to";
   lines.OnIncarnation(kStopped.node, kStopped.incarnation);
+  lines.OnIncarnation(kStopped.node, Incarnation());  // removed, and added again
   lines.OnIncarnation(kOther.node, Incarnation(9));
   EXPECT_FALSE(lines.Take(kOther).ok());
   lines.OnIncarnation(kStopped.node, Incarnation(8));

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tests/contract/fabric_harness.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/await.h"
+#include "tests/support/status_matchers.h"
 
 namespace ring::rdma {
 namespace {
@@ -243,6 +245,29 @@ TEST(SoftDeviceArena, WhatIsFreedIsZeroAndServesAgain) {
       side.device->Free(*memory, kSize, kind);
     }
   }
+}
+
+// F11: what decodes blocks of a MiB, or a key table that grows, takes runs that are longer.
+TEST(SoftDeviceArena, LongerRunsServeAgainAndAreCutWhereTheArenaIsUsedUp) {
+  Side side(Options(false), false);
+  constexpr std::size_t kSize = 3 << 20;  // 4 MiB of the arena
+  std::byte* last = nullptr;
+  for (int i = 0; i < 50; ++i) {  // more than the arena holds
+    ASSERT_OK_AND_ASSIGN(last, side.device->Allocate(kSize, MemoryKind::kShared));
+    EXPECT_EQ(last[kSize - 1], std::byte{0});
+    last[kSize - 1] = std::byte{1};
+    side.device->Free(last, kSize, MemoryKind::kShared);
+  }
+  while (side.device->Allocate(8 << 20, MemoryKind::kShared).ok()) {
+  }
+  std::set<std::byte*> pieces;
+  for (auto piece = side.device->Allocate(2 << 20, MemoryKind::kShared); piece.ok();
+       piece = side.device->Allocate(2 << 20, MemoryKind::kShared)) {
+    EXPECT_EQ((*piece)[(2 << 20) - 1], std::byte{0});
+    pieces.insert(*piece);
+  }
+  EXPECT_TRUE(pieces.contains(last));
+  EXPECT_TRUE(pieces.contains(last + (2 << 20)));
 }
 
 TEST(SoftDeviceRegions, ForeignMemoryIsLocalOnlyAndKeysAreBounded) {

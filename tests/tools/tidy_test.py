@@ -124,9 +124,14 @@ class Banned(unittest.TestCase):
 
     def test_a_path_of_this_machine_is_found_in_any_file(self):
         for path in ("docs/a.md", "srs/a.cc", "data.json"):
-            findings = tidy.check_text(path, "# see /wo" + "rk/main\n")
-            self.assertEqual(len(findings), 1, path)
-        self.assertEqual(tidy.check_text("a.sh", "build/wo" + "rk/x\n"), [])
+            for root in ("wo" + "rk", "home", "mnt"):
+                for before in ("# see ", "`", "shm:", "file=", '"'):
+                    findings = tidy.check_text(path, f"# t {before}/{root}/main\n")
+                    self.assertEqual(len([f for f in findings if "one machine" in f]), 1, findings)
+        for text in ("build/wo" + "rk/x", "/usr/lib/x", "$HOME/a/b", "${folder}/a/b", "../a/b",
+                     "https://a/b/c", "(/tmp/ring/x)", "either/or/both", "~/a/b", "a /b"):
+            self.assertEqual(tidy.check_text("a.sh", text + "\n"), [], text)
+        self.assertEqual(tidy.check_text(".gitignore", "/out" + "/\n"), [])
 
 
 class Sizes(unittest.TestCase):
@@ -231,6 +236,46 @@ class Targets(unittest.TestCase):
         lists = {"tests/bench": "foreach(b encode)\n add_executable(${b} ${b}_bench.cc)\n"}
         self.assertEqual(tidy.check_targets(["tests/bench/encode_bench.cc"], lists), [])
         self.assertEqual(len(tidy.check_targets(["tests/bench/other_bench.cc"], lists)), 1)
+
+
+class Records(unittest.TestCase):
+    def findings(self, rows, **records):
+        files = {tidy.RECORDS + "README.md": "# Records\n\n" + rows}
+        files.update({f"{tidy.RECORDS}{name}.md": text for name, text in records.items()})
+        return tidy.check_records(files)
+
+    def test_a_row_has_the_title_of_its_record(self):
+        row = "| [0001](0001.md) | files are TOML |\n"
+        self.assertEqual(self.findings(row, **{"0001": "# 0001: files are TOML\n\nText\n"}), [])
+        self.assertEqual(len(self.findings(row, **{"0001": "# 0001: files are YAML\n"})), 1)
+
+    def test_each_record_has_a_row_and_each_row_a_record(self):
+        self.assertEqual(len(self.findings("", **{"0001": "# 0001: files are TOML\n"})), 1)
+        self.assertEqual(len(self.findings("| [0001](0001.md) | files are TOML |\n")), 1)
+        self.assertEqual(self.findings("| 0017 | never used |\n"), [])
+
+    def test_the_template_is_no_record(self):
+        self.assertEqual(self.findings("| [0000](0000-template.md) | the template |\n",
+                                       **{"0000-template": "# 0000: as a sentence\n"}), [])
+
+
+class Commits(unittest.TestCase):
+    HISTORY = ["8c82ebc0" + "0" * 32, "19935470" + "0" * 32]
+
+    def count(self, text, path="docs/a.md"):
+        return len(tidy.check_commits({path: text}, self.HISTORY))
+
+    def test_a_commit_that_is_named_is_in_the_history(self):
+        for text in ("on 8c82ebc", "commit 1993547: x", "(commit `8c82ebc`)", "commit\n8c82ebc0"):
+            self.assertEqual(self.count(text), 0, text)
+        for text in ("on 8c82ebd", "commit 1993548", "the change d3522de as", "commit\n8c82ebc1"):
+            self.assertEqual(self.count(text), 1, text)
+
+    def test_other_numbers_and_hashes_are_none(self):
+        for text in ("1000000 operations", "0x52494e4c", "hash ee50dfe0897fda8c", "defaced",
+                     "a/8c82ebd/b", "commit 12 of them", "committed 1000000"):
+            self.assertEqual(self.count(text), 0, text)
+        self.assertEqual(self.count("on 8c82ebd", "a.cc"), 0)
 
 
 class Mutants(unittest.TestCase):

@@ -7,7 +7,7 @@
 // Ownership: allocates about (1 + copies) x key_count x (value_size + 64) bytes for the call.
 // Threads:   the caller's.
 // Errors:    none.
-// Source:    the layouts and the probe of the performance notes: docs/BENCHMARKS.md, "Floors".
+// Source:    the layouts of the store; docs/BENCHMARKS.md, "Floors".
 #ifndef RING_TOOLS_RING_BENCH_MEMORY_WORK_H_
 #define RING_TOOLS_RING_BENCH_MEMORY_WORK_H_
 

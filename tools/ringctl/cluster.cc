@@ -18,10 +18,10 @@ namespace {
 using cluster::View;
 
 // Roles by their numbers, for people who do not read masks.
-nlohmann::json RolesJson(std::uint32_t mask, const View& view) {
+nlohmann::json RolesJson(RoleMask roles, const View& view) {
   nlohmann::json out = nlohmann::json::array();
-  for (int x = 0; x < view.group_count(); ++x) {
-    if ((mask >> x & 1) != 0) out.push_back(x);
+  for (std::size_t x = 0; x < static_cast<std::size_t>(view.group_count()); ++x) {
+    if (Has(roles, x)) out.push_back(x);
   }
   return out;
 }

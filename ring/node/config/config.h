@@ -52,7 +52,7 @@ enum class Transport : std::uint8_t {
 
 enum class PollPolicy : std::uint8_t {
   kAdaptive,  // polls for poll_us after the last work, then sleeps
-  kBusy,      // never sleeps: one core per node
+  kBusy,      // never sleeps: one core per reactor
   kSleep,     // sleeps at once
 };
 

@@ -3,29 +3,29 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/clock.h"
 
 namespace ring::node {
 namespace {
-constexpr std::uint64_t kMsNs = 1'000'000;
-constexpr std::uint64_t kSleepNsMax = 20 * kMsNs;
+constexpr std::uint64_t kSleepNsMax = 20 * kMillisecondNs;
 }  // namespace
 
 std::uint64_t ControlConfig::SleepNsMax() const {
   if (!fail_over) return kSleepNsMax;
-  return std::min(
-      {kSleepNsMax, detect_ms * kMsNs / 8, lease_ms * kMsNs / 8, heartbeat_ms * kMsNs / 2});
+  return std::min({kSleepNsMax, detect_ms * kMillisecondNs / 8, lease_ms * kMillisecondNs / 8,
+                   heartbeat_ms * kMillisecondNs / 2});
 }
 
 std::uint64_t ControlConfig::TickNs() const {
-  return std::max<std::uint64_t>(1, heartbeat_ms / 5) * kMsNs;
+  return std::max<std::uint64_t>(1, heartbeat_ms / 5) * kMillisecondNs;
 }
 
 std::uint64_t ControlConfig::HeartbeatTicks() const {
-  return std::max<std::uint64_t>(1, heartbeat_ms * kMsNs / TickNs());
+  return std::max<std::uint64_t>(1, heartbeat_ms * kMillisecondNs / TickNs());
 }
 
 std::uint64_t ControlConfig::DetectTicks() const {
-  return (detect_ms * kMsNs + TickNs() - 1) / TickNs();
+  return (detect_ms * kMillisecondNs + TickNs() - 1) / TickNs();
 }
 
 // A follower that has missed one heartbeat does not stand for election yet.

@@ -34,7 +34,7 @@ enum class ControlType : std::uint16_t {
   kPing = 1,        // empty; answered by the view epoch
   kView = 2,        // a view; answered by the epoch that the node has then
   kCatalogue = 3,   // an operator's change, to the leader
-  kDrain = 4,       // what a memgest still holds; relogs, drops
+  kDrain = 4,       // DrainRequest: what a memgest that is deleted still holds; drops it by force
   kStats = 5,       // empty; answered by a node's statistics
   kScrubStart = 6,  // begin a node's part of a scrub
   kScrubPoll = 7,

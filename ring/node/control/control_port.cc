@@ -358,7 +358,11 @@ void ControlPort::OnMessage(ControlLink& link) {
     }
     answer.code = static_cast<std::uint8_t>(result.status().code());
     std::string body = result.ok() ? *std::move(result) : ControlErrorText(result.status());
-    const absl::Status sent = link.Send(answer, std::move(body));
+    absl::Status sent = link.Send(answer, std::move(body));
+    if (absl::IsResourceExhausted(sent)) {  // F11: who asked for too much at once asks again
+      answer.code = static_cast<std::uint8_t>(sent.code());
+      sent = link.Send(answer, "");  // for which there is room
+    }
     if (!sent.ok()) link.Fail(sent);  // so its calls end, and not by their deadlines
     link.Pump();
   };
@@ -373,17 +377,21 @@ void ControlPort::Answer(ControlLink& link, const ControlHeader& header, std::st
   if (header.code == 0) {
     Later(std::move(call.done), std::move(body));
   } else {
+    if (body.empty())
+      body = absl::StrCat("too many control messages wait for it at node ", link.peer().value());
     Later(std::move(call.done), absl::Status(static_cast<absl::StatusCode>(header.code), body));
   }
 }
 
 // One completion at a time: a message may end its connection, and what the others say of it with
-// it.
+// it. A peer that asks faster than it is answered does not keep the node from the rest of its turn.
 bool ControlPort::PollCompletions() {
+  constexpr int kPerTurn = 64;  // of one queue
   rdma::WorkCompletion completion;
   bool any = false;
   for (std::size_t i = 0; i < cqs_.size(); ++i) {  // a message may bring a view with more nodes
-    while (cqs_[i]->Poll(absl::MakeSpan(&completion, 1)) > 0) {
+    for (int left = kPerTurn; left > 0 && cqs_[i]->Poll(absl::MakeSpan(&completion, 1)) > 0;
+         --left) {
       any = true;
       auto* const link = static_cast<ControlLink*>(completion.qp->context());
       if (link->OnCompletion(completion)) OnMessage(*link);

@@ -1,17 +1,15 @@
 #include "ring/node/control/membership.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "consensus/file/file_storage.h"
-#include "consensus/memory_storage.h"
 #include "ring/base/check.h"
+#include "ring/base/clock.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/base/wire.h"
+#include "ring/node/control/directory_storage.h"
 
 namespace ring::node {
 namespace {
@@ -19,17 +17,18 @@ namespace {
 using consensus::Configuration;
 using consensus::ServerId;
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kProbePeriodNs = 5 * kMs;
-constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMs;
-constexpr std::uint64_t kCampaignPeriodNs = 10 * kMs;
-constexpr std::uint64_t kCampaignForNs = 1000 * kMs;
-constexpr std::uint64_t kJoinPeriodNs = 50 * kMs;
+static_assert(Configuration::kServersMax >= cluster::kNodeCountMax);  // each node is a server
+
+constexpr std::uint64_t kProbePeriodNs = 5 * kMillisecondNs;
+constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMillisecondNs;
+constexpr std::uint64_t kCampaignPeriodNs = 10 * kMillisecondNs;
+constexpr std::uint64_t kCampaignForNs = 1000 * kMillisecondNs;
+constexpr std::uint64_t kJoinPeriodNs = 50 * kMillisecondNs;
 // An election ends within two, unless it is repeated.
 constexpr std::uint64_t kUnheardDetections = 4;
-constexpr std::uint64_t kRegisterPeriodNs = 50 * kMs;
-constexpr std::uint64_t kFailPeriodNs = 50 * kMs;
-constexpr std::uint64_t kCallTimeoutNs = 5000 * kMs;
+constexpr std::uint64_t kRegisterPeriodNs = 50 * kMillisecondNs;
+constexpr std::uint64_t kFailPeriodNs = 50 * kMillisecondNs;
+constexpr std::uint64_t kCallTimeoutNs = 5000 * kMillisecondNs;
 // The number of a server that its cluster began with; others draw theirs.
 constexpr std::uint64_t kFounderNumber = 1;
 
@@ -63,13 +62,6 @@ cluster::View FirstView(const NodeConfig& config) {
     node = std::move(bare);
   }
   return view;
-}
-
-// Only voters keep files (10.6): a learner decides nothing. "": the node keeps none.
-std::string DirectoryOf(const NodeConfig& config, NodeId node, const std::string& name) {
-  const bool voter = node.value() < static_cast<std::uint32_t>(config.voter_count());
-  const std::string& folder = config.control.data_dir;
-  return voter && !folder.empty() ? absl::StrCat(folder, "/", name) : "";
 }
 
 absl::Status NotLeader(NodeId leader) {
@@ -123,46 +115,20 @@ absl::Status Membership::Start(const cluster::NodeInfo& self) {
   self_ = self;
   self_.incarnation = options_.incarnation;
   started_ = true;
-  if (!HasMemory()) return absl::OkStatus();
+  if (options_.storage == nullptr) {
+    own_disk_ = MakeVoterStorage(*options_.config, options_.node, self_.name);
+    options_.storage = own_disk_.get();
+  }
+  if (!options_.storage->HasMemory()) return absl::OkStatus();
   founding_.Join();  // it comes back as who it was
   return StartReplica(consensus::kNoServer, false);
-}
-
-// A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
-// left its server. If that start ended before it founded, this one may.
-bool Membership::HasMemory() const {
-  if (options_.storage != nullptr) return options_.storage->HasMemory();
-  struct stat info {};
-  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
-  if (directory.empty() || stat(absl::StrCat(directory, "/identity").c_str(), &info) != 0)
-    return false;
-  const absl::StatusOr<std::unique_ptr<consensus::FileStorage>> storage =
-      consensus::FileStorage::Open(directory, FounderOf(options_.node));
-  if (!storage.ok()) return true;  // to begin with it says why it cannot be
-  const absl::StatusOr<consensus::InitialState> initial = (*storage)->Load();
-  return !initial.ok() || !consensus::IsEmpty(*initial);
-}
-
-absl::StatusOr<std::unique_ptr<consensus::Storage>> Membership::OpenStorage(ServerId* id) {
-  if (options_.storage != nullptr) {
-    if (*id == consensus::kNoServer) *id = FounderOf(options_.node);
-    return options_.storage->Open(id);
-  }
-  const std::string directory = DirectoryOf(*options_.config, options_.node, self_.name);
-  if (directory.empty()) return std::make_unique<consensus::MemoryStorage>();
-  RING_ASSIGN_OR_RETURN(
-      std::unique_ptr<consensus::FileStorage> storage,
-      consensus::FileStorage::Open(directory,
-                                   *id == consensus::kNoServer ? FounderOf(options_.node) : *id));
-  *id = storage->id();
-  return storage;
 }
 
 absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   const ControlConfig& control = options_.config->control;
   const int voter_count = options_.config->voter_count();
-  server_ = fresh;
-  RING_ASSIGN_OR_RETURN(storage_, OpenStorage(&server_));
+  server_ = fresh == consensus::kNoServer ? FounderOf(options_.node) : fresh;
+  RING_ASSIGN_OR_RETURN(storage_, options_.storage->Open(&server_));
   RING_ASSIGN_OR_RETURN(const consensus::InitialState initial, storage_->Load());
   if (found && consensus::IsEmpty(initial)) {
     RING_RETURN_IF_ERROR(consensus::Bootstrap(FirstConfiguration(voter_count), *storage_));
@@ -276,7 +242,8 @@ bool Membership::TickReplica(std::uint64_t now_ns) {
 bool Membership::HasPart(std::uint64_t now_ns) {
   if (over_) return true;  // it is another start's
   if (replica_->leader() != consensus::kNoServer) heard_ns_ = now_ns;
-  const std::uint64_t patience_ns = kUnheardDetections * options_.config->control.detect_ms * kMs;
+  const std::uint64_t patience_ns =
+      kUnheardDetections * options_.config->control.detect_ms * kMillisecondNs;
   return replica_->configuration().Contains(server_) && now_ns - heard_ns_ < patience_ns;
 }
 
@@ -397,7 +364,7 @@ void Membership::FailSilent(std::uint64_t now_ns) {
   const std::vector<NodeId> silent = detector_->Silent(
       view, replica_->Peers(), [this](NodeId node) { return options_.control->connected(node); });
   if (silent.empty() || now_ns < fail_ns_) return;
-  fail_ns_ = now_ns + std::min(kFailPeriodNs, options_.config->control.detect_ms * kMs);
+  fail_ns_ = now_ns + std::min(kFailPeriodNs, options_.config->control.detect_ms * kMillisecondNs);
   for (const NodeId node : silent) {
     if (leases_.Reassigning(node)) continue;
     if (suspected_.insert(node).second) {
@@ -429,11 +396,25 @@ bool Membership::Progress(std::uint64_t now_ns) {
   if (!work_) return false;
   work_ = false;
   replica_->Turn();
+  TellOfStorage();
   if (leads() != led_) {
     led_ = !led_;
     options_.on_leadership(led_);
   }
   return true;
+}
+
+// A voter whose disk refuses neither votes nor acknowledges: the others have to be a majority.
+void Membership::TellOfStorage() {
+  const absl::Status& status = replica_->persist_status();
+  if (status.ok() != storage_refuses_) return;
+  storage_refuses_ = !status.ok();
+  if (storage_refuses_) {
+    RING_LOG(WARNING) << "consensus storage refuses, node=" << options_.node.value()
+                      << " decides nothing until it does not: " << status;
+  } else {
+    RING_LOG(INFO) << "consensus storage takes again, node=" << options_.node.value();
+  }
 }
 
 bool Membership::ready() const { return Missing().empty(); }

@@ -100,11 +100,10 @@ class Membership final : public consensus::ReplicaListener {
   void HandleMessages();
   void OnView(const std::shared_ptr<const cluster::View>& view);
   absl::Status StartReplica(consensus::ServerId fresh, bool found);
-  absl::StatusOr<std::unique_ptr<consensus::Storage>> OpenStorage(consensus::ServerId* id);
-  bool HasMemory() const;
   void ProgressFounding(std::uint64_t now_ns);
   void Probe();
   bool TickReplica(std::uint64_t now_ns);
+  void TellOfStorage();
   bool HasPart(std::uint64_t now_ns);
   void ProgressJoin(std::uint64_t now_ns);
   void ProgressRegistration(std::uint64_t now_ns);
@@ -121,6 +120,7 @@ class Membership final : public consensus::ReplicaListener {
   LeaseService leases_;
   std::shared_ptr<const cluster::View> agreed_;  // the last one that was told
   Founding founding_;
+  std::unique_ptr<VoterStorage> own_disk_;  // if none was given
   std::unique_ptr<consensus::Storage> storage_;
   std::unique_ptr<FenceWord> word_;  // null: nobody reads it
   std::unique_ptr<consensus::Replica> replica_;
@@ -129,6 +129,7 @@ class Membership final : public consensus::ReplicaListener {
   consensus::ServerId server_;
   bool started_ = false;
   bool led_ = false;
+  bool storage_refuses_ = false;
   bool over_ = false;  // another start of this node registered: this one has no part any more
   bool work_ = false;  // the replica has something to do
   bool register_pending_ = false;

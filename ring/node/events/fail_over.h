@@ -10,7 +10,7 @@
 // Ownership: values.
 // Threads:   pure.
 // Errors:    none.
-// Source:    Ring figure 12; performance target P8.
+// Source:    Ring figure 12; aim P8 (docs/BENCHMARKS.md).
 #ifndef RING_NODE_EVENTS_FAIL_OVER_H_
 #define RING_NODE_EVENTS_FAIL_OVER_H_
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/clock.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
@@ -13,7 +14,6 @@ namespace ring::node {
 namespace {
 // So that who asked hears that it will happen.
 constexpr std::uint64_t kAnswerNs = 5'000'000;
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::string DescribeDevice(const Fault& fault) {
   if (fault.kind != FaultKind::kDevice) return "";
@@ -67,7 +67,7 @@ void FaultService::Happen(const Fault& fault) {
   RING_LOG(WARNING) << "fault injected node=" << node_->id().value()
                     << " kind=" << static_cast<int>(fault.kind)
                     << " duration_ms=" << fault.duration_ms << DescribeDevice(fault);
-  const std::uint64_t until_ns = node_->control().now_ns() + fault.duration_ms * kMs;
+  const std::uint64_t until_ns = node_->control().now_ns() + fault.duration_ms * kMillisecondNs;
   switch (fault.kind) {
     case FaultKind::kKill:
       return node_->Die();

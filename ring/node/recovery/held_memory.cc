@@ -33,8 +33,10 @@ void HeldMemory::Ask(const std::shared_ptr<Held>& held) {
 
 bool HeldMemory::IsDone(const Held& held) const {
   return std::all_of(held.writers.begin(), held.writers.end(), [this](const Writer& writer) {
-    return writer.done ||
-           node_->view()->nodes[writer.node.value()].incarnation != writer.incarnation;
+    // Incarnation(): it was added again, and no start of it registered, which says nothing of the
+    // process that it had (L5).
+    const Incarnation now = node_->view()->nodes[writer.node.value()].incarnation;
+    return writer.done || (now != writer.incarnation && now != Incarnation());
   });
 }
 

@@ -98,12 +98,15 @@ absl::StatusOr<MemberPort::HeldShard*> RecoverySource::FindHeld(
                                                     " promised=", held->store->promised().value()));
 }
 
-absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchRequest& request) const {
+absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(
+    const recovery::FetchRequest& request) const {
+  const std::uint64_t first = std::uint64_t{request.piece} * recovery::kValuePieceSize;
   CoordinatedShard* const shard = request.group.value() < node_->view()->groups.size()
                                       ? node_->FindShard(request.group, request.shard)
                                       : nullptr;
   if (shard != nullptr && shard->serving()) {
-    return shard->coordinator()->ReadValue(request.line, request.version);
+    return shard->coordinator()->ReadValue(request.line, request.version, first,
+                                           recovery::kValuePieceSize);
   }
   RING_ASSIGN_OR_RETURN(const MemberPort::HeldShard* const held, FindHeld(request));
   // E3: what it has not folded yet it does not lack.
@@ -112,18 +115,19 @@ absl::StatusOr<std::string> RecoverySource::ReadValue(const recovery::FetchReque
     return absl::UnavailableError(
         absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
   }
-  return held->store->ReadValue(request.line, request.version);
+  return held->store->ReadValue(request.line, request.version, first, recovery::kValuePieceSize);
 }
 
+// No more than the piece is read: this thread serves clients, too. Whether all of them together are
+// the version's bytes, who asked for them finds out (S12).
 absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request) const {
-  RING_ASSIGN_OR_RETURN(const std::string value, ReadValue(request));
-  const std::size_t size = recovery::kValuePieceSize;
-  const std::size_t count = std::max<std::size_t>(1, (value.size() + size - 1) / size);
+  RING_ASSIGN_OR_RETURN(memgest::ValuePiece piece, ReadValue(request));
+  const std::uint32_t count = recovery::ValuePieceCount(piece.value_length);
   if (request.piece >= count) {
     return absl::NotFoundError(absl::StrCat("value piece=", request.piece, " of ", count));
   }
-  return recovery::EncodeFetchAnswer({request.id, static_cast<std::uint32_t>(count),
-                                      absl::string_view(value).substr(request.piece * size, size)});
+  recovery::EndFetchAnswer(request.id, count, &piece.bytes);
+  return std::move(piece.bytes);
 }
 
 }  // namespace ring::node

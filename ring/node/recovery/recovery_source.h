@@ -56,7 +56,7 @@ class RecoverySource {
   absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
                                                    MemberPort::HeldShard& held, std::uint64_t id);
   absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
-  absl::StatusOr<std::string> ReadValue(const recovery::FetchRequest& request) const;
+  absl::StatusOr<memgest::ValuePiece> ReadValue(const recovery::FetchRequest& request) const;
   absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
 
   Node* node_;

@@ -40,8 +40,10 @@ class RetiredRings {
   void OnConnect(const cluster::Holder& writer) {
     Release([&writer](const cluster::Holder& other) { return other == writer; });
   }
-  // The node has another incarnation now, and its process is gone.
+  // The node has another incarnation now, and its process is gone. Incarnation(): it was added, and
+  // no start of it registered, which says nothing of the process that it had (L5).
   void OnIncarnation(NodeId node, Incarnation incarnation) {
+    if (incarnation == Incarnation()) return;
     Release([=](const cluster::Holder& other) {
       return other.node == node && other.incarnation != incarnation;
     });

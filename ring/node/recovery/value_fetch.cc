@@ -14,6 +14,11 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kRetryNs = 2'000'000;
+// A node takes over one shard of a group at most, and there are not more shards in a group: what
+// all of them ask of one source at once fits between the two (F11).
+constexpr std::size_t kTakeoversMax = 16;
+static_assert(kTakeoversMax * ValueFetch::kUnderWayMax * recovery::kValuePieceSize <=
+              ControlLink::kOutgoingBytesMax);
 
 // Whether anybody can want it yet: the version has not come, and does not go either.
 bool AwaitsValue(const memgest::LineTable& lines, std::uint32_t line, Version version) {
@@ -44,14 +49,15 @@ void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
   const bool begins = epoch != epoch_;
   epoch_ = epoch;
   normal_ = normal;
+  std::vector<std::uint32_t> started;
   for (auto& [line, fetch] : fetches_) {
     fetch.refusals.clear();
-    if (!begins) continue;
-    fetch.call = 0;  // what answers to the old epoch is nobody's
-    fetch.retry_ns = 0;
-    fetch.piece = 0;
-    fetch.bytes.clear();
+    if (begins) fetch.retry_ns = 0;
+    if (begins && fetch.started) started.push_back(line);
   }
+  // What answers to the old epoch is nobody's.
+  std::sort(started.begin(), started.end());  // a hash table's order is no one's business
+  for (const std::uint32_t line : started) PutBack(line, fetches_[line]);
   shard_->RetryLost([this](std::uint32_t line) {
     const MemgestId memgest(shard_->lines().line(line).memgest);
     return !shard_->FindMemgest(memgest)->coded() && CanBring(line, memgest);
@@ -75,20 +81,58 @@ bool ValueFetch::CanBring(std::uint32_t, MemgestId memgest) const {
 }
 
 void ValueFetch::Want(std::uint32_t line, Version version) {
-  Fetch& fetch = fetches_[line];
-  if (fetch.version == version) return;  // the background was first
+  const auto [found, is_new] = fetches_.try_emplace(line);
+  Fetch& fetch = found->second;
+  if (!is_new && fetch.version == version) return;  // the background was first
+  const bool waits = !is_new && !fetch.started;
+  Release(fetch);
   fetch = Fetch();
   fetch.version = version;
   fetch.memgest = MemgestId(shard_->lines().line(line).memgest);
-  pace_->Take(shard_->lines().line(line).value_length);
-  Ask(line, fetch);
+  fetch.length = shard_->lines().line(line).value_length;
+  pace_->Take(fetch.length);
+  if (!waits) waiting_.push_back(line);
+  StartNext();
+}
+
+// The first of those that are due goes first, however long it is: none waits for ever.
+void ValueFetch::StartNext() {
+  while (under_way_ < kUnderWayMax) {
+    const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](std::uint32_t line) {
+      return fetches_[line].retry_ns <= now_ns_;
+    });
+    if (next == waiting_.end()) return;
+    const std::uint32_t line = *next;
+    Fetch& fetch = fetches_[line];
+    if (under_way_ != 0 && assembled_ + fetch.length > kAssembledMax) return;
+    waiting_.erase(next);
+    fetch.started = true;
+    ++under_way_;
+    assembled_ += fetch.length;
+    Ask(line, fetch);
+  }
+}
+
+void ValueFetch::Release(const Fetch& fetch) {
+  if (!fetch.started) return;
+  --under_way_;
+  assembled_ -= fetch.length;
+}
+
+void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
+  Release(fetch);
+  fetch.started = false;
+  fetch.call = 0;
+  fetch.piece = 0;
+  fetch.bytes = std::string();  // its memory, too
+  waiting_.push_back(line);
 }
 
 void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
   if (sources.empty()) {
     fetch.retry_ns = now_ns_ + kRetryNs;  // nobody has it now: a later record may name somebody
-    return;
+    return PutBack(line, fetch);
   }
   recovery::FetchRequest request;
   request.kind = recovery::FetchKind::kValue;
@@ -134,16 +178,19 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
 void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status) {
   if (!AwaitsValue(shard_->lines(), line, fetch.version)) {
     // Collected meanwhile, so that members do not have it either: who waited finds what is above.
+    Release(fetch);
     fetches_.erase(line);
     shard_->OnDelay(line);
-    return on_value_();
+    on_value_();
+    return StartNext();
   }
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) ++fetch.refusals[fetch.asked_of];
-  fetch.piece = 0;
-  fetch.bytes.clear();
   ++fetch.source;
   fetch.retry_ns = now_ns_ + kRetryNs;
-  if (!EachRefused(fetch)) return;
+  if (!EachRefused(fetch)) {
+    PutBack(line, fetch);  // a source that is silent holds nobody's place
+    return StartNext();
+  }
   RING_LOG(ERROR) << "value lost group=" << group_.value() << " shard=" << shard_id_.value()
                   << " line=" << line << ": " << status.ToString();
   Finish(line, false);
@@ -180,6 +227,7 @@ absl::Status ValueFetch::Store(std::uint32_t number, const Fetch& fetch) {
     const std::size_t size =
         std::min(fetch.bytes.size() - done, std::size_t{range.length_cells} * memgest::kCellSize);
     RING_RETURN_IF_ERROR(heap.Ensure(range.offset_cells, range.length_cells));
+    heap.Touch(range.offset_cells, memgest::CellCount(size));  // given back when it is deleted
     std::memcpy(heap.At(range.offset_cells), fetch.bytes.data() + done, size);
     done += size;
   }
@@ -187,20 +235,18 @@ absl::Status ValueFetch::Store(std::uint32_t number, const Fetch& fetch) {
 }
 
 void ValueFetch::Finish(std::uint32_t line, bool ok) {
-  const Version version = fetches_[line].version;
+  const Fetch& fetch = fetches_[line];
+  const Version version = fetch.version;
+  Release(fetch);
   fetches_.erase(line);
   shard_->OnValue(line, version, ok);
   on_value_();
+  StartNext();
 }
 
 void ValueFetch::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  std::vector<std::uint32_t> due;
-  for (const auto& [line, fetch] : fetches_) {
-    if (fetch.call == 0 && now_ns >= fetch.retry_ns) due.push_back(line);
-  }
-  std::sort(due.begin(), due.end());  // a hash table's order is no one's business
-  for (const std::uint32_t line : due) Ask(line, fetches_[line]);
+  StartNext();
   memgest::LineTable& lines = shard_->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
   while (!walked_ && fetches_.size() < kBackgroundMax) {

@@ -4,7 +4,9 @@
 // What:      ValueFetch asks members that have every value for the bytes of one version, writes
 //            them into its slot, and tells the shard: first what operations wait for, then, in the
 //            background, all the rest.
-// Shape:     one per shard that was taken over; kBackgroundMax fetches under way in the background.
+// Shape:     one per shard that was taken over; kUnderWayMax fetches under way, of values of
+//            kAssembledMax bytes (or one that is longer); the others wait in the order in which
+//            they were wanted (F11). kBackgroundMax of them in the background.
 // Ownership: borrows shard, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
@@ -15,6 +17,7 @@
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,7 +35,9 @@ namespace ring::node {
 
 class ValueFetch {
  public:
+  static constexpr std::size_t kUnderWayMax = 12;
   static constexpr std::size_t kBackgroundMax = 8;
+  static constexpr std::uint64_t kAssembledMax = std::uint64_t{32} << 20;
   static constexpr int kRefusalsOfEach = 100;
   static constexpr std::uint64_t kTimeoutNs = 200'000'000;
 
@@ -60,15 +65,22 @@ class ValueFetch {
   struct Fetch {
     Version version;
     MemgestId memgest;
+    std::uint32_t length = 0;
+    bool started = false;    // else it waits
     std::size_t source = 0;  // of the record's holders, tried in turn
     NodeId asked_of;
     std::map<NodeId, int> refusals;
     std::string bytes;
     std::uint32_t piece = 0;
-    std::uint64_t call = 0;  // that is under way; 0: none
-    std::uint64_t retry_ns = 0;
+    std::uint64_t call = 0;      // that is under way; 0: none
+    std::uint64_t retry_ns = 0;  // not to be started before
   };
 
+  // Asks for those that wait, as far as there is room.
+  void StartNext();
+  // A fetch that was started begins anew, behind the others that wait.
+  void PutBack(std::uint32_t line, Fetch& fetch);
+  void Release(const Fetch& fetch);  // the room that it has, if it was started
   void Ask(std::uint32_t line, Fetch& fetch);
   void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
   void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);
@@ -87,6 +99,9 @@ class ValueFetch {
   coordinator::ShardCoordinator* shard_ = nullptr;
   std::map<MemgestId, std::uint64_t> adopted_;         // last index of each log
   absl::flat_hash_map<std::uint32_t, Fetch> fetches_;  // by line
+  std::deque<std::uint32_t> waiting_;                  // of those, what was not started
+  std::size_t under_way_ = 0;
+  std::uint64_t assembled_ = 0;  // at most, of those under way
   std::uint32_t walk_line_ = 0;
   bool walked_ = false;
   std::uint64_t last_call_ = 0;

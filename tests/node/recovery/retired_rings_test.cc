@@ -43,6 +43,7 @@ TEST_F(RetiredRingsTest, L5AStoppedWritersRingIsNotUsedAgainBeforeItConnects) {
   retired_->OnConnect({kWriter.node, Incarnation(8)});
   retired_->OnConnect({NodeId(4), kWriter.incarnation});
   retired_->OnIncarnation(kWriter.node, kWriter.incarnation);
+  retired_->OnIncarnation(kWriter.node, Incarnation());  // removed, and added again
   retired_->OnIncarnation(NodeId(4), Incarnation(8));
   EXPECT_FALSE(MayBeUsed());
   retired_->OnConnect(kWriter);

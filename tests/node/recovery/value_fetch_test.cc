@@ -42,7 +42,8 @@ class ValueFetchTest : public ::testing::Test {
 
   void TakeOver(const std::string& value) {
     value_ = value;
-    harness_.Run(harness_.Put(kRep3, "k", value));
+    harness_.Run(
+        harness_.Put(kRep3, "k", value, {.large = value.size() > memgest::kPayloadSizeMax}));
     harness_.Settle();
     harness_.TakeOver();
     fetch_.Attach(&harness_.shard());
@@ -56,6 +57,28 @@ class ValueFetchTest : public ::testing::Test {
     wanted_ = harness_.wanted()[0];
     fetch_.Want(wanted_.line, wanted_.version);
   }
+  // ... with many values of that size, all of which are wanted.
+  void TakeOverMany(std::size_t count, std::size_t size) {
+    for (std::size_t i = 0; i < count; ++i)
+      harness_.Run(harness_.Put(kRep3, KeyAt(i), Bytes(size, i),
+                                {.large = size > memgest::kPayloadSizeMax}));
+    harness_.Settle();
+    harness_.TakeOver();
+    fetch_.Attach(&harness_.shard());
+    harness_.SetFlow(true, true);
+    harness_.Normal();
+    fetch_.SetSources(harness_.epoch(), Record(kBoth));
+    for (std::size_t i = 0; i < count; ++i) {
+      lines_[harness_.HeadLine(KeyAt(i))] = Bytes(size, i);
+      gets_.push_back(harness_.Get(KeyAt(i)));
+    }
+    harness_.Turns(3);
+    ASSERT_EQ(harness_.wanted().size(), count);
+    for (const coordinator::ShardHarness::Wanted& one : harness_.wanted())
+      fetch_.Want(one.line, one.version);
+  }
+  static std::string KeyAt(std::size_t i) { return "k" + std::to_string(i); }
+  const std::string& ValueAt(std::uint32_t line) { return lines_.at(line); }
   static constexpr std::uint32_t kBoth = 0b11000;
   static cluster::NormalRecord Record(std::uint32_t complete) {
     cluster::NormalRecord record;
@@ -112,6 +135,8 @@ class ValueFetchTest : public ::testing::Test {
   std::uint64_t last_index_ = 0;
   std::uint64_t now_ns_ = 1'000'000'000;
   int get_ = 0;
+  std::map<std::uint32_t, std::string> lines_;
+  std::vector<int> gets_;
 };
 
 TEST_F(ValueFetchTest, F10OneFlippedBitInAnAnswerIsAskedForOfTheNextSource) {
@@ -245,6 +270,46 @@ TEST_F(ValueFetchTest, E3AValueThatEachSourceRefusedIsLostUntilTheNextRecord) {
   EXPECT_EQ(call->request.epoch, Epoch(harness_.epoch().value() + 1));
   Give(*call, value_);
   ExpectServed();
+}
+
+// F11: the others wait, and none of them for a source that is silent.
+TEST_F(ValueFetchTest, F11ValuesWantedTogetherAreAskedForAFewAtATime) {
+  constexpr std::size_t kCount = 3 * ValueFetch::kUnderWayMax;
+  TakeOverMany(kCount, 100);
+  EXPECT_EQ(calls_.size(), ValueFetch::kUnderWayMax);
+  std::set<std::uint32_t> asked;
+  for (std::size_t i = 0; i < kCount; ++i) {  // nobody answers in time
+    ASSERT_FALSE(calls_.empty()) << i;
+    asked.insert(calls_.front().request.line);
+    calls_.front().done(absl::DeadlineExceededError("silent"));
+    calls_.pop_front();
+    EXPECT_LE(calls_.size(), ValueFetch::kUnderWayMax);
+  }
+  EXPECT_EQ(asked.size(), kCount);
+  std::size_t answered = 0;
+  while (std::optional<Call> call = Take()) {
+    Give(*call, ValueAt(call->request.line));
+    ++answered;
+  }
+  EXPECT_EQ(answered, kCount);
+  harness_.Settle();
+  for (const int get : gets_) EXPECT_EQ(harness_.outcome(get), Outcome::kOk);
+  EXPECT_FALSE(fetch_.busy());
+}
+
+TEST_F(ValueFetchTest, F11LargeValuesAreAssembledWithinTheBound) {
+  constexpr std::size_t kSize = ValueFetch::kAssembledMax / 3 + 1;
+  TakeOverMany(4, kSize);
+  std::map<std::uint32_t, std::uint32_t> pieces;  // taken, by line
+  while (std::optional<Call> call = Take()) {
+    const std::uint32_t line = call->request.line;
+    ASSERT_EQ(call->request.piece, pieces[line]++);
+    if (pieces[line] == recovery::ValuePieceCount(kSize)) pieces.erase(line);
+    ASSERT_LE(pieces.size(), 2u);
+    Give(*call, ValueAt(line));
+  }
+  harness_.Settle();
+  for (const int get : gets_) EXPECT_EQ(harness_.outcome(get), Outcome::kOk);
 }
 
 // S5: what answers to the epoch before is nobody's; the value is asked for in the present one.

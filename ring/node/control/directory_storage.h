@@ -1,0 +1,26 @@
+// ring/node/control/directory_storage.h — a voter's storage in files, and a learner's in none.
+//
+// What:      MakeVoterStorage: the storage that the configuration gives a node. Only voters keep
+//            files, in data_dir/<name>, if there is a data_dir: a learner decides nothing.
+// Ownership: the caller's.
+// Threads:   the node's.
+// Errors:    Open: the file storage's.
+// Source:    rule 10.6.
+#ifndef RING_NODE_CONTROL_DIRECTORY_STORAGE_H_
+#define RING_NODE_CONTROL_DIRECTORY_STORAGE_H_
+
+#include <memory>
+#include <string>
+
+#include "ring/base/id.h"
+#include "ring/node/config/config.h"
+#include "ring/node/control/voter_storage.h"
+
+namespace ring::node {
+
+std::unique_ptr<VoterStorage> MakeVoterStorage(const NodeConfig& config, NodeId node,
+                                               const std::string& name);
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_DIRECTORY_STORAGE_H_

@@ -1,0 +1,184 @@
+// Six hosts that know each other by their configuration alone: the catalogue of all of them (G11),
+// admin requests that come again (X6), and starts (L8).
+#include "ring/node/host.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "api/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/await.h"
+#include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
+
+namespace ring::node {
+namespace {
+
+using ::ring::testing::Await;
+using ::ring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Six hosts with a node each, as six processes would be: they know each other by their
+// configuration alone.
+class HostsTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  void SetUp() override {
+    config_ = EmbeddedConfig();
+    config_.transport = GetParam();
+    Configure(&config_);
+    for (NodeEntry& node : config_.nodes)
+      node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+    for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
+      HostOptions options;
+      options.config = config_;
+      options.hosted = {NodeId(i)};
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Host> host, Host::Start(options));
+      hosts_.push_back(std::move(host));
+    }
+    for (const std::unique_ptr<Host>& host : hosts_) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
+    ClientOptions client;
+    client.seeds = {hosts_[0]->seeds()};
+    client.transport =
+        GetParam() == Transport::kTcp ? ring::Transport::kTcp : ring::Transport::kAuto;
+    ASSERT_OK_AND_ASSIGN(client_, Client::Connect(client));
+  }
+  virtual void Configure(NodeConfig*) {}
+  AdminRequestId NextId() { return {"test", ++seq_}; }
+
+  NodeConfig config_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::unique_ptr<Client> client_;
+  std::uint64_t seq_ = 0;
+};
+
+// Who is lost keeps its roles.
+class StaticHostsTest : public HostsTest {
+ protected:
+  void Configure(NodeConfig* config) override { config->control.fail_over = false; }
+};
+
+std::string NameOf(const ::testing::TestParamInfo<Transport>& transport) {
+  return transport.param == Transport::kTcp ? "Tcp" : "Auto";
+}
+const auto kTransports = ::testing::Values(Transport::kAuto, Transport::kTcp);
+INSTANTIATE_TEST_SUITE_P(Transports, HostsTest, kTransports, NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, StaticHostsTest, kTransports, NameOf);
+
+protocol::MemgestDescriptor Stretched(const std::string& name) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = name;
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.k = 3;
+  memgest.m = 2;
+  memgest.block_size = 65536;
+  return memgest;
+}
+
+TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
+  ASSERT_OK(hosts_[3]->admin().CreateMemgest(NextId(), Stretched("new")).status());
+  for (const std::unique_ptr<Host>& host : hosts_) {
+    const auto view = host->admin().GetView();
+    ASSERT_NE(view->FindMemgest("new"), nullptr);
+    EXPECT_EQ(view->FindMemgest("new")->state, protocol::MemgestState::kActive);
+  }
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(
+        client_->Put(absl::StrCat("k", i), std::string(20'000, 'x'), {.memgest = "new"}).status());
+  }
+  ASSERT_OK_AND_ASSIGN(const ClusterStats stats, hosts_[5]->admin().GetStats());
+  ASSERT_EQ(stats.nodes.size(), 6u);
+  EXPECT_EQ(stats.nodes[0].transports[1], GetParam() == Transport::kTcp ? "tcp" : "shm");
+  ASSERT_OK_AND_ASSIGN(const ScrubReport report,
+                       hosts_[2]->admin().Scrub([](const ScrubProgress&) { return true; }));
+  EXPECT_EQ(report.mismatches, 0u) << ::testing::PrintToString(report.details);
+  EXPECT_EQ(report.values_checked, 50u);
+  EXPECT_GT(report.rows_checked, 0u);
+  ASSERT_OK(hosts_[4]->admin().DeleteMemgest(NextId(), "new", true));
+  EXPECT_EQ(client_->Get("k1").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_OK(hosts_[3]->admin().SetDefaultMemgest(NextId(), "REP2"));
+  for (const std::unique_ptr<Host>& host : hosts_) {
+    const auto view = host->admin().GetView();
+    EXPECT_EQ(view->default_memgest, view->FindMemgest("REP2")->id);
+  }
+}
+
+constexpr absl::Duration kPause = absl::Milliseconds(5);
+void AwaitDown(Host& host, std::size_t node) {
+  Await("a node's loss", kPause,
+        [&] { return host.admin().GetView()->nodes[node].status == cluster::NodeStatus::kDown; });
+}
+
+TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
+  hosts_[4]->Stop();
+  AwaitDown(*hosts_[1], 4);
+  ASSERT_OK(hosts_[1]->admin().CreateMemgest(NextId(), Stretched("new")).status());
+  EXPECT_EQ(hosts_[0]->admin().GetView()->FindMemgest("new")->state,
+            protocol::MemgestState::kActive);
+  // G10: what its shards hold cannot be counted.
+  EXPECT_THAT(hosts_[1]->admin().DeleteMemgest(NextId(), "SRS21", false),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no coordinator that lives")));
+  EXPECT_NE(hosts_[1]->admin().GetView()->FindMemgest("SRS21"), nullptr);
+  EXPECT_THAT(hosts_[1]->admin().GetStats().status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
+}
+
+TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
+  const AdminRequestId id = NextId();
+  ASSERT_OK(hosts_[2]->admin().SetDefaultMemgest(id, "SRS32"));
+  const AdminRequestId created = NextId();
+  ASSERT_OK(hosts_[2]->admin().CreateMemgest(created, Stretched("new")).status());
+  hosts_[0]->Stop();
+  const AdminRequestId next = NextId();
+  Await("a leader", kPause,
+        [&] { return hosts_[1]->admin().SetDefaultMemgest(next, "REP2").ok(); });
+  // Asked again, the first change is not done again, nor is another one under its id.
+  EXPECT_OK(hosts_[3]->admin().SetDefaultMemgest(id, "SRS32"));
+  const auto view = hosts_[3]->admin().GetView();
+  EXPECT_EQ(view->FindMemgest("REP2")->id, view->default_memgest);
+  EXPECT_THAT(hosts_[3]->admin().SetDefaultMemgest(id, "SRS31"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const protocol::MemgestDescriptor again,
+                       hosts_[3]->admin().CreateMemgest(created, Stretched("new")));
+  EXPECT_EQ(again.id, view->FindMemgest("new")->id);
+  AwaitDown(*hosts_[5], 0);
+}
+
+TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
+  const Incarnation before = hosts_[0]->admin().GetView()->nodes[2].incarnation;
+  for (const NodeId node : {NodeId(2), NodeId(5)}) {  // a voter, and a spare
+    const std::size_t at = node.value();
+    hosts_[at].reset();
+    HostOptions options;
+    options.config = config_;
+    options.hosted = {node};
+    const Incarnation known = hosts_[0]->admin().GetView()->nodes[at].incarnation;
+    ASSERT_OK_AND_ASSIGN(hosts_[at], Host::Start(options));
+    Await("its next start", kPause, [&] {
+      const auto view = hosts_[0]->admin().GetView();
+      return view->nodes[at].incarnation != known &&
+             view->nodes[at].status == cluster::NodeStatus::kUp;
+    });
+    // It knows what was agreed upon before.
+    const std::uint32_t epoch = hosts_[0]->admin().GetView()->epoch;
+    Await("the view", kPause, [&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
+    // It reaches everybody, also a node whose former start it met in the views that it caught up.
+    Await("every node's statistics", kPause, [&] { return hosts_[at]->admin().GetStats().ok(); });
+  }
+  const auto view = hosts_[0]->admin().GetView();
+  EXPECT_NE(view->nodes[2].incarnation, before);
+  // The roles are the dead start's (L8).
+  EXPECT_EQ(view->groups[2].roles[0], NodeId(2));
+  EXPECT_EQ(view->groups[2].incarnations[0], before);
+  // The voter votes again: with it, one more of five may be lost, and then another.
+  hosts_[0].reset();
+  hosts_[1].reset();
+  const AdminRequestId id = NextId();
+  Await("a leader", kPause, [&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+}
+
+}  // namespace
+}  // namespace ring::node

@@ -52,13 +52,10 @@ function(ring_library name)
   ring_precompile(ring_${name} library)
 endfunction()
 
-# A test's own code is compiled more often than it is run: optimising it takes half the time of a
-# build. The libraries that it calls are compiled as in every other program.
-set(RING_TEST_OPTIONS $<$<OR:$<CONFIG:Debug>,$<BOOL:${RING_MUTANTS}>>:-O0>)
-
 # ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120])
 # One test program a prefix; tests are named <prefix>.<Suite>.<Rule>. One label only: CMake 3.25
-# keeps the first. The label grpc keeps a test out of the ThreadSanitizer run.
+# keeps the first. The label grpc keeps a test out of the ThreadSanitizer run. TIMEOUT, in seconds,
+# is one test's; a program that runs as a whole has ten times that.
 function(ring_test prefix)
   cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT A_LABEL)
@@ -75,9 +72,14 @@ function(ring_test prefix)
   if(RING_MUTANTS)  # ring-sim --mutants runs it with a bug switch on
     target_sources(${prefix}_test PRIVATE $<TARGET_OBJECTS:ring_mutant_environment>)
   endif()
-  target_compile_options(${prefix}_test PRIVATE ${RING_TEST_OPTIONS})
-  gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
-                       PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+  if(RING_TEST_PROGRAMS)
+    math(EXPR A_TIMEOUT "10 * ${A_TIMEOUT}")
+    add_test(NAME ${prefix} COMMAND ${prefix}_test --gtest_brief=1)
+    set_tests_properties(${prefix} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+  else()
+    gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
+                         PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+  endif()
 endfunction()
 
 # ring_fuzz(<name> SRCS <name>.cc ... DEPS ...)

@@ -55,7 +55,8 @@ endfunction()
 # ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120])
 # One test program a prefix; tests are named <prefix>.<Suite>.<Rule>. One label only: CMake 3.25
 # keeps the first. The label grpc keeps a test out of the ThreadSanitizer run. TIMEOUT, in seconds,
-# is one test's; a program that runs as a whole has ten times that.
+# is one test's; a program that runs as a whole has ten times that, and those with
+# most start first.
 function(ring_test prefix)
   cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT A_LABEL)
@@ -75,7 +76,8 @@ function(ring_test prefix)
   if(RING_TEST_PROGRAMS)
     math(EXPR A_TIMEOUT "10 * ${A_TIMEOUT}")
     add_test(NAME ${prefix} COMMAND ${prefix}_test --gtest_brief=1)
-    set_tests_properties(${prefix} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+    set_tests_properties(${prefix} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT}
+                         COST ${A_TIMEOUT})
   else()
     gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
                          PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})

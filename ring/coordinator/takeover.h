@@ -45,8 +45,8 @@ struct FoldedShard {
 class ValueFetcher {
  public:
   virtual ~ValueFetcher() = default;
-  // Whether anybody has the value of this line, of this memgest, at present; if not, operations
-  // that need it are refused as unavailable.
+  // Whether it is known at present who has the value of this line, of this memgest, or that nobody
+  // has it; if not, operations that need it are refused as unavailable.
   virtual bool CanBring(std::uint32_t line, MemgestId memgest) const = 0;
   // An operation needs the value of this line. It is pinned until shard.OnValue(line, version, ok)
   // or OnDelay(line), which follows once, from within or later: the bytes can be written into its

@@ -43,6 +43,7 @@ bool BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal,
   for (auto& [id, log] : logs_) {
     log.sources.clear();
     const cluster::MemgestNormal* const set = normal.Find(id);
+    log.named = set != nullptr;
     for (std::size_t role = static_cast<std::size_t>(s);
          set != nullptr && role < normal.holders.size(); ++role) {
       if (Has(set->complete, role)) log.sources.push_back(normal.holders[role].node);
@@ -51,6 +52,12 @@ bool BlockRecovery::SetSources(Epoch epoch, const cluster::NormalRecord& normal,
     for (std::size_t i = 0; set != nullptr && i < set->active_from.size(); ++i) {
       log.sources.push_back(normal.holders[set->active_from[i].role.value()].node);
     }
+    const memgest::Memgest* const memgest = actions_->Find(id);
+    if (begins && log.named && log.sources.empty() && memgest != nullptr &&
+        memgest->allocator().lost_count() > 0)
+      RING_LOG(ERROR) << "blocks lost, nobody has any group=" << group_.value()
+                      << " shard=" << shard_.value() << " memgest=" << id.value()
+                      << " blocks=" << memgest->allocator().lost_count();
   }
   return begins;
 }
@@ -62,9 +69,14 @@ void BlockRecovery::Want(MemgestId memgest, std::uint32_t number) {
 
 bool BlockRecovery::CanBring(MemgestId memgest, std::uint32_t number) const {
   const auto log = logs_.find(memgest);
-  if (log == logs_.end() || log->second.sources.empty()) return false;
+  if (log == logs_.end() || !log->second.named) return false;
   const auto block = blocks_.find({memgest, number});
   return block == blocks_.end() || block->second.failures < kFailuresUntilDelayed;
+}
+
+bool BlockRecovery::HasSource(MemgestId memgest) const {
+  const auto log = logs_.find(memgest);
+  return log != logs_.end() && !log->second.sources.empty();
 }
 
 bool BlockRecovery::gone(MemgestId memgest, std::uint32_t number) const {
@@ -91,15 +103,17 @@ void BlockRecovery::Step(std::uint64_t now_ns) {
     Block& block = blocks_[key];
     if (Due(block)) Begin(key, block);
   }
-  while (asked_count_ < kBackgroundMax && pace_->Ready(now_ns) && BeginNext()) {
-  }
+  std::uint32_t begun = 0;  // what is gone at once takes no place among those asked for
+  while (asked_count_ < kBackgroundMax && begun < kLooksPerStep && pace_->Ready(now_ns) &&
+         BeginNext())
+    ++begun;
 }
 
 // The next Lost block that nobody asked for yet, or whose time has come again.
 bool BlockRecovery::BeginNext() {
   for (auto& [id, log] : logs_) {
     memgest::Memgest* const memgest = actions_->Find(id);
-    if (memgest == nullptr || log.sources.empty()) continue;
+    if (memgest == nullptr || !log.named) continue;
     const std::uint32_t lost_count = memgest->allocator().lost_count();
     for (std::uint32_t looked = 0; looked < std::min(lost_count, kLooksPerStep); ++looked) {
       std::uint32_t number = memgest->allocator().NextLost(log.walk);
@@ -122,7 +136,8 @@ void BlockRecovery::Begin(const Key& key, Block& block) {
     return;
   }
   if (log.sources.empty()) {
-    return Fail(key, block, absl::UnavailableError("no parity has all of it"));
+    return log.named ? Lose(key, block)
+                     : Fail(key, block, absl::UnavailableError("its record does not name it"));
   }
   if (memgest->allocator().state(key.second) == BlockState::kLost)
     memgest->allocator().SetDecoding(key.second);
@@ -150,12 +165,10 @@ void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) 
   ++block.source;
   block.retry_ns = now_ns_ + (kRetryNs << std::min(block.failures - 1, kRetryDoublings));
   if (absl::IsDataLoss(why)) {
-    block.gone = true;
     RING_LOG(ERROR) << "block lost group=" << group_.value() << " shard=" << shard_.value()
                     << " memgest=" << key.first.value() << " block=" << key.second << ": "
                     << why.ToString();
-    wanted_.erase(key);
-    return actions_->OnGone(key.first, key.second);
+    return Lose(key, block);
   }
   if (block.only.has_value() && absl::IsFailedPrecondition(why) &&
       block.failures >= kFailuresUntilDelayed) {
@@ -168,6 +181,12 @@ void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) 
   if (!wanted_.contains(key) || block.told || block.failures < kFailuresUntilDelayed) return;
   block.told = true;
   actions_->OnDelayed(key.first, key.second);
+}
+
+void BlockRecovery::Lose(const Key& key, Block& block) {
+  block.gone = true;
+  wanted_.erase(key);
+  actions_->OnGone(key.first, key.second);
 }
 
 void BlockRecovery::OnBlock(std::uint64_t number, const absl::StatusOr<std::string>& body) {

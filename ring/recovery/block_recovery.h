@@ -12,12 +12,13 @@
 // Ownership: borrows actions, pace and the shard's lines.
 // Threads:   one, the node's.
 // Errors:    an answer that is an error is asked for again, of another parity, ever later. One that
-//            is kDataLoss says that nobody can ever help: the block stays Lost in this epoch. Wrong
+//            is kDataLoss says that nobody can ever help: the block stays Lost in this epoch. So do
+//            all if the record names nobody who has any (E8: that loss was accepted). Wrong
 //            bytes of one parity are asked for of the others, all blocks of a version of one
 //            parity; if each gives such, they are installed, and only the versions that they do
 //            not fit are lost.
 // Cost:      one copy of a block, and its checksums; for a block of several, a look at the others.
-// Source:    Ring section 5.5 (on-demand recovery); rules S4, S5, S7, S12, I4.
+// Source:    Ring section 5.5 (on-demand recovery); rules S4, S5, S7, S12, E8, I4.
 #ifndef RING_RECOVERY_BLOCK_RECOVERY_H_
 #define RING_RECOVERY_BLOCK_RECOVERY_H_
 
@@ -85,8 +86,10 @@ class BlockRecovery {
 
   // An operation waits for this block. REQUIRES: it is not Present.
   void Want(MemgestId memgest, std::uint32_t block);
-  // Whether the block may come soon.
+  // Whether the block may come soon, or be found gone.
   bool CanBring(MemgestId memgest, std::uint32_t block) const;
+  // Whether there is anybody to ask.
+  bool HasSource(MemgestId memgest) const;
   bool gone(MemgestId memgest, std::uint32_t block) const;
 
   // Begins what is due.
@@ -99,7 +102,8 @@ class BlockRecovery {
   using Key = std::pair<MemgestId, std::uint32_t>;
   struct Log {
     std::uint64_t index = 0;
-    std::vector<NodeId> sources;  // of the present epoch
+    bool named = false;           // in the record of the present epoch
+    std::vector<NodeId> sources;  // ... with all blocks, or who counts from some extent on
     std::uint32_t walk = 0;
   };
   // A block that is asked for, or was.
@@ -128,6 +132,7 @@ class BlockRecovery {
   }
   bool BeginNext();
   void Fail(const Key& key, Block& block, const absl::Status& why);
+  void Lose(const Key& key, Block& block);
   absl::Status Install(const Key& key, const DecodeAnswer& answer);
   NodeId SourceFor(const Block& block, const Log& log) const;
   std::vector<Key> ValueOf(const Key& key);

@@ -136,6 +136,31 @@ TEST(BlockRecoveryTest, S7_WhatNobodyCanDecodeIsGoneForThisEpoch) {
   EXPECT_TRUE(harness.HasBytes(1));
 }
 
+// The shard goes on without them, so nobody will ever have them.
+TEST(BlockRecoveryTest, E8_BlocksOfWhichTheRecordNamesNobodyAreGone) {
+  BlockHarness harness(2 * BlockRecovery::kLooksPerStep);
+  EXPECT_FALSE(harness.recovery.CanBring(kMemgest, 1)) << "no record yet";
+  harness.Serve(Epoch(2), {});
+  EXPECT_TRUE(harness.recovery.CanBring(kMemgest, 1));
+  harness.recovery.Want(kMemgest, 1);
+  harness.recovery.Step(1'000'000);
+  ASSERT_FALSE(harness.gone.empty());
+  EXPECT_EQ(harness.gone.front(), 1u);
+  for (std::uint64_t now_ns = 2'000'000; now_ns < 1'000'000'000; now_ns += 1'000'000) {
+    const std::size_t before = harness.gone.size();
+    harness.recovery.Step(now_ns);
+    EXPECT_LE(harness.gone.size() - before, BlockRecovery::kLooksPerStep);
+  }
+  EXPECT_EQ(harness.gone.size(), 2 * BlockRecovery::kLooksPerStep);
+  EXPECT_TRUE(harness.asked.empty());
+  harness.Serve(Epoch(3), {3});
+  EXPECT_FALSE(harness.recovery.gone(kMemgest, 1));
+  harness.recovery.Want(kMemgest, 1);
+  harness.recovery.Step(2'000'000'000);
+  harness.AnswerAll();
+  EXPECT_TRUE(harness.HasBytes(1));
+}
+
 // Health counts what is lost, whether somebody wanted it or not.
 TEST(BlockRecoveryTest, S7_WhatIsGoneIsSaidThoughNobodyWantedIt) {
   BlockHarness harness(2);

@@ -96,7 +96,7 @@ bool BlockFetch::MayCome(std::uint32_t line) const {
   ForEachBlock(line, [&](std::uint32_t block) {
     misses = misses || memgest.allocator().state(block) != memgest::BlockState::kPresent;
   });
-  return misses && CanBring(line);
+  return misses && recovery_.HasSource(memgest.descriptor().id) && CanBring(line);
 }
 
 void BlockFetch::Want(std::uint32_t number) {

@@ -60,8 +60,9 @@ void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
   for (const std::uint32_t line : started) PutBack(line, fetches_[line]);
   shard_->RetryLost([this](std::uint32_t line) {
     const MemgestId memgest(shard_->lines().line(line).memgest);
-    return !shard_->FindMemgest(memgest)->coded() && CanBring(line, memgest);
+    return !shard_->FindMemgest(memgest)->coded() && !SourcesOf(memgest).empty();
   });
+  FinishLost();
   walk_line_ = 0;
   walked_ = false;
 }
@@ -76,11 +77,17 @@ std::vector<NodeId> ValueFetch::SourcesOf(MemgestId memgest) const {
   return sources;
 }
 
+bool ValueFetch::NobodyHas(MemgestId memgest) const {
+  return normal_.Find(memgest) != nullptr && SourcesOf(memgest).empty();
+}
+
 bool ValueFetch::CanBring(std::uint32_t, MemgestId memgest) const {
-  return !SourcesOf(memgest).empty();
+  return normal_.Find(memgest) != nullptr;
 }
 
 void ValueFetch::Want(std::uint32_t line, Version version) {
+  if (NobodyHas(MemgestId(shard_->lines().line(line).memgest)))
+    return shard_->OnValue(line, version, false);
   const auto [found, is_new] = fetches_.try_emplace(line);
   Fetch& fetch = found->second;
   if (!is_new && fetch.version == version) return;  // the background was first
@@ -93,6 +100,24 @@ void ValueFetch::Want(std::uint32_t line, Version version) {
   pace_->Take(fetch.length);
   if (!waits) waiting_.push_back(line);
   StartNext();
+}
+
+void ValueFetch::FinishLost() {
+  const auto lost = std::stable_partition(
+      waiting_.begin(), waiting_.end(),
+      [this](std::uint32_t line) { return !NobodyHas(fetches_[line].memgest); });
+  const std::vector<std::uint32_t> lines(lost, waiting_.end());
+  waiting_.erase(lost, waiting_.end());
+  for (const std::uint32_t line : lines) {
+    const Version version = fetches_[line].version;
+    fetches_.erase(line);
+    if (AwaitsValue(shard_->lines(), line, version)) {
+      shard_->OnValue(line, version, false);
+    } else {
+      shard_->OnDelay(line);
+    }
+  }
+  if (!lines.empty()) on_value_();
 }
 
 // The first of those that are due goes first, however long it is: none waits for ever.
@@ -249,7 +274,8 @@ void ValueFetch::Progress(std::uint64_t now_ns) {
   StartNext();
   memgest::LineTable& lines = shard_->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
-  while (!walked_ && fetches_.size() < kBackgroundMax) {
+  int lost = 0;
+  while (!walked_ && fetches_.size() < kBackgroundMax && lost < kLostPerStep) {
     if (walk_line_ >= end) {
       walked_ = true;
       break;
@@ -261,10 +287,13 @@ void ValueFetch::Progress(std::uint64_t now_ns) {
     }
     const memgest::MetadataLine& metadata = lines.line(line);
     const bool absent = metadata.version != 0 && (metadata.flags & memgest::kAbsent) != 0;
-    const bool wanted = absent && !fetches_.contains(line) &&
-                        !shard_->FindMemgest(MemgestId(metadata.memgest))->coded();
-    if (wanted && !pace_->Ready(now_ns)) break;
+    const MemgestId memgest(metadata.memgest);
+    const bool wanted =
+        absent && !fetches_.contains(line) && !shard_->FindMemgest(memgest)->coded();
+    const bool is_lost = wanted && NobodyHas(memgest);
+    if (wanted && !is_lost && !pace_->Ready(now_ns)) break;
     ++walk_line_;
+    lost += is_lost ? 1 : 0;
     if (!wanted) continue;
     Want(line, Version(metadata.version));
   }

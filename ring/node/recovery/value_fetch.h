@@ -11,8 +11,9 @@
 // Threads:   one, the node's.
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
 //            and others are; so is everyone when bytes do not have the version's checksum. A value
-//            is lost when each source refused it kRefusalsOfEach times, until the next record.
-// Source:    Ring section 5.5 (on-demand recovery); rules S5, S12, E3, F10, I4.
+//            is lost when each source refused it kRefusalsOfEach times, or the record names no
+//            source (E8: that loss was accepted), until the next record.
+// Source:    Ring section 5.5 (on-demand recovery); rules S5, S12, E3, E8, F10, I4.
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
 
@@ -39,6 +40,7 @@ class ValueFetch {
   static constexpr std::size_t kBackgroundMax = 8;
   static constexpr std::uint64_t kAssembledMax = std::uint64_t{32} << 20;
   static constexpr int kRefusalsOfEach = 100;
+  static constexpr int kLostPerStep = 64;  // that are found lost without asking anybody
   static constexpr std::uint64_t kTimeoutNs = 200'000'000;
 
   // Sends the request; done: once, with the body of the answer.
@@ -88,6 +90,10 @@ class ValueFetch {
   void Finish(std::uint32_t line, bool ok);
   absl::Status Store(std::uint32_t line, const Fetch& fetch);
   std::vector<NodeId> SourcesOf(MemgestId memgest) const;
+  // E8: the shard serves, and goes on without what it lacks of this memgest.
+  bool NobodyHas(MemgestId memgest) const;
+  // Of those that wait, what nobody has any more.
+  void FinishLost();
 
   Send send_;
   Pace* pace_;

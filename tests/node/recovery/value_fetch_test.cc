@@ -272,6 +272,44 @@ TEST_F(ValueFetchTest, E3AValueThatEachSourceRefusedIsLostUntilTheNextRecord) {
   ExpectServed();
 }
 
+// The shard goes on without it, so nobody will ever have it: who waits is told so.
+TEST_F(ValueFetchTest, E8AValueOfWhichTheRecordNamesNoHolderIsLost) {
+  TakeOver(Bytes(500, 1));
+  EXPECT_FALSE(harness_.answered(get_));
+  const Epoch next(harness_.epoch().value() + 1);
+  fetch_.SetSources(next, Record(0));
+  EXPECT_EQ(harness_.Run(get_).outcome, Outcome::kDataLost);
+  EXPECT_EQ(LostCount(), 1u);
+  EXPECT_EQ(harness_.Run(harness_.Get("k")).outcome, Outcome::kDataLost);
+  calls_.clear();
+  EXPECT_FALSE(Take().has_value());
+  EXPECT_FALSE(fetch_.busy());
+  fetch_.SetSources(Epoch(next.value() + 1), Record(kBoth));
+  EXPECT_EQ(LostCount(), 0u);
+}
+
+// ... and health counts all of them, whether somebody wanted them or not.
+TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
+  constexpr std::uint64_t kCount = 3 * ValueFetch::kLostPerStep;
+  for (std::size_t i = 0; i < kCount; ++i)
+    harness_.Run(harness_.Put(kRep3, KeyAt(i), Bytes(100, i)));
+  harness_.Settle();
+  harness_.TakeOver();
+  fetch_.Attach(&harness_.shard());
+  harness_.SetFlow(true, true);
+  harness_.Normal();
+  EXPECT_FALSE(Take().has_value()) << "no record yet";
+  EXPECT_EQ(LostCount(), 0u);
+  fetch_.SetSources(harness_.epoch(), Record(0));
+  for (std::uint64_t lost = ValueFetch::kLostPerStep; lost <= kCount;
+       lost += ValueFetch::kLostPerStep) {
+    EXPECT_FALSE(Take().has_value());
+    EXPECT_EQ(LostCount(), lost);
+  }
+  EXPECT_FALSE(Take().has_value());
+  EXPECT_FALSE(fetch_.busy());
+}
+
 // F11: the others wait, and none of them for a source that is silent.
 TEST_F(ValueFetchTest, F11ValuesWantedTogetherAreAskedForAFewAtATime) {
   constexpr std::size_t kCount = 3 * ValueFetch::kUnderWayMax;

@@ -191,13 +191,26 @@ int MemberPort::Fold(int ring_count, int budget) {
     HeldShard& held = held_shards_[next_];
     next_ = next_ + 1 == held_shards_.size() ? 0 : next_ + 1;
     if (held.failed || !held.store->HasWork() || Waits(held)) continue;
-    const std::uint64_t backlog = held.store->backlog();
-    // Several entries of one ring at once let the misses of one hide behind the others; a ring that
-    // fills up is emptied at full speed.
-    if (busy && backlog < options_.ring_size / kFoldAtShare) continue;
-    folded += FoldOne(held, backlog > options_.ring_size / 8 ? kFoldPerFullRing : kFoldPerRing);
+    if (busy && held.store->backlog() < options_.ring_size / kFoldAtShare) continue;
+    folded += FoldSome(held);
     if (busy && folded >= budget) break;
   }
+  return folded;
+}
+
+int MemberPort::FoldRing(std::size_t ring) {
+  HeldShard& held = held_shards_[ring];
+  if (held.failed) return 0;
+  const int folded = !held.store->HasWork() || Waits(held) ? 0 : FoldSome(held);
+  if (held.credit_due && !held.failed) ShareCredit(held);
+  return folded;
+}
+
+// Several entries of one ring at once let the misses of one hide behind the others; a ring that
+// fills up is emptied at full speed.
+int MemberPort::FoldSome(HeldShard& held) {
+  const bool fills = held.store->backlog() > options_.ring_size / 8;
+  const int folded = FoldOne(held, fills ? kFoldPerFullRing : kFoldPerRing);
   folded_count_ += static_cast<std::uint64_t>(folded);
   return folded;
 }
@@ -244,14 +257,17 @@ bool MemberPort::ShareCredits() {
   bool due = false;
   for (HeldShard& held : held_shards_) {
     if (!held.credit_due || held.failed) continue;
-    held.credit_due = false;
-    if (held.store->reader() == nullptr) continue;
-    // A ring that is full brings nothing more to fold: what finds no place now must not be dropped.
-    // Another error is the queue pair's, and shows as a disconnect.
-    held.credit_due = absl::IsResourceExhausted(held.store->reader()->ShareCredit(true));
+    ShareCredit(held);
     due |= held.credit_due;
   }
   return due;
+}
+
+// A ring that is full brings nothing more to fold: what finds no place now must not be dropped.
+// Another error is the queue pair's, and shows as a disconnect.
+void MemberPort::ShareCredit(HeldShard& held) {
+  held.credit_due = held.store->reader() != nullptr &&
+                    absl::IsResourceExhausted(held.store->reader()->ShareCredit(true));
 }
 
 void MemberPort::PollCompletions() {

@@ -93,6 +93,9 @@ class MemberPort {
   // requests wait, so only where there is much to fold, and about so many entries.
   static constexpr int kNoBudget = 0;
   int Fold(int ring_count, int budget = kNoBudget);
+  // Folds a few committed entries of one of held_shards(), requests or not, and tells its
+  // coordinator; gives how many.
+  int FoldRing(std::size_t ring);
   // Tells coordinators what is folded when nothing is left to fold (E5). True: some could not be
   // told just now, call again.
   bool ShareCredits();
@@ -136,7 +139,9 @@ class MemberPort {
   void AdoptNormals();
   void AdoptNormal(HeldShard& held);
   bool IsNamed(const HeldShard& held, const cluster::NormalRecord& normal) const;
+  int FoldSome(HeldShard& held);
   int FoldOne(HeldShard& held, int budget);
+  static void ShareCredit(HeldShard& held);
   bool Waits(const HeldShard& held) const;
 
   // What a parity holds is of its role alone.

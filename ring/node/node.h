@@ -113,6 +113,7 @@ class Node {
   void Execute(BatchItem& item);
   bool Finish(std::uint64_t now_ns, bool busy);
   int Fold(int ring_count, int budget) { return members_->Fold(ring_count, budget); }
+  int FoldRing(std::size_t ring) { return members_->FoldRing(ring); }
   bool ShareCredits() { return members_->ShareCredits(); }
 
   // Before sleeping: arms every queue, and tells peers.

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <ctime>
 #include <utility>
 
@@ -93,7 +92,11 @@ bool Reactor::Turn() {
   if (overdue || !expecting) quiet_ns_ = now_ns_;
   for (const std::unique_ptr<Node>& node : nodes_)
     did |= node->Finish(now_ns_, expecting && !overdue);
-  const bool folded = FoldTurn(count, overdue);
+  if (overdue && !round_) {
+    round_ = true;
+    round_node_ = round_ring_ = 0;
+  }
+  const bool folded = FoldTurn(count);
   busy_ = count > 0;
   return did || folded || expecting;
 }
@@ -119,9 +122,9 @@ void Reactor::ExecuteBatch(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) batch_nodes_[i]->Execute(batch_[i]);
 }
 
-bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
-  int folded = 0;
-  if (request_count > 0 && !overdue) {
+bool Reactor::FoldTurn(std::size_t request_count) {
+  int folded = FoldOfRound();
+  if (request_count > 0) {
     const int budget = std::max(kFoldBudgetMin, kFoldPerRequest * static_cast<int>(request_count));
     for (std::size_t i = 0; i < nodes_.size() && folded < budget; ++i) {
       fold_node_ = (fold_node_ + 1) % nodes_.size();
@@ -131,14 +134,10 @@ bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
     idle_rings_ = 0;
     return folded > 0;
   }
-  if (quiet_turns_ < kQuietTurns && !overdue) return false;
-  // Overdue: all rings, as turns with requests, which leave most entries alone, go round them too,
-  // and in step with these might look at the same half each time.
+  if (quiet_turns_ < kQuietTurns) return folded > 0;
   for (const std::unique_ptr<Node>& node : nodes_)
-    folded += node->Fold(overdue ? INT_MAX : kRingsPerTurn, MemberPort::kNoBudget);
-  if (overdue) {
-    credit_due_ |= ShareCredits();
-  } else if (folded > 0) {
+    folded += node->Fold(kRingsPerTurn, MemberPort::kNoBudget);
+  if (folded > 0) {
     credit_due_ = true;
     idle_rings_ = 0;
   } else if (credit_due_) {
@@ -147,6 +146,19 @@ bool Reactor::FoldTurn(std::size_t request_count, bool overdue) {
     credit_due_ = ShareCredits();
   }
   return folded > 0;
+}
+
+// A turn of its own for each ring, since a request that comes meanwhile waits. With a place of its
+// own: turns with requests go round the rings, too, leave most entries alone, and in step with
+// these would look at the same part of them each time.
+int Reactor::FoldOfRound() {
+  if (!round_) return 0;
+  for (; round_node_ < nodes_.size(); ++round_node_, round_ring_ = 0) {
+    Node& node = *nodes_[round_node_];
+    if (round_ring_ < node.members().held_shards().size()) return node.FoldRing(round_ring_++);
+  }
+  round_ = false;
+  return 0;
 }
 
 bool Reactor::ShareCredits() {

@@ -48,6 +48,7 @@ class Reactor {
   void DropNode(NodeId id) {
     std::erase_if(nodes_, [id](const std::unique_ptr<Node>& node) { return node->id() == id; });
     first_node_ = fold_node_ = 0;
+    round_ = false;
   }
 
   // Until Stop.
@@ -82,7 +83,8 @@ class Reactor {
 
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
-  bool FoldTurn(std::size_t request_count, bool overdue);
+  bool FoldTurn(std::size_t request_count);
+  int FoldOfRound();
   bool ShareCredits();
   bool LookedAtAllRings() const;
   void RunPosted();
@@ -99,6 +101,9 @@ class Reactor {
   int quiet_turns_ = kQuietTurns;  // since the last request, at most kQuietTurns
   std::uint64_t quiet_ns_ = 0;     // of the last quiet turn
   std::size_t fold_node_ = 0;
+  bool round_ = false;  // over all rings, one in each turn: no quiet turn came in time
+  std::size_t round_node_ = 0;
+  std::size_t round_ring_ = 0;
   std::uint32_t turns_ = 0;
   std::uint64_t now_ns_ = 0;  // read once in some turns
   bool credit_due_ = false;   // something was folded since the members last told

@@ -85,6 +85,33 @@ TEST_F(ReactorTest, FoldingOfATurnWithRequestsHasOneBudgetForAllRings) {
   for (api::Operation* const put : puts) Await(put);
 }
 
+// ... and what is due goes ring by ring, also where each has some: no request waits for all rings.
+TEST_F(ReactorTest, E5WhatIsDueIsFoldedOneRingInATurn) {
+  constexpr std::uint64_t kOfOneRing = 8;
+  constexpr std::uint64_t kPassNs = 20'000;
+  const std::string value(1000, 'v');
+  const std::uint64_t before = Folded();
+  constexpr int kPuts = 240;
+  std::uint64_t most = 0;
+  for (int i = 0; i < kPuts; ++i) {
+    const std::uint64_t folded = Folded();
+    api::Operation* const put = Submit(absl::StrCat("k", i), value);
+    Turn(1000);
+    most = std::max(most, Folded() - folded);
+    Await(put);
+  }
+  for (int turn = 0; turn < 2000 && Folded() < before + 2 * kPuts; ++turn) {
+    const std::uint64_t folded = Folded();
+    api::Operation* const get = Submit("k1", "");
+    Turn(kPassNs);
+    most = std::max(most, Folded() - folded);
+    Await(get);
+  }
+  EXPECT_EQ(Folded(), before + 2 * kPuts);
+  EXPECT_GT(most, 0u);
+  EXPECT_LE(most, 2 * kOfOneRing);
+}
+
 // Time passes by a microsecond whenever somebody looks: how long a reactor polled is how often it
 // looked.
 class LookedAtClock final : public Clock {

@@ -46,6 +46,7 @@ class Memgest {
   const protocol::MemgestDescriptor& descriptor() const { return descriptor_; }
   void set_state(protocol::MemgestState state) { descriptor_.state = state; }
   bool writable() const { return descriptor_.state == protocol::MemgestState::kActive; }
+  bool draining() const { return descriptor_.state == protocol::MemgestState::kDraining; }
   int failures_tolerated() const { return failures_tolerated_; }
   bool coded() const { return descriptor_.scheme == protocol::Scheme::kStretchedReedSolomon; }
 

@@ -6,6 +6,7 @@
 
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
+#include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
 namespace ring::coordinator {
@@ -68,24 +69,36 @@ bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
   return true;
 }
 
+// Of the operation, or the large write that has not come to its last entry, that the request is a
+// copy of. Null: neither.
+std::uint32_t* ShardCoordinator::WaitersOf(const Request& request) {
+  for (Waiting& operation : operations_) {
+    if (operation.client == request.client && operation.seq == request.seq)
+      return &operation.waiter;
+  }
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    const bool is_copy = write->client() == request.client && write->seq() == request.seq;
+    if (is_copy && write->MayAppend()) return write->waiter();
+  }
+  return nullptr;
+}
+
 // X2: a duplicate of what is under way waits for it, and then finds its record. It takes the place
 // of one whose connection is gone: a client that comes again and again costs no more.
 void ShardCoordinator::Attach(const Request& request) {
   std::size_t copies = 0;
-  for (Waiting& operation : operations_) {
-    if (operation.client != request.client || operation.seq != request.seq) continue;
-    for (std::uint32_t handle = operation.waiter; handle != 0;
-         handle = deferred_[handle - 1].next) {
+  if (std::uint32_t* const list = WaitersOf(request)) {
+    for (std::uint32_t handle = *list; handle != 0; handle = deferred_[handle - 1].next) {
       if (TakePlace(request, handle)) return;
       copies += IsCopy(request, handle);
     }
     if (RefuseCopy(request, copies)) return;
     const std::uint32_t handle = CopyDeferred(request);
-    deferred_[handle - 1].next = operation.waiter;
-    operation.waiter = handle;
+    deferred_[handle - 1].next = *list;
+    *list = handle;
     return;
   }
-  // A large write that has not come to its last entry: look again next turn.
+  // Its first attempt waits among those that run next.
   for (const std::uint32_t handle : ready_) {
     if (TakePlace(request, handle)) return;
     copies += IsCopy(request, handle);

@@ -333,6 +333,7 @@ void LargeWrite::Finish() {
   }
   shard_.CommitToWrite(request_, write, head);
   state_ = State::kFinished;
+  shard_.ReleaseWaiters(&waiter_);  // they find it under way, or its record
 }
 
 std::optional<memgest::DeltaArena::Piece> LargeWrite::TakeScratch() {
@@ -355,6 +356,7 @@ void LargeWrite::GiveUp(Outcome outcome, Version version) {
   } else if (outcome != Outcome::kOk) {
     shard_.Refuse(request_, outcome);
   }
+  shard_.ReleaseWaiters(&waiter_);
   // PARTs may still be read by the device from the slot: it is given back when every member has
   // them. A READ may still be written there.
   state_ = state_ == State::kReading ? State::kGivenUp : State::kDraining;

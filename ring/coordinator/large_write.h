@@ -65,6 +65,9 @@ class LargeWrite {
   std::uint64_t token() const { return token_; }
   MemgestId memgest_id() const { return memgest_.descriptor().id; }
   const memgest::CompletionTable::Client* client() const { return request_.client; }
+  std::uint64_t seq() const { return request_.seq; }
+  // Copies of its request (X2), until it is appended as a whole or given up.
+  std::uint32_t* waiter() { return &waiter_; }
   bool Touches(std::uint32_t first_cell, std::uint32_t cell_count) const;
   bool MayAppend() const { return state_ < State::kDraining; }
 
@@ -123,6 +126,7 @@ class LargeWrite {
   LandingPlace landing_;  // coded memgests: what is READ
   const std::byte* source_bytes_ = nullptr;
   std::uint32_t crc_ = 0;
+  std::uint32_t waiter_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t token_ = 0;
   std::uint64_t reading_since_ns_ = 0;  // as HoldsPlace saw it; 0: not reading

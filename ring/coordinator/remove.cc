@@ -76,6 +76,13 @@ memgest::Memgest* ShardCoordinator::TombstoneHome(std::uint32_t head) {
     if (memgest != nullptr && memgest->writable() && memgest->failures_tolerated() >= strongest)
       return memgest.get();
   }
+  // G10: nothing else is as strong as what is being drained: its own log takes tombstones as long
+  // as it has versions of the key, and they are collected when those are (G5).
+  for (std::uint32_t line = head; line != memgest::kNoLine && !Mutant("G10-strongest");
+       line = lines_.line(line).prev) {
+    memgest::Memgest& memgest = MemgestOf(line);
+    if (memgest.draining() && memgest.failures_tolerated() >= strongest) return &memgest;
+  }
   return nullptr;
 }
 

@@ -348,7 +348,8 @@ class ShardCoordinator {
 
   // deferred.cc
   bool Defer(const Request& request,
-             std::uint32_t line);       // until the version on this line is committed
+             std::uint32_t line);  // until the version on this line is committed
+  std::uint32_t* WaitersOf(const Request& request);
   void Attach(const Request& request);  // to the same request under way
   bool TakePlace(const Request& request, std::uint32_t handle);
   bool IsCopy(const Request& request, std::uint32_t handle) const;
@@ -482,7 +483,7 @@ class ShardCoordinator {
     std::unique_ptr<memgest::Memgest> memgest;
   };
   std::vector<Retired> retired_;   // DELETED, while the log may refer to it
-  std::uint64_t drain_order_ = 0;  // of the last record moved
+  std::uint64_t drain_order_ = 0;  // of the last record moved, or drop
   std::uint64_t drop_order_ = 0;   // of the last drop
   std::uint64_t drop_seq_ = 0;
   std::uint64_t drop_first_seq_ = 1;

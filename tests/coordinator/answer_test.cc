@@ -141,6 +141,7 @@ TEST(Answer, X2ADuplicateOfALargePutAttaches) {
   const int again = harness.Resend(put);
   harness.Turns(3);
   EXPECT_EQ(harness.reads(), 1u) << "the duplicate fetches, too";
+  EXPECT_FALSE(harness.shard().HasWork()) << "it is looked at in each turn";
   harness.Settle();
   ASSERT_EQ(harness.Chain("k").size(), 1u);
   EXPECT_EQ(harness.answer(again).version, harness.Chain("k")[0]);

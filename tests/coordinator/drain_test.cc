@@ -12,11 +12,11 @@ std::uint64_t Left(const DrainCounts& counts) {
 }
 
 // As the leader does: asks again and again until nothing is left.
-void DrainAll(ShardHarness& harness, MemgestId memgest,
-              const memgest::ClientId* dropper = nullptr) {
+void DrainAll(ShardHarness& harness, MemgestId memgest, const memgest::ClientId* dropper = nullptr,
+              MemgestId records_to = kRep3) {
   harness.shard().SetMemgestState(memgest, MemgestState::kDraining);
   for (int i = 0; i < 50; ++i) {
-    if (Left(harness.shard().Drain(memgest, kRep3, dropper)) == 0) return;
+    if (Left(harness.shard().Drain(memgest, records_to, dropper)) == 0) return;
     harness.Settle();
   }
   FAIL() << "does not get empty";
@@ -157,6 +157,48 @@ TEST(Drain, G10AForcedDrainDeletesWhatLivesThereAndUncoversNothing) {
   }
   harness.Settle();
   harness.Scrub();
+}
+
+// G4: no other memgest would keep their tombstones as long. Clients' deletes go there as well.
+TEST(Drain, G10AForcedDrainOfTheStrongestMemgestTakesTheTombstonesItself) {
+  HarnessOptions options;
+  options.missing = {kRep3.value(), kRep4.value()};
+  ShardHarness harness(options);
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    harness.Run(harness.Put(kSrs32, "in" + number, "value"));
+    harness.Run(harness.Put(kSrs32, "below" + number, "strong"));
+    harness.Run(harness.Put(kRep1, "below" + number, "weak"));
+  }
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  EXPECT_EQ(harness.Run(harness.Delete("in7")).outcome, Outcome::kOk);
+  const memgest::ClientId dropper{9, 9};
+  DrainAll(harness, kSrs32, &dropper, kRep2);
+  harness.RemoveMemgest(kSrs32);
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    EXPECT_EQ(harness.Run(harness.Get("in" + number)).outcome, Outcome::kNotFound);
+    EXPECT_TRUE(harness.Chain("in" + number).empty());
+    EXPECT_EQ(harness.Run(harness.Get("below" + number)).value, "weak");
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
+// Its coordinator has it in the new log already, and perhaps nobody else: a snapshot of the old one
+// would leave it out, and whoever took over from that would run a retry again.
+TEST(Drain, X7NobodyJoinsWhileAMovedRecordIsNotCommitted) {
+  ShardHarness harness;
+  TestClient client(7);
+  client.Take();  // its records stay
+  harness.Run(harness.Put(kSrs32, "k", "v", {.client = &client}));
+  harness.Run(harness.Delete("k"));
+  harness.Settle();
+  harness.member(3).acks = harness.member(4).acks = false;
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  EXPECT_GT(Left(harness.shard().Drain(kSrs32, kRep3, nullptr)), 0u);
+  harness.Turns(3);
+  EXPECT_TRUE(absl::IsUnavailable(harness.shard().AddLearner(Role(3), nullptr, 1).status()));
 }
 
 // G5: a tombstone there stays while something older has not gone, whatever stands above it.

@@ -50,15 +50,31 @@ TEST(Remove, G4IfItsMemgestIsNotWritableAnotherStrongOneTakesTheTombstone) {
   harness.Scrub();
 }
 
-TEST(Remove, G4WithoutAnyStrongEnoughMemgestItIsUnavailable) {
+// It goes with the last version there.
+TEST(Remove, G4WithoutAWritableMemgestAsStrongItGoesWhereTheVersionIs) {
   ShardHarness harness;
   harness.Run(harness.Put(kSrs32, "k", "strong"));
   harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
   harness.shard().SetMemgestState(kRep4, MemgestState::kDraining);
+  harness.SetFlow(true, false);
+  const int removed = harness.Delete("k");
+  EXPECT_EQ(HomeOf(harness, "k"), kSrs32);
+  harness.Settle();
+  EXPECT_EQ(harness.outcome(removed), Outcome::kOk);
+  EXPECT_EQ(harness.LiveLines(), 0u);
+  harness.Scrub();
+}
+
+// Its record would be lost with this node, and there is a memgest that would keep it.
+TEST(Remove, X7WhileAllThatKeepsRecordsIsDrainedAKeyOfRep1IsNotDeleted) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep1, "k", "weak"));
+  for (std::uint16_t id = 1; id < kMemgestCount; ++id)
+    harness.shard().SetMemgestState(MemgestId(id), MemgestState::kDraining);
   const int removed = harness.Delete("k");
   EXPECT_EQ(harness.Run(removed).outcome, Outcome::kUnavailable);
-  EXPECT_EQ(harness.Run(harness.Get("k")).value, "strong");
-  harness.shard().SetMemgestState(kRep4, MemgestState::kActive);
+  EXPECT_EQ(harness.Run(harness.Get("k")).value, "weak");
+  harness.shard().SetMemgestState(kRep2, MemgestState::kActive);
   EXPECT_EQ(harness.Run(harness.Resend(removed)).outcome, Outcome::kOk);
   harness.Settle();
   harness.Scrub();

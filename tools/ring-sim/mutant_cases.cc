@@ -111,6 +111,10 @@ constexpr MutantCase kCases[] = {
     {"G10-empty", "a memgest is deleted whatever is in it", KilledBy(7),
      "node/node_admin_test:"
      "ControlPortTest.G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds"},
+    {"G10-strongest", "the strongest memgest takes no tombstones while it is drained", kNotRun,
+     "coordinator/coordinator_test:"
+     "Drain.G10AForcedDrainOfTheStrongestMemgestTakesTheTombstonesItself",
+     "a memgest that cannot be emptied is no violation"},
     {"G10-revision", "a deletion counts though the drain it was counted in was undone",
      Survives(120), "cluster/cluster_test:Catalogue.G10ADeletionIsOfTheDrainThatWasCounted",
      "takes a deletion that was counted, and undone before it is agreed upon"},
@@ -466,6 +470,9 @@ constexpr MutantCase kCases[] = {
     {"G10-again", "who gets a shard back drops nothing under numbers that it used before", kNotRun,
      "coordinator/coordinator_test:TakeOver.G10ADropGoesOnAtTheSameStart",
      "takes a forced drain at a node that lost its role and got it back"},
+    {"X7-join", "a member joins while the records that a drain moved are not committed", kNotRun,
+     "coordinator/coordinator_test:Drain.X7NobodyJoinsWhileAMovedRecordIsNotCommitted",
+     "takes two members lost just when a memgest was emptied into a weaker one"},
     {"X7-drain", "a drain moves records into a log that is lost with the node", kNotRun,
      "coordinator/coordinator_test:TakeOver.X7ADeleteWhoseMemgestIsGoneIsNotRunAgain",
      "no run has Rep(1) as the default memgest"},

@@ -236,6 +236,7 @@ class ClientCore {
   std::uint64_t view_refreshes_ = 0;
   std::size_t view_cursor_ = 0;
   std::uint64_t view_retry_ns_ = 0;
+  std::size_t view_size_ = std::size_t{64} << 10;  // of the buffer for the next one
   std::uint64_t view_pace_ns_ = 0;
   absl::Status view_error_;
 

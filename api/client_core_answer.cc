@@ -1,5 +1,6 @@
 // Answers: what each outcome means for its operation.
 #include <algorithm>
+#include <bit>
 
 #include "api/client_core.h"
 #include "ring/base/check.h"
@@ -131,6 +132,10 @@ void ClientCore::OnDamaged(Operation* op, OpOutcome outcome) {
 
 void ClientCore::OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& reply) {
   const std::size_t size = reply.value_length;
+  if (op->sink == Sink::kView) {
+    view_size_ = std::bit_ceil(size);
+    return Finish(op, OpOutcome::kReplyTooLarge);  // and is asked again
+  }
   const bool caller_has_no_room = op->destination != nullptr && size > op->destination_size;
   if (op->mutates() || caller_has_no_room || size > value_size_max_ || size <= op->large.size) {
     return Finish(op, OpOutcome::kReplyTooLarge);

@@ -17,6 +17,8 @@
 namespace ring::api {
 namespace {
 
+// Far above what a catalogue of all ids comes to.
+constexpr std::size_t kViewSizeMax = std::size_t{16} << 20;
 constexpr std::uint64_t kViewTimeoutNs = 500 * kMillisecondNs;
 constexpr std::uint64_t kViewRetryNs = 5 * kMillisecondNs;
 constexpr std::uint64_t kViewPaceNs = 20 * kMillisecondNs;
@@ -223,11 +225,9 @@ void ClientCore::StartViewRequest() {
   if (source == seed_connection_.get()) seed_wanted_ = false;
   Operation* op = TakeInternal(protocol::Operation::kGetView, Sink::kView);
   op->timeout_ns = kViewTimeoutNs;
-  // A view is small; the buffer is for clusters with thousands of memgests.
-  constexpr std::size_t kViewSizeMax = std::size_t{1} << 20;
   view_wanted_ = false;
   view_op_ = op;
-  if (!AttachLarge(op, kViewSizeMax).ok() || !Place(op, source)) {
+  if (!AttachLarge(op, std::min(view_size_, kViewSizeMax)).ok() || !Place(op, source)) {
     Finish(op, OpOutcome::kResourceExhausted);
   }
 }

@@ -1,6 +1,7 @@
 #include "ring/cluster/catalogue.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,6 +58,12 @@ std::uint32_t PayloadCrc(const CatalogueCommand& command) {
   payload.request = {};
   const std::string bytes = EncodeCommand(payload);
   return Crc32c(bytes.data(), bytes.size());
+}
+
+std::size_t SizeOf(const std::vector<MemgestDescriptor>& memgests) {
+  std::string bytes;
+  for (const MemgestDescriptor& one : memgests) protocol::AppendMemgestDescriptor(one, &bytes);
+  return bytes.size();
 }
 
 }  // namespace
@@ -234,6 +241,11 @@ CommandResult Catalogue::Create(const CatalogueCommand& command) {
   if (last >= kMemgestIdMax) {
     return Refused(absl::ResourceExhaustedError(absl::StrCat(
         "all memgest ids are used up, last_id=", last.value(), ": ids are never used again")));
+  }
+  if (SizeOf(memgests_) > kCatalogueSizeMax) {
+    return Refused(absl::ResourceExhaustedError(
+        absl::StrCat("the catalogue has no room for another memgest, there were ", memgests_.size(),
+                     ": descriptors of deleted ones are kept")));
   }
   memgest.id = MemgestId(static_cast<std::uint16_t>(last.value() + 1));
   // X7: deletes were logged in memgests of f = 0 so far.

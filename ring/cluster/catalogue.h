@@ -32,6 +32,8 @@ namespace ring::cluster {
 
 inline constexpr std::size_t kAdminClientSizeMax = 64;
 inline constexpr std::size_t kLiveMemgestCountMax = 256;  // not DELETED: each costs every shard
+// Of all descriptors there ever were, as a view has them: it goes to nodes in one message.
+inline constexpr std::size_t kCatalogueSizeMax = std::size_t{2} << 20;
 // Requests remembered over all clients; beyond, the one applied first is forgotten.
 inline constexpr std::size_t kRequestMemory = 4096;
 // A client's request is refused when its seq is this far below the client's highest.

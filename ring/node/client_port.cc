@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<ClientPort>> ClientPort::Create(const ClientPortO
 ClientPort::ClientPort(const ClientPortOptions& options)
     : options_(options),
       rings_(options.device, protocol::kRequestRingSize, options.client_max),
-      headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max) {
+      headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max),
+      copies_(options.device) {
   for (rdma::WorkRequest& request : chain_) {
     request.opcode = rdma::Opcode::kWrite;
     request.unacknowledged = true;  // values are unpinned once they are captured
@@ -153,10 +154,18 @@ void ClientPort::Close(std::uint32_t index) {
   --client_count_;
 }
 
-void ClientPort::UnpinAll(Connection& connection) {
-  for (; !connection.pinned.empty(); connection.pinned.pop_front()) {
-    connection.pinned.front().shard->Unpin(connection.pinned.front().line);
+void ClientPort::UnpinFirst(Connection& connection) {
+  const Pinned& first = connection.pinned.front();
+  if (first.shard != nullptr) {
+    first.shard->Unpin(first.line);
+  } else {
+    copies_.Release(first.line);
   }
+  connection.pinned.pop_front();
+}
+
+void ClientPort::UnpinAll(Connection& connection) {
+  while (!connection.pinned.empty()) UnpinFirst(connection);
 }
 
 bool ClientPort::Take(Incoming* incoming) {
@@ -349,10 +358,7 @@ void ClientPort::Complete(Connection& connection, std::uint64_t sequence) {
   const auto is_past = [sequence](const Pinned& pin) {
     return ((sequence - pin.sequence) & kSequenceMask) <= kSequenceMask / 2;
   };
-  while (!connection.pinned.empty() && is_past(connection.pinned.front())) {
-    connection.pinned.front().shard->Unpin(connection.pinned.front().line);
-    connection.pinned.pop_front();
-  }
+  while (!connection.pinned.empty() && is_past(connection.pinned.front())) UnpinFirst(connection);
 }
 
 void ClientPort::Arm() {

@@ -31,6 +31,7 @@
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
+#include "ring/node/sent_copies.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/hello.h"
 
@@ -108,8 +109,8 @@ class ClientPort final : public coordinator::ReplySink {
   struct Connection;
   struct Pinned {
     std::uint64_t sequence = 0;
-    coordinator::ShardCoordinator* shard = nullptr;
-    std::uint32_t line = memgest::kNoLine;
+    coordinator::ShardCoordinator* shard = nullptr;  // null: one of copies_
+    std::uint32_t line = memgest::kNoLine;           // ... its number
   };
   struct Read {
     coordinator::ShardCoordinator* shard = nullptr;
@@ -131,6 +132,7 @@ class ClientPort final : public coordinator::ReplySink {
   explicit ClientPort(const ClientPortOptions& options);
   Connection* Find(const coordinator::ReplyTo& to);
   void Close(std::uint32_t index);
+  void UnpinFirst(Connection& connection);
   void UnpinAll(Connection& connection);
   void StageValue(Connection& connection, const coordinator::ReplyTo& to,
                   const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
@@ -144,7 +146,6 @@ class ClientPort final : public coordinator::ReplySink {
             bool are_words, std::uint64_t sequence);
   bool PostWords(Connection& connection, std::uint64_t captured, std::uint64_t passed);
   void RingBell(Connection& connection);
-  absl::StatusOr<rdma::Sge> KeepForSending(absl::string_view bytes);
   void RingBells();
   void OnCompletion(const rdma::WorkCompletion& completion);
   void Complete(Connection& connection, std::uint64_t sequence);
@@ -179,14 +180,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::vector<std::uint32_t> ending_;
   std::vector<std::uint32_t> held_;
   std::array<rdma::WorkRequest, 64> chain_;
-  // Copies kept for sending, used in turn.
-  struct Kept {
-    std::string bytes;
-    std::byte* memory = nullptr;
-    std::unique_ptr<rdma::MemoryRegion> region;
-  };
-  std::array<Kept, 2> kept_;
-  std::size_t kept_last_ = 0;
+  SentCopies copies_;
 };
 
 }  // namespace ring::node

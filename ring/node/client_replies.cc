@@ -1,6 +1,5 @@
 // The answering half of ClientPort: capture, fence, publish (V7).
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "ring/base/crc32c.h"
@@ -10,10 +9,6 @@
 #include "ring/node/client_port.h"
 
 namespace ring::node {
-
-namespace {
-constexpr std::size_t kKeptSizeMin = std::size_t{64} << 10;
-}  // namespace
 
 using protocol::Outcome;
 using protocol::ReplyHeader;
@@ -157,7 +152,7 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     StageHeader(*connection, to, header, nullptr, of);
     return;
   }
-  // Views: rare, so the bytes are copied for as long as the connection lives.
+  // Views: rare, so the bytes are copied.
   header.value_length = static_cast<std::uint32_t>(value.size());
   header.value_crc = Crc32c(value.data(), value.size());
   const bool is_inline = value.size() <= protocol::kInlineValueSizeMax;
@@ -166,52 +161,23 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     StageHeader(*connection, to, header, nullptr, of);
     return;
   }
-  absl::StatusOr<rdma::Sge> sge = KeepForSending(value);
-  if (!sge.ok()) {
+  const absl::StatusOr<std::uint32_t> copy = copies_.Keep(value);
+  if (!copy.ok()) {
     header = ReplyHeader{};
     header.word.stamp = to.stamp;
     header.word.outcome = Outcome::kResourceExhausted;
     StageHeader(*connection, to, header, nullptr, of);
     return;
   }
+  connection->pinned.push_back({capture_ & kSequenceMask, nullptr, *copy});  // V6
+  const rdma::Sge sge = copies_.At(*copy);
   if (is_inline) {
-    StageHeader(*connection, to, header, &*sge, of);
+    StageHeader(*connection, to, header, &sge, of);
     return;
   }
   header.word.flags = protocol::kValueInBuffer;
-  connection->bodies.push_back({*sge, to.buffer_rkey, to.buffer_address, capture_, of});
+  connection->bodies.push_back({sge, to.buffer_rkey, to.buffer_address, capture_, of});
   StageHeader(*connection, to, header, nullptr, of);
-}
-
-// A view is sent from a copy that stays as it is while the device may read it. Views change seldom:
-// the copy before the last is long sent when its memory is used again.
-absl::StatusOr<rdma::Sge> ClientPort::KeepForSending(absl::string_view bytes) {
-  if (kept_[kept_last_].region == nullptr || kept_[kept_last_].bytes != bytes) {
-    Kept& next = kept_[1 - kept_last_];
-    const std::size_t size = std::bit_ceil(std::max(kKeptSizeMin, bytes.size()));
-    if (next.region == nullptr || next.region->length() < size) {
-      RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                            options_.device->Allocate(size, rdma::MemoryKind::kShared));
-      absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
-          options_.device->Register(memory, size, rdma::kLocalOnly);
-      if (!region.ok()) {
-        options_.device->Free(memory, size, rdma::MemoryKind::kShared);
-        return region.status();
-      }
-      if (next.region != nullptr) {
-        const std::size_t had = next.region->length();
-        next.region.reset();
-        options_.device->Free(next.memory, had, rdma::MemoryKind::kShared);
-      }
-      next.region = *std::move(region);
-      next.memory = memory;
-    }
-    std::memcpy(next.memory, bytes.data(), bytes.size());
-    next.bytes = std::string(bytes);
-    kept_last_ = 1 - kept_last_;
-  }
-  const Kept& kept = kept_[kept_last_];
-  return rdma::Sge{kept.memory, static_cast<std::uint32_t>(bytes.size()), kept.region->lkey()};
 }
 
 // As many as there is room for; the rest stays for another turn.

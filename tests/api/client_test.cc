@@ -359,5 +359,22 @@ TEST(Client, ConnectTellsWhatEverySeedDid) {
                                         HasSubstr("seed=tcp:127.0.0.1:1"))));
 }
 
+// Descriptors of deleted memgests stay in a view.
+TEST(Client, AViewOfMebibytesIsTakenOver) {
+  TwinCluster cluster(2);
+  cluster.ChangeView([](cluster::View* view) {
+    for (int i = 0; i < 20'000; ++i) {
+      protocol::MemgestDescriptor deleted = view->memgests.back();
+      deleted.id = MemgestId(static_cast<std::uint16_t>(deleted.id.value() + 1));
+      deleted.name = std::string(60, 'n');
+      deleted.state = protocol::MemgestState::kDeleted;
+      view->memgests.push_back(deleted);
+    }
+  });
+  const std::unique_ptr<Client> client = cluster.Connect();
+  ASSERT_OK(client->Put("key", "value").status());
+  EXPECT_EQ(client->Get("key")->value, "value");
+}
+
 }  // namespace
 }  // namespace ring

@@ -289,6 +289,23 @@ TEST(Catalogue, V2TheLastIdIsTheOneBelowThatWhichStandsForNone) {
   EXPECT_OK(DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)).status());
 }
 
+// Every view has all of them, and goes to a node in one message.
+TEST(Catalogue, F11DescriptorsOfDeletedMemgestsAreNotKeptWithoutABound) {
+  View view = TestView();
+  const std::string name(protocol::kMemgestNameSizeMax, 'n');
+  const auto first = view.memgests.back().id.value();
+  for (int i = 1; i < 60'000; ++i) {
+    protocol::MemgestDescriptor deleted = Rep(name, 2);
+    deleted.id = MemgestId(static_cast<std::uint16_t>(first + i));
+    deleted.state = protocol::MemgestState::kDeleted;
+    view.memgests.push_back(deleted);
+  }
+  EXPECT_THAT(Catalogue(view).Apply(CreateCommand({"c", 1}, Rep("one", 2))).status,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("there were 60")));
+  view.memgests.resize(20'000);
+  EXPECT_OK(Catalogue(view).Apply(CreateCommand({"c", 1}, Rep("one", 2))).status);
+}
+
 TEST(CatalogueCommand, SurvivesTheWire) {
   CatalogueCommand create = CreateCommand({"c", 1}, Srs("cold", 3, 2));
   create.descriptor.state = MemgestState::kCreating;

@@ -1,5 +1,5 @@
-// tests/ec_offload/verbs_exp/connected_pair.h — a queue pair of the software device, connected the
-// way verbs programs do it.
+// tests/ec_offload/verbs_exp/connected_pair.h — a queue pair, connected to another of its device
+// the way verbs programs do it: of the software device, or of a real one (docs/TESTING.md).
 //
 // What:      Endpoint: a completion queue and a queue pair; Connect takes two of them to RTS.
 // Threads:   one.
@@ -51,9 +51,8 @@ class Endpoint {
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
     attr.qp_state = IBV_QPS_RTR;
     attr.dest_qp_num = peer;
-    attr.path_mtu = IBV_MTU_4096;
-    attr.ah_attr.dlid = 1;
-    attr.ah_attr.port_num = 1;
+    attr.max_dest_rd_atomic = 1;
+    SetPath(&attr);
     RING_CHECK(ibv_modify_qp(qp_, &attr,
                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -61,6 +60,8 @@ class Endpoint {
     attr.qp_state = IBV_QPS_RTS;
     attr.rnr_retry = rnr_retry;
     attr.retry_cnt = 7;
+    attr.timeout = 14;  // 67 ms
+    attr.max_rd_atomic = 1;
     RING_CHECK(ibv_modify_qp(qp_, &attr,
                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
@@ -94,6 +95,19 @@ class Endpoint {
   }
 
  private:
+  // To a queue pair of the same port.
+  void SetPath(ibv_qp_attr* attr) const {
+    ibv_port_attr port = {};
+    RING_CHECK(ibv_query_port(qp_->context, 1, &port) == 0);
+    attr->path_mtu = port.active_mtu;
+    attr->ah_attr.port_num = 1;
+    attr->ah_attr.dlid = port.lid;
+    if (port.link_layer != IBV_LINK_LAYER_ETHERNET) return;
+    attr->ah_attr.is_global = 1;
+    attr->ah_attr.grh.hop_limit = 1;
+    RING_CHECK(ibv_query_gid(qp_->context, 1, 0, &attr->ah_attr.grh.dgid) == 0);
+  }
+
   ibv_cq* cq_;
   ibv_qp* qp_;
 };

@@ -1,4 +1,4 @@
-// tests/ec_offload/verbs_exp/verbs_fixture.h — the software device opened by verbs calls, blocks in
+// tests/ec_offload/verbs_exp/verbs_fixture.h — the first device opened by verbs calls, blocks in
 // registered memory, and a slow model of the codes.
 //
 // What:      Domain (device, protection domain), Stripe (k + m registered blocks and their
@@ -13,6 +13,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "ring/base/check.h"
@@ -28,6 +30,10 @@ class Domain {
     int count = 0;
     ibv_device** const devices = ibv_get_device_list(&count);
     RING_CHECK(count >= 1);
+    // A test that was made for a real device must not be content with the software one.
+    if (const char* const wanted = std::getenv("RING_TEST_VERBS_DEVICE"))
+      RING_CHECK(std::strcmp(ibv_get_device_name(devices[0]), wanted) == 0)
+          << ibv_get_device_name(devices[0]);
     context_ = ibv_open_device(devices[0]);
     ibv_free_device_list(devices);
     RING_CHECK(context_ != nullptr);

@@ -126,9 +126,11 @@ struct Completion {
 void Tell(ibv_exp_ec_comp* comp) {
   auto* const self = reinterpret_cast<Completion*>(comp);
   // Who waits for the count reads the place: that is written first. One thread tells at a time.
-  self->told_as = self->told->load();
-  self->told->fetch_add(1);
-  self->told->notify_one();
+  // Once it is counted the completion may be gone.
+  std::atomic<int>* const told = self->told;
+  self->told_as = told->load();
+  told->fetch_add(1);
+  told->notify_one();
 }
 
 struct Operation {
@@ -170,6 +172,7 @@ class Session {
   FuzzInput& input_;
   Target& target_;
   ibv_exp_ec_calc* const calc_;
+  std::atomic<int> told_ = 0;  // outlives what is told: the thread may be in notify_one still
   const ibv_exp_ec_calc_init_attr& attr_;
   const std::size_t k_;
   const std::size_t m_;
@@ -296,13 +299,13 @@ void Session::Await(int count) {
 void Session::RunMany() {
   const auto room = static_cast<int>(attr_.max_inflight_calcs) + 4;
   const int wanted = 1 + input_.Byte() % 8;
-  std::atomic<int> told = 0;
+  told_ = 0;
   std::deque<Operation> operations;  // those that were taken; their addresses stay
   for (int i = 0; i < wanted; ++i) {
     Operation& operation = operations.emplace_back();
     Choose(input_.Byte(), &operation);
     operation.completion.comp = {Tell, IBV_EXP_EC_CALC_FAIL};
-    operation.completion.told = &told;
+    operation.completion.told = &told_;
     const int result = Do(operation, true);
     const bool full = static_cast<int>(operations.size()) > room;
     RING_CHECK(result == 0 || Refusal(result) || (full && result == -EOVERFLOW))
@@ -312,7 +315,7 @@ void Session::RunMany() {
   }
   const auto count = static_cast<int>(operations.size());
   Await(count);
-  for (int seen = told; seen < count; seen = told) told.wait(seen);
+  for (int seen = told_; seen < count; seen = told_) told_.wait(seen);
   int place = 0;
   for (const Operation& operation : operations) {
     RING_CHECK(operation.completion.told_as == place++);

@@ -52,14 +52,15 @@ function(ring_library name)
   ring_precompile(ring_${name} library)
 endfunction()
 
-# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120])
+# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120] [FORKS])
 # One test program a prefix; tests are named <prefix>.<Suite>.<Rule>. One label only: CMake 3.25
 # keeps the first. The label grpc keeps a test out of the ThreadSanitizer run. TIMEOUT, in seconds,
 # is one test's; a program that runs as a whole has ten times that. Simulations never do: they are
 # long enough to run side by side, and under AddressSanitizer all in one process had not ended after
 # 14 minutes, half of a sample in __asan_stack_malloc; apart they take nine minutes of a core.
+# FORKS: ThreadSanitizer wants a fork before any thread, so there each test has a process.
 function(ring_test prefix)
-  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "FORKS" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
@@ -74,7 +75,8 @@ function(ring_test prefix)
   if(RING_MUTANTS)  # ring-sim --mutants runs it with a bug switch on
     target_sources(${prefix}_test PRIVATE $<TARGET_OBJECTS:ring_mutant_environment>)
   endif()
-  if(RING_TEST_PROGRAMS AND NOT A_LABEL STREQUAL "sim")
+  if(RING_TEST_PROGRAMS AND NOT A_LABEL STREQUAL "sim" AND
+     NOT (A_FORKS AND RING_SANITIZE STREQUAL "thread"))
     math(EXPR A_TIMEOUT "10 * ${A_TIMEOUT}")
     add_test(NAME ${prefix} COMMAND ${prefix}_test --gtest_brief=1)
     set_tests_properties(${prefix} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})

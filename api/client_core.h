@@ -236,7 +236,11 @@ class ClientCore {
   std::uint64_t view_refreshes_ = 0;
   std::size_t view_cursor_ = 0;
   std::uint64_t view_retry_ns_ = 0;
-  std::size_t view_size_ = std::size_t{64} << 10;  // of the buffer for the next one
+  // Of the buffer for the next one: what a node says of it is kept within bounds, the upper one far
+  // above what a catalogue of all ids comes to.
+  static constexpr std::size_t kViewSizeMin = std::size_t{64} << 10;
+  static constexpr std::size_t kViewSizeMax = std::size_t{16} << 20;
+  std::size_t view_size_ = kViewSizeMin;
   std::uint64_t view_pace_ns_ = 0;
   absl::Status view_error_;
 

@@ -133,7 +133,7 @@ void ClientCore::OnDamaged(Operation* op, OpOutcome outcome) {
 void ClientCore::OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& reply) {
   const std::size_t size = reply.value_length;
   if (op->sink == Sink::kView) {
-    view_size_ = std::bit_ceil(size);
+    view_size_ = std::clamp(std::bit_ceil(size), kViewSizeMin, kViewSizeMax);
     return Finish(op, OpOutcome::kReplyTooLarge);  // and is asked again
   }
   const bool caller_has_no_room = op->destination != nullptr && size > op->destination_size;

@@ -17,8 +17,6 @@
 namespace ring::api {
 namespace {
 
-// Far above what a catalogue of all ids comes to.
-constexpr std::size_t kViewSizeMax = std::size_t{16} << 20;
 constexpr std::uint64_t kViewTimeoutNs = 500 * kMillisecondNs;
 constexpr std::uint64_t kViewRetryNs = 5 * kMillisecondNs;
 constexpr std::uint64_t kViewPaceNs = 20 * kMillisecondNs;
@@ -227,7 +225,7 @@ void ClientCore::StartViewRequest() {
   op->timeout_ns = kViewTimeoutNs;
   view_wanted_ = false;
   view_op_ = op;
-  if (!AttachLarge(op, std::min(view_size_, kViewSizeMax)).ok() || !Place(op, source)) {
+  if (!AttachLarge(op, view_size_).ok() || !Place(op, source)) {
     Finish(op, OpOutcome::kResourceExhausted);
   }
 }

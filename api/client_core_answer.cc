@@ -136,8 +136,10 @@ void ClientCore::OnReplyTooLarge(Operation* op, const protocol::ReplyHeader& rep
     view_size_ = std::clamp(std::bit_ceil(size), kViewSizeMin, kViewSizeMax);
     return Finish(op, OpOutcome::kReplyTooLarge);  // and is asked again
   }
+  // Only a get has a value to be answered with; a node that says so of others is wrong.
+  const bool is_get = op->header()->word.operation == protocol::Operation::kGet;
   const bool caller_has_no_room = op->destination != nullptr && size > op->destination_size;
-  if (op->mutates() || caller_has_no_room || size > value_size_max_ || size <= op->large.size) {
+  if (!is_get || caller_has_no_room || size > value_size_max_ || size <= op->large.size) {
     return Finish(op, OpOutcome::kReplyTooLarge);
   }
   if (op->large) pool_->Release(std::exchange(op->large, {}));

@@ -67,12 +67,18 @@ void ValueFetch::SetSources(Epoch epoch, const cluster::NormalRecord& normal) {
   walked_ = false;
 }
 
+bool ValueFetch::AnyComplete(const cluster::MemgestNormal& set) const {
+  return (set.complete & ~RoleBit(Role(shard_id_.value()))) != 0;
+}
+
 std::vector<NodeId> ValueFetch::SourcesOf(MemgestId memgest) const {
   std::vector<NodeId> sources;
   const cluster::MemgestNormal* const set = normal_.Find(memgest);
-  for (std::size_t role = 0; set != nullptr && role < normal_.holders.size(); ++role) {
-    const bool has_all = (set->complete >> role & 1) != 0;
-    if (has_all && role != shard_id_.value()) sources.push_back(normal_.holders[role].node);
+  if (set == nullptr) return sources;
+  const RoleMask asked = AnyComplete(*set) ? set->complete : set->active;
+  for (std::size_t role = 0; role < normal_.holders.size(); ++role) {
+    if (Has(asked, role) && role != shard_id_.value())
+      sources.push_back(normal_.holders[role].node);
   }
   return sources;
 }
@@ -224,9 +230,11 @@ void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status&
 // One that is silent may have what all others lack.
 bool ValueFetch::EachRefused(const Fetch& fetch) const {
   const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
-  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [&fetch](NodeId source) {
+  const cluster::MemgestNormal* const set = normal_.Find(fetch.memgest);
+  const int enough = set != nullptr && AnyComplete(*set) ? kRefusalsOfEach : 1;
+  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [&](NodeId source) {
     const auto found = fetch.refusals.find(source);
-    return found != fetch.refusals.end() && found->second >= kRefusalsOfEach;
+    return found != fetch.refusals.end() && found->second >= enough;
   });
 }
 

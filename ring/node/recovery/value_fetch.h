@@ -11,8 +11,9 @@
 // Threads:   one, the node's.
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
 //            and others are; so is everyone when bytes do not have the version's checksum. A value
-//            is lost when each source refused it kRefusalsOfEach times, or the record names no
-//            source (E8: that loss was accepted), until the next record.
+//            is lost when each source refused it kRefusalsOfEach times, until the next record.
+//            Where nobody is complete (E8: that loss was accepted), whoever is active may have
+//            some, and one refusal of each is enough.
 // Source:    Ring section 5.5 (on-demand recovery); rules S5, S12, E3, E8, F10, I4.
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
@@ -89,6 +90,7 @@ class ValueFetch {
   bool EachRefused(const Fetch& fetch) const;
   void Finish(std::uint32_t line, bool ok);
   absl::Status Store(std::uint32_t line, const Fetch& fetch);
+  bool AnyComplete(const cluster::MemgestNormal& set) const;
   std::vector<NodeId> SourcesOf(MemgestId memgest) const;
   // E8: the shard serves, and goes on without what it lacks of this memgest.
   bool NobodyHas(MemgestId memgest) const;

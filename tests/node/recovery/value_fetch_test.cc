@@ -80,14 +80,14 @@ class ValueFetchTest : public ::testing::Test {
   static std::string KeyAt(std::size_t i) { return "k" + std::to_string(i); }
   const std::string& ValueAt(std::uint32_t line) { return lines_.at(line); }
   static constexpr std::uint32_t kBoth = 0b11000;
-  static cluster::NormalRecord Record(std::uint32_t complete) {
+  static cluster::NormalRecord Record(std::uint32_t complete, std::uint32_t active = 0b11001) {
     cluster::NormalRecord record;
     record.holders.resize(5);
     for (std::size_t i = 0; i < record.holders.size(); ++i)
       record.holders[i].node = NodeId(static_cast<std::uint32_t>(10 + i));
     cluster::MemgestNormal set;
     set.id = kRep3;
-    set.active = 0b11001;
+    set.active = active;
     set.complete = complete;
     record.memgests.push_back(set);
     return record;
@@ -277,7 +277,7 @@ TEST_F(ValueFetchTest, E8AValueOfWhichTheRecordNamesNoHolderIsLost) {
   TakeOver(Bytes(500, 1));
   EXPECT_FALSE(harness_.answered(get_));
   const Epoch next(harness_.epoch().value() + 1);
-  fetch_.SetSources(next, Record(0));
+  fetch_.SetSources(next, Record(0, 0b1));
   EXPECT_EQ(harness_.Run(get_).outcome, Outcome::kDataLost);
   EXPECT_EQ(LostCount(), 1u);
   EXPECT_EQ(harness_.Run(harness_.Get("k")).outcome, Outcome::kDataLost);
@@ -286,6 +286,34 @@ TEST_F(ValueFetchTest, E8AValueOfWhichTheRecordNamesNoHolderIsLost) {
   EXPECT_FALSE(fetch_.busy());
   fetch_.SetSources(Epoch(next.value() + 1), Record(kBoth));
   EXPECT_EQ(LostCount(), 0u);
+}
+
+// A member that has not all may have this one. Who lacks it lacks it for good: it would have it
+// from this very coordinator.
+TEST_F(ValueFetchTest, E8WhereNobodyIsCompleteWhoIsActiveIsAskedOnce) {
+  TakeOver(Bytes(500, 1));
+  const Epoch next(harness_.epoch().value() + 1);
+  fetch_.SetSources(next, Record(0));
+  calls_.clear();
+  std::optional<Call> first = Take();
+  ASSERT_TRUE(first.has_value());
+  first->done(absl::NotFoundError("no value"));
+  std::optional<Call> second = Take();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_NE(second->source, first->source);
+  Give(*second, value_);
+  ExpectServed();
+}
+
+TEST_F(ValueFetchTest, E8WhatEachActiveMemberRefusedOnceIsLost) {
+  TakeOver(Bytes(500, 1));
+  fetch_.SetSources(Epoch(harness_.epoch().value() + 1), Record(0));
+  calls_.clear();
+  const std::map<NodeId, int> asked =
+      Exhaust([](NodeId) { return absl::NotFoundError("no value"); });
+  EXPECT_EQ(asked, (std::map<NodeId, int>{{kFirst, 1}, {kSecond, 1}}));
+  EXPECT_EQ(harness_.Run(get_).outcome, Outcome::kDataLost);
+  EXPECT_EQ(LostCount(), 1u);
 }
 
 // ... and health counts all of them, whether somebody wanted them or not.
@@ -300,7 +328,7 @@ TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
   harness_.Normal();
   EXPECT_FALSE(Take().has_value()) << "no record yet";
   EXPECT_EQ(LostCount(), 0u);
-  fetch_.SetSources(harness_.epoch(), Record(0));
+  fetch_.SetSources(harness_.epoch(), Record(0, 0b1));
   for (std::uint64_t lost = ValueFetch::kLostPerStep; lost <= kCount;
        lost += ValueFetch::kLostPerStep) {
     EXPECT_FALSE(Take().has_value());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rdma/local_memory.h"
 #include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
@@ -10,12 +11,9 @@ namespace ring::memgest {
 
 absl::StatusOr<std::unique_ptr<DeltaArena>> DeltaArena::Create(rdma::Device* device) {
   std::unique_ptr<DeltaArena> arena(new DeltaArena(device));
-  RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                        device->Allocate(kSegmentCount * kSegmentSize, rdma::MemoryKind::kShared));
-  RING_ASSIGN_OR_RETURN(arena->region_,
-                        device->Register(memory, kSegmentCount * kSegmentSize, rdma::kLocalOnly));
+  RING_ASSIGN_OR_RETURN(arena->region_, rdma::AllocateLocal(device, kSegmentCount * kSegmentSize));
   for (std::size_t i = 0; i < kSegmentCount; ++i) {
-    arena->segments_[i].memory = memory + i * kSegmentSize;
+    arena->segments_[i].memory = arena->region_->address() + i * kSegmentSize;
   }
   return arena;
 }
@@ -47,33 +45,23 @@ void DeltaArena::GiveBack(std::uint8_t number) {
     segments_[number].used = 0;
     return;
   }
-  Aside& gone = asides_[number - kSegmentCount];
-  gone.region.reset();
-  device_->Free(gone.memory, gone.size, rdma::MemoryKind::kShared);
-  gone = Aside{};
+  rdma::FreeLocal(device_, std::move(asides_[number - kSegmentCount].region));
 }
 
 absl::StatusOr<DeltaArena::Piece> DeltaArena::TakeAside(std::size_t size) {
   std::size_t place = 0;
-  while (place < asides_.size() && asides_[place].memory != nullptr) ++place;
+  while (place < asides_.size() && asides_[place].region != nullptr) ++place;
   if (place == kAsideMax) {
     return absl::ResourceExhaustedError("delta arena: too much was set aside");
   }
-  RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                        device_->Allocate(size, rdma::MemoryKind::kShared));
-  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
-      device_->Register(memory, size, rdma::kLocalOnly);
-  if (!region.ok()) {
-    device_->Free(memory, size, rdma::MemoryKind::kShared);
-    return region.status();
-  }
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
+                        rdma::AllocateLocal(device_, size));
   if (place == asides_.size()) asides_.emplace_back();
   Aside& aside = asides_[place];
-  aside.memory = memory;
-  aside.size = size;
   aside.outstanding = 1;
-  aside.region = *std::move(region);
-  return Piece{memory, aside.region->lkey(), static_cast<std::uint8_t>(kSegmentCount + place)};
+  aside.region = std::move(region);
+  return Piece{aside.region->address(), aside.region->lkey(),
+               static_cast<std::uint8_t>(kSegmentCount + place)};
 }
 
 void DeltaArena::Share(std::uint8_t segment) { ++Outstanding(segment); }

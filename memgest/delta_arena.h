@@ -55,10 +55,8 @@ class DeltaArena {
   };
 
   struct Aside {
-    std::byte* memory = nullptr;  // null: free
-    std::size_t size = 0;
     std::uint32_t outstanding = 0;
-    std::unique_ptr<rdma::MemoryRegion> region;
+    std::unique_ptr<rdma::MemoryRegion> region;  // null: free
   };
 
   explicit DeltaArena(rdma::Device* device) : device_(device) {}

@@ -3,30 +3,22 @@
 #include <utility>
 
 #include "memgest/log_entry.h"
+#include "rdma/local_memory.h"
 #include "ring/base/status.h"
 
 namespace ring::coordinator {
 
 LandingPlaces::~LandingPlaces() {
-  for (std::unique_ptr<rdma::MemoryRegion>& region : regions_) {
-    std::byte* const memory = region->address();
-    region.reset();
-    device_->Free(memory, kChunkSize, rdma::MemoryKind::kShared);
-  }
+  for (std::unique_ptr<rdma::MemoryRegion>& region : regions_)
+    rdma::FreeLocal(device_, std::move(region));
 }
 
 absl::Status LandingPlaces::AddChunk() {
-  RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                        device_->Allocate(kChunkSize, rdma::MemoryKind::kShared));
-  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
-      device_->Register(memory, kChunkSize, rdma::kLocalOnly);
-  if (!region.ok()) {
-    device_->Free(memory, kChunkSize, rdma::MemoryKind::kShared);
-    return region.status();
-  }
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
+                        rdma::AllocateLocal(device_, kChunkSize));
   for (std::size_t end = kChunkSize; end > 0; end -= memgest::kPayloadSizeMax)
-    free_.push_back({memory + end - memgest::kPayloadSizeMax, (*region)->lkey()});
-  regions_.push_back(*std::move(region));
+    free_.push_back({region->address() + end - memgest::kPayloadSizeMax, region->lkey()});
+  regions_.push_back(std::move(region));
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/local_memory.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
 
@@ -33,30 +34,20 @@ absl::StatusOr<std::uint32_t> SentCopies::Keep(absl::string_view bytes) {
 absl::Status SentCopies::Fill(Copy& copy, absl::string_view bytes) {
   const std::size_t size = std::bit_ceil(std::max(kSizeMin, bytes.size()));
   if (copy.region == nullptr || copy.region->length() < size) {
-    RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                          device_->Allocate(size, rdma::MemoryKind::kShared));
-    absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> region =
-        device_->Register(memory, size, rdma::kLocalOnly);
-    if (!region.ok()) {
-      device_->Free(memory, size, rdma::MemoryKind::kShared);
-      return region.status();
-    }
-    if (copy.region != nullptr) {
-      const std::size_t had = copy.region->length();
-      copy.region.reset();
-      device_->Free(copy.memory, had, rdma::MemoryKind::kShared);
-    }
-    copy.region = *std::move(region);
-    copy.memory = memory;
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::MemoryRegion> region,
+                          rdma::AllocateLocal(device_, size));
+    if (copy.region != nullptr) rdma::FreeLocal(device_, std::move(copy.region));
+    copy.region = std::move(region);
   }
-  std::memcpy(copy.memory, bytes.data(), bytes.size());
+  std::memcpy(copy.region->address(), bytes.data(), bytes.size());
   copy.bytes = std::string(bytes);
   return absl::OkStatus();
 }
 
 rdma::Sge SentCopies::At(std::uint32_t number) const {
   const Copy& copy = copies_[number];
-  return {copy.memory, static_cast<std::uint32_t>(copy.bytes.size()), copy.region->lkey()};
+  return {copy.region->address(), static_cast<std::uint32_t>(copy.bytes.size()),
+          copy.region->lkey()};
 }
 
 void SentCopies::Release(std::uint32_t number) {

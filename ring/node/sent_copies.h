@@ -39,7 +39,6 @@ class SentCopies {
  private:
   struct Copy {
     std::string bytes;
-    std::byte* memory = nullptr;
     std::unique_ptr<rdma::MemoryRegion> region;
     std::uint64_t sends = 0;
   };

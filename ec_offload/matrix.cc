@@ -1,9 +1,9 @@
 #include "ec_offload/matrix.h"
 
-#include <bit>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "ec_offload/subsets.h"
 #include "ring/base/check.h"
 
 namespace ring::ec_offload {
@@ -45,13 +45,6 @@ std::vector<std::size_t> Reduce(Matrix& matrix, std::size_t width, Field field =
     pivots.push_back(column);
   }
   return pivots;
-}
-
-std::vector<std::size_t> BitsOf(std::uint32_t mask) {
-  std::vector<std::size_t> bits;
-  for (; mask != 0; mask &= mask - 1)
-    bits.push_back(static_cast<std::size_t>(std::countr_zero(mask)));
-  return bits;
 }
 
 }  // namespace
@@ -117,7 +110,9 @@ Matrix Product(const Matrix& a, const Matrix& b, Field field) {
   return product;
 }
 
-std::size_t Rank(Matrix matrix) { return Reduce(matrix, matrix.columns()).size(); }
+std::size_t Rank(Matrix matrix, Field field) {
+  return Reduce(matrix, matrix.columns(), field).size();
+}
 
 std::optional<Matrix> Invert(const Matrix& matrix, Field field) {
   RING_CHECK(matrix.rows() == matrix.columns()) << matrix.rows() << " x " << matrix.columns();
@@ -133,8 +128,8 @@ std::optional<Matrix> Invert(const Matrix& matrix, Field field) {
   return extended.SelectColumns(right);
 }
 
-std::optional<std::vector<Element>> SolveRow(const Matrix& basis,
-                                             absl::Span<const Element> target) {
+std::optional<std::vector<Element>> SolveRow(const Matrix& basis, absl::Span<const Element> target,
+                                             Field field) {
   RING_CHECK(target.size() == basis.columns())
       << target.size() << " for " << basis.columns() << " columns";
   // x * basis = target, transposed: the columns of the system are the basis' rows, its right side
@@ -144,7 +139,7 @@ std::optional<std::vector<Element>> SolveRow(const Matrix& basis,
     for (std::size_t c = 0; c < basis.rows(); ++c) system.At(r, c) = basis.At(c, r);
     system.At(r, basis.rows()) = target[r];
   }
-  const std::vector<std::size_t> pivots = Reduce(system, basis.rows());
+  const std::vector<std::size_t> pivots = Reduce(system, basis.rows(), field);
   for (std::size_t r = pivots.size(); r < system.rows(); ++r) {
     if (system.At(r, basis.rows()) != 0) return std::nullopt;
   }
@@ -160,14 +155,9 @@ bool AllMinorsInvertible(const Matrix& matrix) {
   for (std::uint32_t rows = 1; rows < (1U << matrix.rows()); ++rows) {
     const Matrix band = matrix.SelectRows(BitsOf(rows));
     if (band.rows() > matrix.columns()) continue;
-    // Every subset of columns of the same count, by Gosper's next-subset step.
-    std::uint64_t columns = (std::uint64_t{1} << band.rows()) - 1;
-    while (columns < column_end) {
-      const Matrix minor = band.SelectColumns(BitsOf(static_cast<std::uint32_t>(columns)));
-      if (Rank(minor) != band.rows()) return false;
-      const std::uint64_t lowest = columns & (~columns + 1);
-      const std::uint64_t ripple = columns + lowest;
-      columns = ripple | (((columns ^ ripple) >> 2) / lowest);
+    for (std::uint64_t columns = FirstSubset(band.rows()); columns < column_end;
+         columns = NextSubset(columns)) {
+      if (Rank(band.SelectColumns(BitsOf(columns))) != band.rows()) return false;
     }
   }
   return true;

@@ -58,13 +58,14 @@ class Matrix {
 };
 
 Matrix Product(const Matrix& a, const Matrix& b, Field field = Field::kGf256);
-std::size_t Rank(Matrix matrix);
+std::size_t Rank(Matrix matrix, Field field = Field::kGf256);
 std::optional<Matrix> Invert(const Matrix& matrix, Field field = Field::kGf256);
 
 // A row x with x * basis = target, or nullopt where target is not in the row space of basis. The
 // first rows of basis are preferred: coefficients of rows that depend on earlier ones are 0.
 std::optional<std::vector<gf256::Element>> SolveRow(const Matrix& basis,
-                                                    absl::Span<const gf256::Element> target);
+                                                    absl::Span<const gf256::Element> target,
+                                                    Field field = Field::kGf256);
 
 // Whether every square minor of every size is invertible. REQUIRES: rows() <= 16, columns() <= 32.
 bool AllMinorsInvertible(const Matrix& matrix);

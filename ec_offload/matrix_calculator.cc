@@ -22,6 +22,17 @@ absl::Status CheckMatrixSize(const Matrix& matrix) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMatrixElements(const Matrix& matrix, Field field) {
+  for (const gf256::Element element : matrix.elements()) {
+    if (element >= ElementCount(field)) {
+      return absl::InvalidArgumentError(absl::StrCat("coefficient=", static_cast<unsigned>(element),
+                                                     ": the field has elements below ",
+                                                     ElementCount(field)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<ScalarMatrixCalculator>> ScalarMatrixCalculator::Create(
     Matrix matrix, Field field) {
   if (absl::Status status = CheckMatrixSize(matrix); !status.ok()) return status;

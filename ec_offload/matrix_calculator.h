@@ -31,6 +31,8 @@ inline constexpr std::size_t kMatrixSizeMax = 256;
 
 // Names the limit that a matrix breaks.
 absl::Status CheckMatrixSize(const Matrix& matrix);
+// Names an element that the field does not have.
+absl::Status CheckMatrixElements(const Matrix& matrix, Field field);
 
 class ScalarMatrixCalculator final : public rdma::Calculator {
  public:

@@ -41,12 +41,8 @@ absl::Status CheckMatrix(std::size_t index, const Vertex& vertex, Field field) {
                   " incoming=", vertex.incoming.size(),
                   " and a matrix of columns=", vertex.matrix.columns(), ": give one for each");
   }
-  for (const gf256::Element element : vertex.matrix.elements()) {
-    if (element >= ElementCount(field)) {
-      return Refuse(index, vertex, " has the coefficient ", static_cast<unsigned>(element),
-                    ": the field has elements below ", ElementCount(field));
-    }
-  }
+  if (absl::Status status = CheckMatrixElements(vertex.matrix, field); !status.ok())
+    return Refuse(index, vertex, ": ", status.message());
   return absl::OkStatus();
 }
 

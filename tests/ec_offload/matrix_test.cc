@@ -28,6 +28,16 @@ TEST(Matrix, SingularMatrixHasNoInverse) {
   EXPECT_EQ(Rank(Matrix(3, 4)), 0U);
 }
 
+TEST(Matrix, RankAndSolutionsAreThoseOfTheField) {
+  // 2 * 8 is 3 in GF(16), and 16 in GF(256).
+  const Matrix rows = {{8, 1}, {3, 2}};
+  EXPECT_EQ(Rank(rows, Field::kGf16), 1U);
+  EXPECT_EQ(Rank(rows, Field::kGf256), 2U);
+  const auto solution = SolveRow(Matrix{{8, 1}}, rows.Row(1), Field::kGf16);
+  EXPECT_EQ(solution, (std::vector<gf256::Element>{2}));
+  EXPECT_EQ(SolveRow(Matrix{{8, 1}}, rows.Row(1)), std::nullopt);
+}
+
 TEST(Matrix, SolveRowCombinesTheBasisIntoTheTarget) {
   SeededRandom random(22);
   for (int round = 0; round < 50; ++round) {

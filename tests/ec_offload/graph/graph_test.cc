@@ -161,7 +161,7 @@ TEST(Graph, RefusesCoefficientsOfAnotherField) {
   builder.AddVertex(1, kWhole, {}, Matrix{{1}});
   builder.Connect(0, 0, 1);
   builder.Keep(1, 0, 0);
-  ExpectRefused(std::move(builder), "vertex 0 at node 0 has the coefficient 16");
+  ExpectRefused(std::move(builder), "vertex 0 at node 0: coefficient=16");
 }
 
 TEST(Graph, RefusesToReadAChunkThatIsNotThereOrTwice) {

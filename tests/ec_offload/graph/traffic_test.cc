@@ -39,7 +39,7 @@ TEST(Traffic, ABinomialTreeTakesTheLogarithmOfItsParticipants) {
 }
 
 TEST(Traffic, SlicesOfAChainFollowOneAnother) {
-  for (const std::size_t slices : {1, 2, 6, 15}) {
+  for (const std::size_t slices : {1UL, 2UL, 6UL, 15UL}) {
     GraphBuilder builder(Field::kGf256, kSize);
     AddChain(builder, MakeCombination(4), kRoot, kSize / slices, ChainOrder::kBasic);
     ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(builder).Build());

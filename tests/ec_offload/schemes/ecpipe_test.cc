@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 TEST(EcPipe, ARepairTakesKMessagesASliceAndOneStepAHelperOrSlice) {
   for (const auto& [k, m] : {std::pair{3UL, 2UL}, {6UL, 3UL}, {12UL, 4UL}}) {
-    for (const std::size_t slices : {1, 4, 7}) {
+    for (const std::size_t slices : {1UL, 4UL, 7UL}) {
       ASSERT_OK_AND_ASSIGN(const auto scheme, MakeEcPipeScheme({{k, m}, 16, ChainOrder::kBasic}));
       ASSERT_OK_AND_ASSIGN(const Graph graph, scheme->DegradedRead(16 * slices, {0}, 0));
       EXPECT_EQ(CountTraffic(graph), (Traffic{k * slices, k * slices * 16, k + slices - 1}));

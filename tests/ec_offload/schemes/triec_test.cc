@@ -46,7 +46,7 @@ TEST(TriEc, WhoTakesALostOnesPlaceKeepsItsChunk) {
                                                        {placement.Replacement(7), 7}}));
   ASSERT_OK_AND_ASSIGN(const Graph read, scheme->DegradedRead(kSize, {2, 7}, 2));
   EXPECT_EQ(read.results(), (std::vector<ChunkPlace>{{placement.requestor(), 2}}));
-  EXPECT_EQ(CountTraffic(read).message_count, 7U);
+  EXPECT_EQ(CountTraffic(read), (Traffic{7, 7 * kSize, 7}));
 }
 
 }  // namespace

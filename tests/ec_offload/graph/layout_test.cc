@@ -2,13 +2,12 @@
 
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "ec_offload/graph/primitive.h"
 #include "gtest/gtest.h"
 #include "tests/ec_offload/graph/combination.h"
+#include "tests/ec_offload/graph/primitive_counts.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::ec_offload {
@@ -25,12 +24,6 @@ Neighbours ChildrenOf(const Graph& graph) {
   for (const Edge& edge : graph.edges())
     children[graph.vertices()[edge.to].node].insert(graph.vertices()[edge.from].node);
   return children;
-}
-
-std::map<std::string, std::size_t> PrimitivesOf(const Graph& graph) {
-  std::map<std::string, std::size_t> counts;
-  for (const Vertex& vertex : graph.vertices()) ++counts[ToString(ChoosePrimitive(vertex))];
-  return counts;
 }
 
 Graph Tree(std::size_t k) {
@@ -52,8 +45,8 @@ TEST(Layout, BinomialTreesHaveTheChildrenOfParticipantsWithALowestBit) {
 TEST(Layout, ATreeOfSixHasThreeLayersAndThreePrimitives) {
   const Graph graph = Tree(6);
   EXPECT_EQ(graph.layers().size(), 3U);
-  EXPECT_EQ(PrimitivesOf(graph), (std::map<std::string, std::size_t>{
-                                     {"ec-send", 4}, {"recv-ec-send", 2}, {"recv-xor", 1}}));
+  EXPECT_EQ(PrimitivesOf(graph),
+            (PrimitiveCounts{{"ec-send", 4}, {"recv-ec-send", 2}, {"recv-xor", 1}}));
 }
 
 TEST(Layout, AChainGoesThroughEveryHelperSliceBySlice) {
@@ -62,7 +55,7 @@ TEST(Layout, AChainGoesThroughEveryHelperSliceBySlice) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(builder).Build());
   EXPECT_EQ(ChildrenOf(graph), (Neighbours{{1, {0}}, {2, {1}}, {kRoot, {2}}}));
   EXPECT_EQ(PrimitivesOf(graph),
-            (std::map<std::string, std::size_t>{{"ec-send", 3}, {"recv-ec-send", 6}, {"recv", 3}}));
+            (PrimitiveCounts{{"ec-send", 3}, {"recv-ec-send", 6}, {"recv", 3}}));
   std::set<std::pair<std::size_t, std::size_t>> ranges;
   for (const Vertex& vertex : graph.vertices())
     ranges.insert({vertex.range.offset, vertex.range.length});
@@ -106,8 +99,8 @@ TEST(Layout, ATripartiteEncodingMultipliesAtDataNodesAndAddsAtParityNodes) {
                       {{0, 0}, {1, 1}, {2, 2}, {3, 3}});
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(builder).Build());
   EXPECT_EQ(ChildrenOf(graph), (Neighbours{{0, {kRoot}}, {1, {kRoot}}, {2, {0, 1}}, {3, {0, 1}}}));
-  EXPECT_EQ(PrimitivesOf(graph), (std::map<std::string, std::size_t>{
-                                     {"send", 1}, {"recv-ec-send", 2}, {"recv-xor", 2}}));
+  EXPECT_EQ(PrimitivesOf(graph),
+            (PrimitiveCounts{{"send", 1}, {"recv-ec-send", 2}, {"recv-xor", 2}}));
   EXPECT_EQ(graph.layers().size(), 3U);
 }
 
@@ -116,8 +109,8 @@ TEST(Layout, ATripartiteDecodingKeepsChunksAtAggregatorsWhereAsked) {
     GraphBuilder builder(Field::kGf256, kSize);
     AddTripartiteDecode(builder, MakeCombination(Matrix{{2, 4}, {3, 5}}), {{60, 61}, keep}, kRoot);
     ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(builder).Build());
-    EXPECT_EQ(PrimitivesOf(graph), (std::map<std::string, std::size_t>{
-                                       {"ec-send", 2}, {"recv-xor-send", 2}, {"recv", 1}}));
+    EXPECT_EQ(PrimitivesOf(graph),
+              (PrimitiveCounts{{"ec-send", 2}, {"recv-xor-send", 2}, {"recv", 1}}));
     std::vector<ChunkPlace> results = {{kRoot, 100}, {kRoot, 101}};
     if (keep) results.insert(results.end(), {{60, 100}, {61, 101}});
     EXPECT_EQ(graph.results(), results);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/ec_offload/schemes/all_schemes.h"
 #include "tests/ec_offload/schemes/stripe.h"

@@ -2,6 +2,7 @@
 
 #include "ec_offload/graph/traffic.h"
 #include "gtest/gtest.h"
+#include "tests/ec_offload/graph/primitive_counts.h"
 #include "tests/ec_offload/schemes/stripe.h"
 #include "tests/support/status_matchers.h"
 

@@ -9,14 +9,10 @@
 #define RING_TESTS_EC_OFFLOAD_SCHEMES_STRIPE_H_
 
 #include <cstddef>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "ec_offload/graph/memory_run.h"
-#include "ec_offload/graph/primitive.h"
 #include "ec_offload/schemes/scheme.h"
 #include "ec_offload/subsets.h"
 #include "gtest/gtest.h"
@@ -80,14 +76,6 @@ inline std::vector<ChunkId> ChunksOf(std::uint64_t subset) {
   const std::vector<std::size_t> bits = BitsOf(subset);
   return {bits.begin(), bits.end()};
 }
-
-inline std::map<std::string, std::size_t> PrimitivesOf(const Graph& graph) {
-  std::map<std::string, std::size_t> counts;
-  for (const Vertex& vertex : graph.vertices()) ++counts[ToString(ChoosePrimitive(vertex))];
-  return counts;
-}
-
-using PrimitiveCounts = std::map<std::string, std::size_t>;
 
 }  // namespace ring::ec_offload
 

@@ -33,6 +33,7 @@ void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>& logs) {
   takeover_ = std::make_unique<Takeover>(context_->device, context_->control, change_->plan(), logs,
                                          [this](absl::Status status) {
                                            if (status.ok()) status = TakeOver();
+                                           context_->control->Spend(ControlPort::kTurnBytes);
                                            if (!status.ok())
                                              last_error_ = std::string(status.message());
                                            change_->OnFetched(status);

@@ -287,7 +287,7 @@ bool Node::Look(std::uint64_t now_ns) {
     check_->Collect();
   }
   controlled |= services_->Progress(now_ns);
-  look_ = connecting_ || services_->busy();
+  look_ = connecting_ || services_->busy() || control_->HasWork();
   looked_ns_ = now_ns;
   turns_per_look_ =
       controlled ? kTurnsPerLookMin : std::min(2 * turns_per_look_, turns_per_look_max_);

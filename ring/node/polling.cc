@@ -19,8 +19,7 @@ absl::StatusOr<ReactorOptions> PollingOf(const NodeConfig& config, const Pollers
         ": run fewer of them here, or set poll=\"adaptive\""));
   }
   ReactorOptions options;
-  const bool polls =
-      config.poll != PollPolicy::kSleep && MayPoll(pollers.reactors, pollers.processors);
+  const bool polls = config.poll != PollPolicy::kSleep && MayPoll(all, pollers.processors);
   options.poll_ns = polls ? config.poll_us * std::uint64_t{1000} : 0;
   options.sleeps = !busy;
   options.sleep_ns_max = config.control.SleepNsMax();

@@ -1,8 +1,9 @@
 // ring/node/polling.h — how the reactors of a host wait for work.
 //
 // What:      PollingOf: a reactor's options by the configuration's `poll`. Adaptive reactors poll
-//            for poll_us after the last work and then sleep; with more of them than processors
-//            they sleep at once. Busy ones never sleep, so each needs a processor of its own.
+//            for poll_us after the last work and then sleep; with more of them on the host than
+//            processors, in whatever process, they sleep at once. Busy ones never sleep, so each
+//            needs a processor of its own.
 // Threads:   pure.
 // Errors:    kInvalidArgument: busy, and more threads that poll than processors; names both.
 // Source:    docs/OPERATIONS.md (poll, poll_us).

@@ -82,16 +82,29 @@ void Reactor::Run() {
 bool Reactor::Turn() {
   RunPosted();
   if (turns_++ % kTurnsPerClock == 0) now_ns_ = options_.clock->NowNs();
+  const bool expected = quiet_turns_ < kQuietTurns;
   bool did = false;
-  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Progress(now_ns_, busy_);
-  const std::size_t count = GatherBatch();
-  ExecuteBatch(count);
+  bool occupied = false;
+  std::size_t count = 0;
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    did |= node->Progress(now_ns_, busy_);
+    occupied |= node->occupied();
+    // Epoch changes and recovery keep several nodes at once: nobody's request waits for all.
+    if (!node->occupied() || node == nodes_.back()) continue;
+    count += Serve();
+    did |= FinishAll(expected);
+    RingBells();
+  }
+  count += Serve();
   quiet_turns_ = count > 0 ? 0 : std::min(quiet_turns_ + 1, kQuietTurns);
   const bool expecting = quiet_turns_ < kQuietTurns;
   const bool overdue = expecting && now_ns_ - quiet_ns_ >= kQuietDueNs;
   if (overdue || !expecting) quiet_ns_ = now_ns_;
-  for (const std::unique_ptr<Node>& node : nodes_)
-    did |= node->Finish(now_ns_, expecting && !overdue);
+  did |= FinishAll(expecting && !overdue);
+  if (occupied) {
+    RingBells();
+    turns_ = 0;  // the clock went on meanwhile
+  }
   if (overdue && !round_) {
     round_ = true;
     round_node_ = round_ring_ = 0;
@@ -99,6 +112,22 @@ bool Reactor::Turn() {
   const bool folded = FoldTurn(count);
   busy_ = count > 0;
   return did || folded || expecting;
+}
+
+std::size_t Reactor::Serve() {
+  const std::size_t count = GatherBatch();
+  ExecuteBatch(count);
+  return count;
+}
+
+bool Reactor::FinishAll(bool busy) {
+  bool did = false;
+  for (const std::unique_ptr<Node>& node : nodes_) did |= node->Finish(now_ns_, busy);
+  return did;
+}
+
+void Reactor::RingBells() {
+  for (const std::unique_ptr<Node>& node : nodes_) node->RingBells();
 }
 
 std::size_t Reactor::GatherBatch() {

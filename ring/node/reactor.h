@@ -2,7 +2,8 @@
 //
 // What:      A turn gathers up to 16 requests over all nodes, prefetches by stage, executes in
 //            arrival order, flushes logs, acts on commits, answers behind one fence, then folds
-//            within a budget. Without work it polls for a while, then arms everything and sleeps
+//            within a budget. While nodes change epochs or recover it does so between the parts of
+//            its nodes, too. Without work it polls for a while, then arms everything and sleeps
 //            until a peer, a socket or a posted call wakes it.
 // Ownership: owns its nodes. Thread and lifetime are the host's.
 // Threads:   Run is the nodes' thread. Post and Stop may be called from any.
@@ -81,6 +82,9 @@ class Reactor {
   // Under requests without a gap, what waits for a quiet turn gets one this often (E5).
   static constexpr std::uint64_t kQuietDueNs = 1'000'000;
 
+  std::size_t Serve();
+  bool FinishAll(bool busy);
+  void RingBells();
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
   bool FoldTurn(std::size_t request_count);

@@ -30,6 +30,11 @@ TEST(Polling, MoreAdaptiveReactorsThanProcessorsSleepAtOnce) {
   EXPECT_TRUE(options.sleeps);
 }
 
+TEST(Polling, ReactorsOfOtherProcessesOfTheHostTakeProcessorsToo) {
+  const Pollers pollers{.reactors = 1, .neighbours = 5, .processors = 2};
+  EXPECT_EQ(Of(PollPolicy::kAdaptive, pollers).poll_ns, 0u);
+}
+
 TEST(Polling, SleepingReactorsNeverPoll) {
   const ReactorOptions options = Of(PollPolicy::kSleep, {.reactors = 1, .processors = 8});
   EXPECT_EQ(options.poll_ns, 0u);

@@ -1,5 +1,7 @@
 #include "tools/ring-bench/recovery_load.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -28,6 +30,12 @@ std::uint64_t NumberOf(absl::string_view value) {
   std::uint64_t number = 0;
   std::memcpy(&number, value.data() + sizeof(number), sizeof(number));
   return number;
+}
+
+bool Schedule(int policy) {
+  sched_param parameters{};
+  parameters.sched_priority = sched_get_priority_min(policy);
+  return sched_setscheduler(0, policy, &parameters) == 0;
 }
 
 }  // namespace
@@ -72,7 +80,9 @@ void RecoveryLoad::Run() {
   absl::StatusOr<std::unique_ptr<Client>> client = connect_();
   status_ = client.status();
   if (!client.ok()) return;
+  runs_first_ = Schedule(SCHED_FIFO);
   RunUntilStopped(client->get());
+  Schedule(SCHED_OTHER);
   if (abandoned_) return;
   status_ = (*client)->Wait(2 * kAttempt);
   if (status_.ok()) status_ = Verify(client->get());

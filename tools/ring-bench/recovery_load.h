@@ -4,7 +4,9 @@
 //            given ones at a fixed rate, times the gets, and at the end reads back whatever was
 //            acknowledged, from the beginning on.
 // Shape:     open loop: a get's time counts from when it was due, so that a stall is not hidden by
-//            what it held back. One put of a key is under way at a time.
+//            what it held back. One put of a key is under way at a time. As if on a machine of its
+//            own, the thread runs before others (SCHED_FIFO) where the system allows: else its gets
+//            wait for the scheduler, 4 ms where that ticks 250 times a second.
 // Units:     nanoseconds since 1970, as nodes' events.
 // Ownership: owns its thread; one client for each Start.
 // Threads:   one that starts and stops it.
@@ -54,7 +56,9 @@ class RecoveryLoad {
   void Start(std::vector<StaticKey> gets);
   // Waits for what is under way, and reads back.
   absl::Status Stop();
-  // Of the last Start. REQUIRES: stopped.
+  // Whether it could run before others. REQUIRES: stopped, as what follows.
+  bool runs_first() const { return runs_first_; }
+  // Of the last Start.
   const std::vector<TimedGet>& gets() const { return timed_; }
   std::uint64_t failed_gets() const { return failed_gets_; }
   // Of all: acknowledged puts, puts of which nobody knows, values read back.
@@ -92,6 +96,7 @@ class RecoveryLoad {
   std::uint64_t unknown_ = 0;
   std::uint64_t verified_ = 0;
   absl::Status status_;
+  bool runs_first_ = false;
   std::atomic<bool> stop_{false};
   std::atomic<bool> abandoned_{false};  // nobody asks what became of it
   std::thread thread_;

@@ -110,7 +110,7 @@ void RecoveryReport::RecordValues(std::int64_t killed_ns, std::optional<std::int
                    static_cast<double>(back_ns - *served_ns));
 }
 
-void RecoveryReport::RecordGets(std::int64_t from_ns, std::int64_t killed_ns,
+void RecoveryReport::RecordGets(std::int64_t from_ns, std::int64_t killed_ns, std::int64_t gone_ns,
                                 const FailOver& fail_over,
                                 absl::Span<const RecoveryLoad::TimedGet> gets) {
   const auto served = LastAt(fail_over, EventKind::kNormal, nullptr);
@@ -120,6 +120,8 @@ void RecoveryReport::RecordGets(std::int64_t from_ns, std::int64_t killed_ns,
     if (get.due_ns < from_ns) continue;
     if (get.due_ns < killed_ns) {
       before_.Record(took_ns);
+    } else if (get.due_ns < gone_ns) {
+      continue;
     } else if (served.has_value() && get.due_ns <= *served) {
       until_served_.Record(took_ns);
     } else if (whole.has_value() && get.due_ns <= *whole) {

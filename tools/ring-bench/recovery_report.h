@@ -37,9 +37,10 @@ class RecoveryReport {
   // lost: the shards that the killed node coordinated; lost_bytes: of their values.
   void RecordEvents(std::int64_t killed_ns, const std::set<ShardName>& lost,
                     const node::FailOver& fail_over, std::uint64_t lost_bytes);
-  // gets: as they were due. from_ns: what is due before is not counted.
-  void RecordGets(std::int64_t from_ns, std::int64_t killed_ns, const node::FailOver& fail_over,
-                  absl::Span<const RecoveryLoad::TimedGet> gets);
+  // gets: as they were due. from_ns: what is due before is not counted, and neither what is while
+  // the node is killed, which in one process takes the time of others and elsewhere does not.
+  void RecordGets(std::int64_t from_ns, std::int64_t killed_ns, std::int64_t gone_ns,
+                  const node::FailOver& fail_over, absl::Span<const RecoveryLoad::TimedGet> gets);
   std::vector<Row> PhaseRows() const;
   // What came back a second, from when all lost shards served to their last value.
   std::vector<Row> RateRows(std::uint64_t limit) const;

@@ -10,15 +10,8 @@
 
 namespace ring::node {
 namespace {
-constexpr std::uint64_t kBackoffMinNs = 20'000'000;
-constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
-// A peer that stands still may take the connection and never answer the handshake.
-constexpr std::uint64_t kConnectNs = 3'000'000'000;
 constexpr std::uint64_t kStepNs = 5'000'000;  // connections and deadlines are looked at this often
 constexpr std::size_t kErrorTextMax = 1024;
-constexpr std::size_t kOverMax = 16;
-
-std::string FromView(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 absl::Status NotConnected(const ControlLink& link) {
   return absl::UnavailableError(absl::StrCat("node ", link.peer().value(), " is not connected",
@@ -27,7 +20,7 @@ absl::Status NotConnected(const ControlLink& link) {
 }  // namespace
 
 std::string ControlErrorText(const absl::Status& status) {
-  return FromView(status.message().substr(0, kErrorTextMax));
+  return std::string(status.message().substr(0, kErrorTextMax));
 }
 
 absl::StatusOr<std::unique_ptr<ControlPort>> ControlPort::Create(const Options& options) {
@@ -83,171 +76,6 @@ void ControlPort::Arm() {
   for (const std::unique_ptr<rdma::CompletionQueue>& queue : cqs_) queue->Arm();
 }
 
-// L8: a node that comes back with another incarnation lost its memory. It may connect when the
-// connection of its former start has ended, and then that start is over for good.
-absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t incarnation) {
-  const std::uint64_t known = incarnations_[node];
-  if (incarnation == 0) return absl::InvalidArgumentError("incarnation=0 is none");
-  if (known == 0 || known == incarnation) return absl::OkStatus();
-  const std::vector<std::uint64_t>& over = over_[node];
-  if (std::find(over.begin(), over.end(), incarnation) != over.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("incarnation=", incarnation, " of node ", node, " is over (L8)"));
-  }
-  if (links_[node]->up()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "node ", node, " is connected with another incarnation (L8): incarnation=", incarnation,
-        " known=", known, "; retry"));
-  }
-  return absl::OkStatus();
-}
-
-// Of the start that is registered, and of one that was seen after it, nobody knows that it is over:
-// the handshake of a former start may come late, when that has crashed.
-void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation) {
-  std::uint64_t& known = incarnations_[node];
-  if (known == incarnation) return;
-  const std::uint64_t registered = registered_[node];
-  if (known != 0 && known != registered && incarnation != registered) MarkOver(node, known);
-  known = incarnation;
-}
-
-void ControlPort::MarkOver(std::uint32_t node, std::uint64_t incarnation) {
-  std::vector<std::uint64_t>& over = over_[node];
-  if (std::find(over.begin(), over.end(), incarnation) != over.end()) return;
-  if (over.size() == kOverMax) over.erase(over.begin());
-  over.push_back(incarnation);
-}
-
-// Views come in their order, but a node that catches up sees old ones, and a start connects before
-// it can register: so a change from one start to another says that the first is over, and nothing
-// of a third, which may be the present one.
-void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
-  if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
-  const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());
-  if (before == incarnation.value()) return;
-  std::erase(over_[node.value()], incarnation.value());
-  if (before == 0) return;
-  MarkOver(node.value(), before);
-  if (incarnations_[node.value()] != before) return;
-  incarnations_[node.value()] = incarnation.value();
-  ControlLink& link = *links_[node.value()];
-  if (link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
-}
-
-void ControlPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
-  const absl::Status status = TryAccept(request, private_data);
-  if (status.ok()) return;
-  options_.device->Reject(request, status.message().substr(0, rdma::kPrivateDataSizeMax));
-}
-
-absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view private_data) {
-  RING_ASSIGN_OR_RETURN(const protocol::ControlHello hello,
-                        protocol::DecodeHello<protocol::ControlHello>(private_data));
-  if (hello.cluster != options_.cluster)
-    return absl::InvalidArgumentError("another cluster: check cluster names and s, d");
-  if (hello.node >= links_.size() || hello.node >= options_.node.value()) {
-    return absl::InvalidArgumentError(absl::StrCat("control connections come from lower ids: node=",
-                                                   hello.node, " here=", options_.node.value()));
-  }
-  RING_RETURN_IF_ERROR(CheckIncarnation(hello.node, hello.incarnation));
-  TakeIncarnation(hello.node, hello.incarnation);
-  ControlLink& link = *links_[hello.node];
-  if (link.qp() != nullptr) Lose(link, "the peer connected anew");
-  protocol::ControlAccept accept;
-  accept.incarnation = options_.incarnation.value();
-  accept.node = options_.node.value();
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::QueuePair> qp,
-                        options_.device->Accept(request,
-                                                {.send_cq = QueueOf(link.peer()),
-                                                 .recv_cq = QueueOf(link.peer()),
-                                                 .send_depth = ControlLink::kSendDepth,
-                                                 .recv_depth = ControlLink::kReceiveCount},
-                                                protocol::EncodeHello(accept)));
-  const absl::Status begun = link.Begin(std::move(qp));
-  if (begun.ok()) {
-    link.Establish();
-  } else {
-    Lose(link, begun.message());
-  }
-  return absl::OkStatus();  // the request is accepted: there is nobody to refuse any more
-}
-
-void ControlPort::Connect(ControlLink& link) {
-  link.backoff_ns = std::clamp(link.backoff_ns * 2, kBackoffMinNs, kBackoffMaxNs);
-  link.retry_ns = now_ns_ + link.backoff_ns;
-  protocol::ControlHello hello;
-  hello.cluster = options_.cluster;
-  hello.incarnation = options_.incarnation.value();
-  hello.node = options_.node.value();
-  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
-      options_.device->Connect(addresses_[link.peer().value()],
-                               {.send_cq = QueueOf(link.peer()),
-                                .recv_cq = QueueOf(link.peer()),
-                                .send_depth = ControlLink::kSendDepth,
-                                .recv_depth = ControlLink::kReceiveCount},
-                               protocol::EncodeHello(hello));
-  const absl::Status status = qp.ok() ? link.Begin(*std::move(qp)) : qp.status();
-  if (!status.ok()) Lose(link, status.message());
-}
-
-bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns) {
-  const auto found = std::find_if(links_.begin(), links_.end(),
-                                  [&event](const std::unique_ptr<ControlLink>& link) {
-                                    return event.qp != nullptr && link->qp() == event.qp;
-                                  });
-  if (found == links_.end()) return false;
-  now_ns_ = now_ns;
-  ControlLink& link = **found;
-  if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) {
-    Lose(link, event.private_data.empty() ? "gone" : event.private_data);
-    return true;
-  }
-  if (link.up()) return true;
-  const absl::StatusOr<protocol::ControlAccept> accept =
-      protocol::DecodeHello<protocol::ControlAccept>(event.private_data);
-  absl::Status status = accept.status();
-  if (status.ok() && accept->node != link.peer().value()) {
-    status = absl::InvalidArgumentError(absl::StrCat("answered by node ", accept->node));
-  }
-  if (status.ok()) status = CheckIncarnation(accept->node, accept->incarnation);
-  if (status.ok()) {
-    TakeIncarnation(accept->node, accept->incarnation);
-    link.Establish();
-  } else {
-    Lose(link, status.message());
-  }
-  return true;
-}
-
-// Ends the connection; what was asked of the peer has an unknown outcome.
-void ControlPort::Lose(ControlLink& link, absl::string_view why) {
-  const bool was_established = link.established();
-  if (was_established) {
-    RING_LOG(WARNING) << "control connection lost node=" << options_.node.value()
-                      << " peer=" << link.peer().value() << ": " << why;
-  }
-  link.Drop();
-  link.last_error = FromView(why);
-  if (link.retry_ns <= now_ns_) {
-    // One that held is made anew at once: its peer waits for heartbeats, and has less patience for
-    // who is not connected (L4). Attempts are kBackoffMinNs apart all the same.
-    link.retry_ns = now_ns_ + (was_established ? 0 : kBackoffMinNs);
-    if (was_established) next_step_ns_ = now_ns_;
-  }
-  std::vector<std::uint64_t> ended;
-  for (const auto& [id, call] : calls_) {
-    if (call.node == link.peer()) ended.push_back(id);
-  }
-  std::sort(ended.begin(), ended.end());
-  for (const std::uint64_t id : ended) {
-    PendingCall call = std::move(calls_.find(id)->second);
-    calls_.erase(id);
-    Later(std::move(call.done), absl::UnavailableError(absl::StrCat("node ", link.peer().value(),
-                                                                    ": connection lost: ", why)));
-  }
-}
-
 void ControlPort::DropUntil(NodeId node, std::uint64_t until_ns) {
   if (node.value() >= links_.size() || node == options_.node) return;
   dropped_until_ns_.resize(links_.size(), 0);
@@ -266,8 +94,10 @@ void ControlPort::Handle(ControlType type, Handler handler) {
 }
 
 void ControlPort::Later(ControlReply done, absl::StatusOr<std::string> result) {
+  const std::size_t size = result.ok() ? result->size() : 0;
   local_.push_back(
-      [done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
+      {[done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); },
+       size});
 }
 
 void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
@@ -277,9 +107,11 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
     return;
   }
   if (node == options_.node) {
-    local_.push_back([this, type, body = std::move(body), done = std::move(done)]() mutable {
-      Dispatch(type, options_.node, body, std::move(done));
-    });
+    const std::size_t size = body.size();
+    local_.push_back({[this, type, body = std::move(body), done = std::move(done)]() mutable {
+                        Dispatch(type, options_.node, body, std::move(done));
+                      },
+                      size});
     return;
   }
   ControlLink& link = *links_[node.value()];
@@ -318,6 +150,7 @@ absl::Status ControlPort::Write(NodeId node, const rdma::Sge& from, std::uint64_
   ControlLink& link = *links_[node.value()];
   if (!link.up()) return NotConnected(link);
   RING_RETURN_IF_ERROR(link.Write(from, to, rkey, std::move(done)));
+  spent_ += from.length;
   link.Pump();
   return absl::OkStatus();
 }
@@ -389,39 +222,24 @@ bool ControlPort::PollCompletions() {
   constexpr int kPerTurn = 64;  // of one queue
   rdma::WorkCompletion completion;
   bool any = false;
+  ++first_cq_;
   for (std::size_t i = 0; i < cqs_.size(); ++i) {  // a message may bring a view with more nodes
-    for (int left = kPerTurn; left > 0 && cqs_[i]->Poll(absl::MakeSpan(&completion, 1)) > 0;
-         --left) {
+    rdma::CompletionQueue& queue = *cqs_[(first_cq_ + i) % cqs_.size()];
+    for (int left = kPerTurn; left > 0 && !turn_spent(); --left) {
+      if (queue.Poll(absl::MakeSpan(&completion, 1)) == 0) break;
       any = true;
+      spent_ += completion.byte_len;
       auto* const link = static_cast<ControlLink*>(completion.qp->context());
       if (link->OnCompletion(completion)) OnMessage(*link);
       if (link->failed().ok()) {
         link->Pump();
         continue;
       }
-      const std::string why = FromView(link->failed().message());
+      const std::string why = std::string(link->failed().message());
       Lose(*link, why);
     }
   }
   return any;
-}
-
-void ControlPort::ConnectAll() {
-  for (const std::unique_ptr<ControlLink>& link : links_) {
-    if (!link->failed().ok()) {  // posting failed
-      const std::string why = FromView(link->failed().message());
-      Lose(*link, why);
-    }
-    // An attempt began its backoff before retry_ns.
-    const std::uint64_t begun_ns = link->retry_ns - std::min(link->retry_ns, link->backoff_ns);
-    if (link->qp() != nullptr && !link->established() && now_ns_ >= begun_ns + kConnectNs) {
-      Lose(*link,
-           absl::StrCat("did not answer the handshake within ", kConnectNs / 1'000'000, " ms"));
-    }
-    const bool mine = link->peer() > options_.node && link->peer().value() < addresses_.size() &&
-                      !addresses_[link->peer().value()].empty();
-    if (mine && link->qp() == nullptr && now_ns_ >= link->retry_ns) Connect(*link);
-  }
 }
 
 void ControlPort::EndOverdue() {
@@ -440,17 +258,23 @@ void ControlPort::EndOverdue() {
   }
 }
 
+// Those that a call adds are the next turn's.
 bool ControlPort::RunLocal() {
-  if (local_.empty()) return false;
-  std::vector<absl::AnyInvocable<void()>> calls;
-  calls.swap(local_);
-  for (absl::AnyInvocable<void()>& call : calls) call();
-  return true;
+  const bool any = !local_.empty();
+  for (std::size_t left = local_.size(); left > 0 && !turn_spent(); --left) {
+    LocalCall call = std::move(local_.front());
+    local_.pop_front();
+    spent_ += call.size;
+    call.run();
+  }
+  return any;
 }
 
 bool ControlPort::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  bool any = PollCompletions();
+  spent_ = 0;
+  bool any = RunLocal();  // what was left: else new messages could pile up on it
+  any |= PollCompletions();
   if (now_ns_ >= next_step_ns_) {
     next_step_ns_ = now_ns_ + kStepNs;
     ConnectAll();
@@ -458,32 +282,6 @@ bool ControlPort::Progress(std::uint64_t now_ns) {
   }
   any |= RunLocal();
   return any;
-}
-
-bool ControlPort::Awaited(const ControlLink& link) const {
-  if (link.peer() == options_.node || link.up()) return false;
-  return link.peer().value() >= awaited_.size() || awaited_[link.peer().value()];
-}
-
-bool ControlPort::ready() const {
-  return std::none_of(links_.begin(), links_.end(),
-                      [this](const std::unique_ptr<ControlLink>& link) { return Awaited(*link); });
-}
-
-std::string ControlPort::Missing() const {
-  std::string missing;
-  for (const std::unique_ptr<ControlLink>& link : links_) {
-    if (!Awaited(*link)) continue;
-    absl::StrAppend(&missing, missing.empty() ? "" : ", ", "control to node ", link->peer().value(),
-                    link->last_error.empty() ? "" : ": ", link->last_error);
-  }
-  return missing;
-}
-
-std::string ControlPort::TransportTo(NodeId node) const {
-  if (node == options_.node) return "";
-  const ControlLink& link = *links_[node.value()];
-  return link.up() ? FromView(link.qp()->transport()) : "down";
 }
 
 }  // namespace ring::node

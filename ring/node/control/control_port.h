@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,10 +74,16 @@ class ControlPort {
   void DropUntil(NodeId node, std::uint64_t until_ns);
   void Break(NodeId node);
 
-  // Polls, connects, ends what is overdue. Gives whether anything happened.
+  // Polls, connects, ends what is overdue. Gives whether anything happened. What the handlers of
+  // messages do grows with the bytes that these bring or take away, and requests that come
+  // meanwhile wait: after kTurnBytes the rest is the next turn's.
   bool Progress(std::uint64_t now_ns);
+  static constexpr std::size_t kTurnBytes = 32 * 1024;
+  // For work whose bytes no message carries and no Write posts.
+  void Spend(std::size_t bytes) { spent_ += bytes; }
+  bool turn_spent() const { return spent_ >= kTurnBytes; }
   void Arm();
-  bool HasWork() const { return !local_.empty(); }
+  bool HasWork() const { return !local_.empty() || turn_spent(); }
 
   bool ready() const;
   // "control to node 4: refused", for what is missing.
@@ -105,6 +112,11 @@ class ControlPort {
     std::uint64_t deadline_ns = 0;
     ControlType type = ControlType::kPing;
     ControlReply done;
+  };
+
+  struct LocalCall {
+    absl::AnyInvocable<void()> run;
+    std::size_t size = 0;  // of what it brings
   };
 
   explicit ControlPort(const Options& options);
@@ -141,7 +153,9 @@ class ControlPort {
   std::vector<bool> awaited_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;
-  std::vector<absl::AnyInvocable<void()>> local_;
+  std::deque<LocalCall> local_;
+  std::size_t spent_ = 0;        // bytes, in this turn
+  std::size_t first_cq_ = 0;     // to be polled
   std::uint64_t next_call_ = 1;  // 0 stands in one-way messages
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_step_ns_ = 0;  // look at connections and deadlines then

@@ -119,6 +119,7 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
     frozen.order = shard->log().next_order();
   }
   if (shard->log().commit_front() < frozen.order) return true;
+  if (node_->control().turn_spent()) return true;
   Answer(frozen, *memgest);
   return true;
 }
@@ -136,6 +137,7 @@ void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
     answer.bytes = FrozenBytes::kZero;
   } else if (frozen.reader == node_->id()) {
     std::memcpy(reinterpret_cast<std::byte*>(request.address), memgest.heap().At(cell), block_size);
+    node_->control().Spend(block_size);
   } else {
     const absl::Status posted = node_->control().Write(
         frozen.reader, {memgest.heap().At(cell), block_size, memgest.heap().lkey(cell)},

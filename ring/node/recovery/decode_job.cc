@@ -1,6 +1,7 @@
 #include "ring/node/recovery/decode_job.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -171,9 +172,6 @@ absl::Status DecodeJob::OnVector() {
     }
   }
   last_touch_ = row.last_touch;
-  row_bytes_.clear();
-  if (row.bytes != nullptr)
-    row_bytes_.assign(reinterpret_cast<const char*>(row.bytes), store_->layout().block_size());
   const protocol::MemgestDescriptor* const memgest =
       node_->view()->FindMemgest(request_.log.memgest);
   const std::uint32_t complete =
@@ -189,7 +187,9 @@ absl::Status DecodeJob::OnVector() {
     return away_ ? absl::UnavailableError(what) : absl::DataLossError(what);
   }
   recipe_ = *recipe;
-  return AskRows();
+  const std::size_t size = row.bytes == nullptr ? 0 : store_->layout().block_size();
+  node_->control().Spend(size);
+  return AskRows(std::string(reinterpret_cast<const char*>(row.bytes), size));
 }
 
 // Whether what cannot be decoded now is only away. What a vacant role's last holder has may come
@@ -208,12 +208,12 @@ bool DecodeJob::MayCome() const {
       .has_value();
 }
 
-absl::Status DecodeJob::AskRows() {
+absl::Status DecodeJob::AskRows(std::string own_row) {
   const auto own = static_cast<std::uint32_t>(store_->parity_index());
   const cluster::View& view = *node_->view();
   rows_ = std::make_shared<Rows>();
   rows_->bytes.assign(store_->codec().parameters().m, absl::UnknownError("was not asked for"));
-  rows_->bytes[own] = row_bytes_;
+  rows_->bytes[own] = std::move(own_row);
   recovery::RowRequest request;
   request.group = request_.log.group;
   request.memgest = request_.log.memgest;
@@ -245,32 +245,37 @@ absl::Status DecodeJob::OnRows() {
       return absl::InvalidArgumentError(absl::StrCat("a row of size=", rows_->bytes[j]->size()));
   }
   cut_.Thaw();  // everything is captured
-  block_.assign(size, '\0');
-  zeros_.assign(size, '\0');
+  answer_ = recovery::Encode(recovery::DecodeAnswer{last_touch_[column_], {}});
+  combine_begin_ = answer_.size();
+  answer_.resize(combine_begin_ + size);
+  node_->control().Spend(size);
   combined_ = 0;
   stage_ = Stage::kCombine;
   return absl::OkStatus();
 }
 
 bool DecodeJob::Combine() {
-  const std::size_t size = std::min(kSliceSize, block_.size() - combined_);
+  static constexpr std::array<std::byte, kSliceSize> kZeros = {};
+  const std::size_t block_size = answer_.size() - combine_begin_;
+  const std::size_t size = std::min(kSliceSize, block_size - combined_);
   std::vector<const std::byte*> data(store_->codec().parameters().k);
   std::vector<const std::byte*> parities(store_->codec().parameters().m);
   for (std::uint32_t column = 0; column < data.size(); ++column) {
     if (Has(lost_, column)) continue;
     const bool zero = frozen_[column].bytes == recovery::FrozenBytes::kZero;
-    data[column] = (zero ? BytesOf(zeros_) : cut_.bytes(column)) + combined_;
+    data[column] = zero ? kZeros.data() : cut_.bytes(column) + combined_;
   }
   for (std::uint32_t j = 0; j < parities.size(); ++j) {
     if (!Has(recovery::ParitiesOf(recipe_), j)) continue;
     const std::string& row = *rows_->bytes[j];
-    parities[j] = BytesOf(row.empty() ? zeros_ : row) + combined_;
+    parities[j] = row.empty() ? kZeros.data() : BytesOf(row) + combined_;
   }
-  srs::RunRecipe(recipe_, data, parities, reinterpret_cast<std::byte*>(block_.data()) + combined_,
-                 size);
+  auto* const block = reinterpret_cast<std::byte*>(answer_.data() + combine_begin_);
+  srs::RunRecipe(recipe_, data, parities, block + combined_, size);
+  node_->control().Spend(size * recipe_.terms.size());
   combined_ += size;
-  if (combined_ < block_.size()) return true;
-  return Finish(recovery::Encode(recovery::DecodeAnswer{last_touch_[column_], block_}));
+  if (combined_ < block_size) return true;
+  return Finish(std::move(answer_));
 }
 
 }  // namespace ring::node

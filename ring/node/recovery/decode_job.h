@@ -66,7 +66,7 @@ class DecodeJob {
   absl::Status OnCut();
   absl::Status OnVector();
   bool MayCome() const;
-  absl::Status AskRows();
+  absl::Status AskRows(std::string own_row);
   absl::Status OnRows();
   bool Combine();
   bool Retry(const absl::Status& why, std::uint64_t now_ns);
@@ -93,16 +93,15 @@ class DecodeJob {
   bool away_ = false;                           // too much of the row, for now
   std::vector<recovery::FreezeAnswer> frozen_;  // by column
   std::vector<std::uint64_t> last_touch_;       // of the captured row
-  std::string row_bytes_;                       // captured; empty: zero
   srs::Recipe recipe_;
-  // By parity; shared with callbacks, which may come after the job's end.
+  // By parity, an empty one is zero; shared with callbacks, which may come after the job's end.
   struct Rows {
     std::vector<absl::StatusOr<std::string>> bytes;
     std::size_t left = 0;
   };
   std::shared_ptr<Rows> rows_;
-  std::string zeros_;
-  std::string block_;
+  std::string answer_;             // encoded: the block is its end
+  std::size_t combine_begin_ = 0;  // in the answer
   std::size_t combined_ = 0;
 };
 

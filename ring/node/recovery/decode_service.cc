@@ -44,15 +44,16 @@ void DecodeService::StartJobs(std::uint64_t now_ns) {
 }
 
 void DecodeService::Progress(std::uint64_t now_ns) {
-  for (std::size_t i = 0; i < jobs_.size();) {
-    if (jobs_[i]->Step(now_ns)) {
-      ++i;
+  for (std::size_t left = jobs_.size(); left > 0 && !node_->control().turn_spent(); --left) {
+    next_job_ %= jobs_.size();
+    if (jobs_[next_job_]->Step(now_ns)) {
+      ++next_job_;
     } else {
-      jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
+      jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(next_job_));
     }
   }
   StartJobs(now_ns);
-  for (std::size_t i = 0; i < rows_.size();) {
+  for (std::size_t i = 0; i < rows_.size() && !node_->control().turn_spent();) {
     if (StepRow(rows_[i], now_ns)) {
       ++i;
     } else {
@@ -84,6 +85,7 @@ bool DecodeService::StepRow(WaitingRow& row, std::uint64_t now_ns) {
     if (now_ns < row.deadline_ns) return true;
     bytes = absl::UnavailableError(bytes.status().message());
   }
+  if (bytes.ok()) node_->control().Spend(bytes->size());
   row.reply(std::move(bytes));
   return false;
 }

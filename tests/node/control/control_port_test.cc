@@ -292,17 +292,18 @@ class TwoPorts {
     return absl::OkStatus();
   }
   void Progress() {
-    for (std::size_t i = 0; i < 2; ++i) {
-      devices_[i]->Progress();
-      for (rdma::ConnectionEvent event; devices_[i]->PollEvent(&event);) {
-        if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
-          ports_[i]->OnConnectRequest(event.request, event.private_data);
-        } else {
-          ports_[i]->OnEvent(event, clock_.NowNs());
-        }
+    for (std::size_t i = 0; i < 2; ++i) Progress(i);
+  }
+  void Progress(std::size_t i) {
+    devices_[i]->Progress();
+    for (rdma::ConnectionEvent event; devices_[i]->PollEvent(&event);) {
+      if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
+        ports_[i]->OnConnectRequest(event.request, event.private_data);
+      } else {
+        ports_[i]->OnEvent(event, clock_.NowNs());
       }
-      ports_[i]->Progress(clock_.NowNs());
     }
+    ports_[i]->Progress(clock_.NowNs());
   }
   ControlPort& port(std::size_t i) { return *ports_[i]; }
 
@@ -323,6 +324,60 @@ TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
   EXPECT_TRUE(two.port(0).connected(NodeId(1)));
   two.port(0).OnRegistered(NodeId(1), Incarnation(11));
   EXPECT_FALSE(two.port(0).connected(NodeId(1))) << "another start is the present one";
+}
+
+TEST(ControlPort, ATurnEndsAfterItsBytesAndTheNextOneGoesOn) {
+  constexpr std::size_t kMessages = 6;
+  constexpr std::size_t kSize = ControlPort::kTurnBytes / 2;
+  TwoPorts two;
+  ASSERT_OK(two.Connect());
+  std::size_t handled = 0;
+  two.port(1).Handle(ControlType::kStats, [&](NodeId, absl::string_view, ControlReply reply) {
+    ++handled;
+    reply(std::string());
+  });
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    two.port(0).Call(NodeId(1), ControlType::kStats, std::string(kSize, 'x'), 60'000'000'000,
+                     [&](const absl::StatusOr<std::string>& answer) { answered += answer.ok(); });
+  }
+  std::size_t turns = 0;
+  bool more = false;
+  Await("all answers", [&] {
+    const std::size_t before = handled;
+    two.Progress(1);
+    EXPECT_LE(handled - before, 2u);
+    more |= two.port(1).HasWork();  // so its node does not sleep
+    turns += handled > before;
+    two.Progress(0);
+    return answered == kMessages;
+  });
+  EXPECT_EQ(handled, kMessages);
+  EXPECT_GE(turns, kMessages / 2);
+  EXPECT_TRUE(more);
+}
+
+TEST(ControlPort, ACallToItselfCountsWhatItBrings) {
+  constexpr std::size_t kCalls = 5;
+  TwoPorts two;
+  ASSERT_OK(two.Connect());
+  std::size_t handled = 0;
+  two.port(0).Handle(ControlType::kStats, [&](NodeId, absl::string_view, ControlReply) {
+    ++handled;
+    two.port(0).Spend(ControlPort::kTurnBytes);  // as one that copies a block
+  });
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    two.port(0).Call(NodeId(0), ControlType::kStats, "", 60'000'000'000,
+                     [](const absl::StatusOr<std::string>&) {});
+  }
+  for (std::size_t i = 1; i <= kCalls; ++i) {
+    two.Progress(0);
+    EXPECT_EQ(handled, i);
+    EXPECT_TRUE(two.port(0).HasWork());
+  }
+  two.Progress(0);
+  EXPECT_EQ(handled, kCalls);
+  EXPECT_FALSE(two.port(0).HasWork());
 }
 
 // F11: as in a takeover that wants many large values at once.

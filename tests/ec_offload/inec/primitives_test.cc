@@ -233,7 +233,7 @@ TEST_P(Primitives, OperationsUnderWayKeepTheirChannelsApart) {
   }
   for (std::size_t i = 0; i < kCount; ++i) {
     cluster_->Send(source, chunks[i]);
-    ExpectOutcomes(0, i + 1);
+    ASSERT_NO_FATAL_FAILURE(ExpectOutcomes(0, i + 1));
     EXPECT_EQ(agent.outcomes[i].id, i);
   }
   std::size_t arrival = 0;

@@ -29,7 +29,8 @@ constexpr std::uint64_t kDrainWrId = ~std::uint64_t{0};
 rdma::SoftDeviceOptions DeviceOptions(const InecClusterOptions& options) {
   rdma::SoftDeviceOptions device;
   device.arena_size_max = std::uint64_t{128} << 20;
-  device.shareable = options.link == LinkKind::kShm;
+  device.shareable = rdma::IsShm(options.link);
+  device.rnr_timeout_ms = 60'000;  // a SEND without a receive hangs
   device.tcp_uring = rdma::UsesUring(options.link);
   return device;
 }
@@ -38,7 +39,7 @@ rdma::SoftDeviceOptions DeviceOptions(const InecClusterOptions& options) {
 
 InecNode::InecNode(const InecClusterOptions& options, rdma::sim::SimNetwork* network,
                    const Clock* clock)
-    : side_(DeviceOptions(options), false, network) {
+    : side_(DeviceOptions(options), false, network, rdma::HasEngine(options.link)) {
   if (options.faulty) {
     auto faulty = std::make_unique<rdma::FaultyDevice>(std::move(side_.device), clock, 1);
     faulty_ = faulty.get();

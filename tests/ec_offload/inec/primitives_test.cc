@@ -71,6 +71,8 @@ class Primitives : public ::testing::TestWithParam<std::tuple<LinkKind, Mode>> {
   std::unique_ptr<InecCluster> cluster_;
 };
 
+class OverEngines : public Primitives {};
+
 TEST_P(Primitives, EcSendEncodesAndSendsDataAndParities) {
   constexpr std::size_t kData = 3;
   constexpr std::size_t kParities = 2;
@@ -247,6 +249,55 @@ TEST_P(Primitives, OperationsUnderWayKeepTheirChannelsApart) {
   }
 }
 
+// With a NIC that has a thread of its own: from the submission on nobody but the device works at
+// the middle node, until everything has arrived where it should. Incoherent, nothing does before
+// the host is back.
+TEST_P(OverEngines, CoherentNeedsNoHostBehindTheSubmission) {
+  Open(5);
+  InecNode& middle = cluster_->node(0);
+  const auto calculator = *MakeXorCalculator(2);
+  const std::size_t source = cluster_->Connect(1, 0);
+  constexpr std::size_t kTargets = 3;
+  std::array<std::size_t, kTargets> targets;
+  std::array<Sge, kTargets> arrivals;
+  InecSends sends;
+  const Sge inputs[] = {middle.Chunk(kLength), middle.Chunk(kLength)};
+  const Sge output = middle.Chunk(kLength);
+  Fill(inputs[0]);
+  const Sge chunk = cluster_->node(1).Chunk(kLength);
+  Fill(chunk);
+  cluster_->PostReceive(source, inputs[1]);
+  for (std::size_t i = 0; i < kTargets; ++i) {
+    targets[i] = cluster_->Connect(0, 2 + i);
+    arrivals[i] = cluster_->node(2 + i).Chunk(kLength);
+    cluster_->PostReceive(targets[i], arrivals[i]);
+    sends.Add(cluster_->edge(targets[i]).out.get(), output);
+  }
+  const InecReceive receive{cluster_->edge(source).recv_cq, 1};
+  ASSERT_OK(middle.inec().RecvEcSend(1, {absl::MakeConstSpan(&receive, 1)}, {calculator.get()},
+                                     {inputs, absl::MakeConstSpan(&output, 1)}, sends.stripe()));
+  middle.runs = false;
+  cluster_->Send(source, chunk);
+  const auto all_arrived = [&] {
+    bool all = true;
+    for (const std::size_t target : targets) all = cluster_->Received(target) == 1 && all;
+    return all;
+  };
+  if (mode() == Mode::kCoherent) {
+    ASSERT_TRUE(cluster_->RunUntil(all_arrived));
+    EXPECT_EQ(middle.inec().counters().polls, 0u);
+  } else {
+    for (int i = 0; i < 1000; ++i) cluster_->Turn();
+    EXPECT_FALSE(all_arrived());
+  }
+  middle.runs = true;
+  ExpectOutcomes(0, 1);
+  ASSERT_TRUE(cluster_->RunUntil(all_arrived));
+  const Blocks expected = Expected({{1, 1}}, {BytesOf(inputs[0]), BytesOf(chunk)});
+  for (const Sge& arrival : arrivals) EXPECT_EQ(BytesOf(arrival), expected[0]);
+  EXPECT_EQ(middle.inec().counters().interventions(), mode() == Mode::kCoherent ? 1u : 3u);
+}
+
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<LinkKind, Mode>>& parameter) {
   static constexpr std::array<const char*, 3> kModes = {"Coherent", "Incoherent",
                                                         "IncoherentOnHost"};
@@ -254,12 +305,20 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<LinkKind, Mode>>& p
          kModes[static_cast<std::size_t>(std::get<1>(parameter.param))];
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, Primitives,
-                         ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kShm,
-                                                              LinkKind::kTcp, LinkKind::kTcpUring,
-                                                              LinkKind::kSim),
-                                            ::testing::Values(Mode::kCoherent, Mode::kIncoherent,
-                                                              Mode::kIncoherentOnHost)),
+INSTANTIATE_TEST_SUITE_P(
+    Links, Primitives,
+    ::testing::Combine(
+        ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp, LinkKind::kTcpUring,
+                          LinkKind::kSim, LinkKind::kEngineLocal, LinkKind::kEngineShm,
+                          LinkKind::kEngineTcp),
+        ::testing::Values(Mode::kCoherent, Mode::kIncoherent, Mode::kIncoherentOnHost)),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Links, OverEngines,
+                         ::testing::Combine(::testing::Values(LinkKind::kEngineLocal,
+                                                              LinkKind::kEngineShm,
+                                                              LinkKind::kEngineTcp),
+                                            ::testing::Values(Mode::kCoherent, Mode::kIncoherent)),
                          NameOf);
 
 }  // namespace

@@ -139,7 +139,6 @@ void Nic::Remove(EngineCompletionQueue* cq) {
   queues_.erase(std::remove(queues_.begin(), queues_.end(), cq), queues_.end());
 }
 
-// mutex_ is held: the call that removes it holds it.
 void Nic::Remove(EngineQueuePair* qp) {
   queue_pairs_.erase(std::remove(queue_pairs_.begin(), queue_pairs_.end(), qp), queue_pairs_.end());
   removed_ = qp;
@@ -195,21 +194,28 @@ void Nic::Execute(std::size_t count) {
   first.qp->PostSendBelow(first.request.wr, count);
 }
 
+// The work runs without the lock: it may open the device, whose owner mutex this thread then holds
+// for good.
 bool Nic::RunCall() {
   if (!called_.load(std::memory_order_acquire)) return false;
-  MutexLock lock(mutex_);
-  TakeDoorbells();  // the host pushed them before it called
+  absl::FunctionRef<void()>* work = nullptr;
+  {
+    MutexLock lock(mutex_);
+    work = call_;
+  }
   called_.store(false, std::memory_order_relaxed);
+  TakeDoorbells();  // the host pushed them before it called
   removed_ = nullptr;
-  (*call_)();
+  (*work)();
+  for (EngineQueuePair* qp : queue_pairs_) qp->Mirror();
+  calls_run_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
   // Of a queue pair that is gone nobody hears any more.
   if (removed_ != nullptr) {
     event_count_.fetch_sub(std::erase_if(
         events_, [this](const ConnectionEvent& event) { return event.qp == removed_; }));
   }
-  for (EngineQueuePair* qp : queue_pairs_) qp->Mirror();
   call_ = nullptr;
-  calls_run_.fetch_add(1, std::memory_order_relaxed);
   done_.NotifyAll();
   return true;
 }

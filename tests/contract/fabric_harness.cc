@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "rdma/engine/engine_device.h"
 #include "rdma/sim/sim_device.h"
+#include "rdma/soft/shared_copy.h"
 
 namespace ring::rdma {
 namespace {
@@ -285,9 +286,10 @@ void FabricContract::PostReceiveAtB(std::uint64_t wr_id, std::size_t offset, std
 }
 
 bool FabricContract::BytesAtB(std::size_t offset, absl::string_view expected) {
-  bool equal = false;
-  b_->Run([&] { equal = std::memcmp(b_->memory + offset, expected.data(), expected.size()) == 0; });
-  return equal;
+  // The device's thread may be writing them.
+  std::vector<std::byte> bytes(expected.size());
+  b_->Run([&] { soft::CopyFromShared(bytes.data(), b_->memory + offset, bytes.size()); });
+  return std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0;
 }
 
 }  // namespace ring::rdma

@@ -52,7 +52,8 @@ TEST_P(EngineDeviceTest, AChainRunsWhileItsHostDoesNothing) {
   wait.next = &calc;
   calc.opcode = Opcode::kCalc;
   calc.calc = &arguments;
-  const WorkRequest write = Write(output, 4096);
+  WorkRequest write = Write(output, 4096);
+  write.signaled = true;
   calc.next = &write;
   ASSERT_TRUE(a_->qp->PostSend(wait).ok());
   std::memset(b_->memory, 0x35, kLength);
@@ -64,6 +65,7 @@ TEST_P(EngineDeviceTest, AChainRunsWhileItsHostDoesNothing) {
   const auto* const word = reinterpret_cast<std::uint64_t*>(b_->memory + 4096 + kLength - 8);
   testing::Await("the result",
                  [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) == 0x3a3a3a3a3a3a3a3a; });
+  EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
 }
 
 TEST_P(EngineDeviceTest, ItSleepsWithoutWorkAndADoorbellWakesIt) {

@@ -22,6 +22,8 @@
 //            are made with send_cq() as their send queue; nobody else polls it. One queue pair may
 //            be a channel of many operations; it must not be destroyed while one of them is under
 //            way.
+//            Without outcomes, deadlines and receives, for requests whose completions are their
+//            owner's: ec_send.h.
 // Units:     nanoseconds of the caller's clock; bytes.
 // Ownership: descriptors are free when a call returns, buffers with the outcome, but for those of
 //            channels that it calls unfinished: they are the device's until these are reset.

@@ -25,6 +25,12 @@ absl::StatusOr<std::unique_ptr<rdma::Calculator>> MakeBlockCalculator(int w, con
   return TableMatrixCalculator::Create(matrix, *field);
 }
 
+absl::StatusOr<std::unique_ptr<rdma::Calculator>> MakeXorCalculator(std::size_t input_count) {
+  Matrix ones(1, input_count);
+  for (std::size_t c = 0; c < input_count; ++c) ones.At(0, c) = 1;
+  return TableMatrixCalculator::Create(ones, Field::kGf256);
+}
+
 absl::StatusOr<std::unique_ptr<TableMatrixCalculator>> TableMatrixCalculator::Create(
     const Matrix& matrix, Field field, const DotEngine& engine) {
   if (absl::Status status = CheckMatrixSize(matrix); !status.ok()) return status;

@@ -2,7 +2,7 @@
 //
 // What:      MakeBlockCalculator: for w = 8 ISA-L or TableMatrixCalculator, whichever is ahead on
 //            this processor; TableMatrixCalculator for the rest, all of which are GF(2^4) with two
-//            symbols a byte (field.h).
+//            symbols a byte (field.h). MakeXorCalculator: the sum of blocks, of any field.
 // Shape:     the matrix is outputs x inputs, up to kMatrixSizeMax of either; blocks of any length.
 // Ownership: immutable; borrows buffers for the call. An output may be an input (in place).
 // Threads:   immutable after construction.
@@ -28,6 +28,8 @@
 namespace ring::ec_offload {
 
 absl::StatusOr<std::unique_ptr<rdma::Calculator>> MakeBlockCalculator(int w, const Matrix& matrix);
+// One output, the plain XOR of so many inputs, in one pass without look-ups.
+absl::StatusOr<std::unique_ptr<rdma::Calculator>> MakeXorCalculator(std::size_t input_count);
 
 // By dot_kernels.h; of either field, so that the kernels have ISA-L to be compared with.
 class TableMatrixCalculator final : public rdma::Calculator {

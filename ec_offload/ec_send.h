@@ -16,6 +16,10 @@
 //            A library of its own: the store does not use it. There a failed CALC would cost the
 //            connection to a parity, and a WAIT lets go what nobody has looked at (ADR 0021); its
 //            deltas come from the delta calculator or from memgest/calc_queue.h.
+//            inec/primitives.h is the primitive of the paper: it keeps operations, follows each to
+//            one outcome, and owns calc queue and completions. This one posts and forgets: requests
+//            complete in their owner's queue under their owner's wr_id, and where the device is
+//            busy with another CALC, it calculates here.
 // Ownership: descriptors (requests, gather lists, pointers) are free when Send returns; the buffers
 //            belong to the device until the WRITEs complete.
 // Threads:   the device's.

@@ -61,6 +61,12 @@ class SoftCompletionQueue final : public CompletionQueue {
   void DetachReceiver(SoftQueuePair* qp);
   void Drop(const QueuePair* qp);
 
+  // For who hands completions on and takes them out only later.
+  std::size_t used() const { return used_; }
+  WorkCompletion Peek(std::size_t index) const { return ring_[(head_ + index) % ring_.size()]; }
+  // Places that completions have, or will have.
+  std::size_t occupied() const { return used_ + reserved_; }
+
   // Cumulative counts, for WAIT.
   std::uint64_t total() const { return total_; }
   std::uint64_t polled() const { return polled_; }

@@ -306,10 +306,13 @@ void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
   deferred_.pop_back();
 }
 
-void SoftDevice::SetSleeping(bool sleeping) {
-  mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
+void SoftDevice::PrepareToSleep(bool sleeping) {
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
   check_descriptors_ = true;  // before the sleep, and behind it
+}
+
+void SoftDevice::TellSleeping(bool sleeping) {
+  mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
   if (sleeping) FullFence();
 }
 

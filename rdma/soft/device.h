@@ -66,8 +66,16 @@ class SoftDevice final : public Device {
   bool PollEvent(ConnectionEvent* event) override;
   bool Progress() override;
   int event_fd() const override { return uring_ != nullptr ? mapping_->event_fd() : epoll_fd_; }
-  void SetSleeping(bool sleeping) override;
+  void SetSleeping(bool sleeping) override {
+    PrepareToSleep(sleeping);
+    TellSleeping(sleeping);
+  }
   SystemCalls system_calls() const override { return calls_; }
+
+  // SetSleeping in two parts, for those whose two threads sleep by themselves: what makes
+  // event_fd() readable, of the device's thread; and what peers are told, of any thread.
+  void PrepareToSleep(bool sleeping);
+  void TellSleeping(bool sleeping);
 
   // --- for queue pairs, queues and endpoints ---
   const SoftDeviceOptions& options() const { return options_; }

@@ -58,6 +58,7 @@ class SoftQueuePair final : public QueuePair {
   bool ShouldReportPeerClosed() const;
   void set_peer_close_reported() { peer_close_reported_ = true; }
 
+  std::uint64_t outstanding() const { return tail_ - head_ + held_.size(); }
   // Whether requests wait in slots.
   bool HasDeferred() const { return head_ != tail_; }
   // Issues what can be issued; gives whether anything happened.
@@ -76,6 +77,8 @@ class SoftQueuePair final : public QueuePair {
   void SettleHeld();
 
   ReceiveQueue& receives() { return receives_; }
+  // The first of these buffers into which nothing may be received; null: there is none.
+  const Sge* UnusableForReceive(absl::Span<const Sge> sges) const;
   const MailboxName& mailbox_name() const { return mailbox_; }
   std::uint32_t mailbox_index() const { return mailbox_.index; }
   bool mapped() const { return mapped_; }

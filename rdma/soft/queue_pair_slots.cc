@@ -147,6 +147,15 @@ void SoftQueuePair::FlushReceives() {
   }
 }
 
+const Sge* SoftQueuePair::UnusableForReceive(absl::Span<const Sge> sges) const {
+  for (const Sge& sge : sges) {
+    if (!device_->regions().CheckLocal(sge) ||
+        (mapped_ && !device_->regions().InArena(sge.address, sge.length)))
+      return &sge;
+  }
+  return nullptr;
+}
+
 absl::Status SoftQueuePair::PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) {
   if (state_ == QpState::kReset) {
     return absl::InvalidArgumentError(absl::StrCat("qp=", number_, " was reset"));
@@ -155,13 +164,10 @@ absl::Status SoftQueuePair::PostRecv(std::uint64_t wr_id, absl::Span<const Sge> 
     return absl::InvalidArgumentError(
         absl::StrCat("receive with sges=", sges.size(), ", at most ", kRecvSgeMax));
   }
-  for (const Sge& sge : sges) {
-    if (!device_->regions().CheckLocal(sge) ||
-        (mapped_ && !device_->regions().InArena(sge.address, sge.length))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("receive buffer is not registered memory of this device: lkey=", sge.lkey,
-                       " length=", sge.length));
-    }
+  if (const Sge* const sge = UnusableForReceive(sges); sge != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("receive buffer is not registered memory of this device: lkey=", sge->lkey,
+                     " length=", sge->length));
   }
   if (receives_.Full() || !recv_cq_->HasRoom(1)) {
     return absl::ResourceExhaustedError(

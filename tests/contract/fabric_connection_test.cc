@@ -157,7 +157,8 @@ TEST_P(FabricConnection, DroppedQueuePairsCompletionsAreDropped) {
 // Connections come and go for as long as the process lives: nothing of them may be used up (F11).
 TEST_P(FabricConnection, FourThousandConnectionsLeaveNothingBehind) {
   const Sge sge = a_->At(0, 8);
-  const int rounds = GetParam() == LinkKind::kLocalCrossThread ? 300 : 4000;
+  const bool threads = GetParam() == LinkKind::kLocalCrossThread || HasEngine(GetParam());
+  const int rounds = threads ? 300 : 4000;
   for (int i = 0; i < rounds; ++i) {
     if (i % 2 == 0) {
       a_->qp.reset();

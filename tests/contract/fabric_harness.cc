@@ -7,7 +7,9 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/engine/engine_device.h"
 #include "rdma/sim/sim_device.h"
+#include "rdma/soft/shared_copy.h"
 
 namespace ring::rdma {
 namespace {
@@ -39,6 +41,12 @@ std::string LinkKindName(LinkKind kind) {
       return "TcpUring";
     case LinkKind::kSim:
       return "Sim";
+    case LinkKind::kEngineLocal:
+      return "EngineLocal";
+    case LinkKind::kEngineShm:
+      return "EngineShm";
+    case LinkKind::kEngineTcp:
+      return "EngineTcp";
   }
   return "";
 }
@@ -46,13 +54,13 @@ std::string LinkKindName(LinkKind kind) {
 std::string FreshAddress(LinkKind kind) {
   static std::atomic<int> counter{0};
   const std::string unique = absl::StrCat("ring-fabric-", getpid(), "-", counter.fetch_add(1));
-  if (kind == LinkKind::kShm) return absl::StrCat("shm:/tmp/", unique);
+  if (IsShm(kind)) return absl::StrCat("shm:/tmp/", unique);
   if (IsTcp(kind)) return "tcp:127.0.0.1:0";
   return absl::StrCat("local:", unique);
 }
 
-Side::Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network)
-    : network_(network) {
+Side::Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network, bool engine)
+    : network_(network), engine_(engine) {
   if (own_thread) thread_ = std::make_unique<std::thread>([this] { Loop(); });
   Run([&] { Open(options); });
 }
@@ -70,6 +78,10 @@ Side::~Side() {
 void Side::Open(const SoftDeviceOptions& options) {
   if (network_ != nullptr) {
     auto opened = sim::SimDevice::Open(network_, network_->AddHost(this), options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    device = std::move(*opened);
+  } else if (engine_) {
+    auto opened = OpenEngineDevice({.soft = options});
     ASSERT_TRUE(opened.ok()) << opened.status();
     device = std::move(*opened);
   } else {
@@ -158,16 +170,17 @@ bool Side::TakeEvent(ConnectionEvent::Kind kind, ConnectionEvent* event) {
 void FabricContract::SetUp() {
   SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;
-  options.shareable = GetParam() == LinkKind::kShm;
+  options.shareable = IsShm(GetParam());
   options.tcp_uring = UsesUring(GetParam());
   options.rnr_timeout_ms = 50;
   if (GetParam() == LinkKind::kSim)
     network_ = std::make_unique<sim::SimNetwork>(testing::UnitTest::GetInstance()->random_seed(),
                                                  sim::SimOptions());
   options.name = "a";
-  a_ = std::make_unique<Side>(options, false, network_.get());
+  a_ = std::make_unique<Side>(options, false, network_.get(), HasEngine(GetParam()));
   options.name = "b";
-  b_ = std::make_unique<Side>(options, GetParam() == LinkKind::kLocalCrossThread, network_.get());
+  b_ = std::make_unique<Side>(options, GetParam() == LinkKind::kLocalCrossThread, network_.get(),
+                              HasEngine(GetParam()));
   b_->Run([&] {
     auto listening = b_->device->Listen(FreshAddress(GetParam()));
     ASSERT_TRUE(listening.ok()) << listening.status();
@@ -273,9 +286,10 @@ void FabricContract::PostReceiveAtB(std::uint64_t wr_id, std::size_t offset, std
 }
 
 bool FabricContract::BytesAtB(std::size_t offset, absl::string_view expected) {
-  bool equal = false;
-  b_->Run([&] { equal = std::memcmp(b_->memory + offset, expected.data(), expected.size()) == 0; });
-  return equal;
+  // The device's thread may be writing them.
+  std::vector<std::byte> bytes(expected.size());
+  b_->Run([&] { soft::CopyFromShared(bytes.data(), b_->memory + offset, bytes.size()); });
+  return std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0;
 }
 
 }  // namespace ring::rdma

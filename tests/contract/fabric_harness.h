@@ -28,18 +28,39 @@ namespace ring::rdma {
 
 // kTcp: its sockets are received from one by one; kTcpUring: through io_uring, where the system
 // allows it.
-enum class LinkKind { kLocal, kLocalCrossThread, kShm, kTcp, kTcpUring, kSim };
+// kEngine...: both devices have a thread of their own (rdma/engine); tcp as in kTcp, since
+// ThreadSanitizer does not see what io_uring orders between threads.
+enum class LinkKind {
+  kLocal,
+  kLocalCrossThread,
+  kShm,
+  kTcp,
+  kTcpUring,
+  kSim,
+  kEngineLocal,
+  kEngineShm,
+  kEngineTcp
+};
 constexpr bool UsesUring(LinkKind kind) { return kind == LinkKind::kTcpUring; }
 constexpr bool IsTcp(LinkKind kind) {
-  return kind == LinkKind::kTcp || kind == LinkKind::kTcpUring;
+  return kind == LinkKind::kTcp || kind == LinkKind::kTcpUring || kind == LinkKind::kEngineTcp;
+}
+constexpr bool IsShm(LinkKind kind) {
+  return kind == LinkKind::kShm || kind == LinkKind::kEngineShm;
+}
+constexpr bool HasEngine(LinkKind kind) {
+  return kind == LinkKind::kEngineLocal || kind == LinkKind::kEngineShm ||
+         kind == LinkKind::kEngineTcp;
 }
 // Between which memory is shared by threads.
 #define RING_FABRIC_REAL_LINKS                                                                     \
   ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
-                    LinkKind::kTcpUring)
+                    LinkKind::kTcpUring, LinkKind::kEngineLocal, LinkKind::kEngineShm,             \
+                    LinkKind::kEngineTcp)
 #define RING_FABRIC_LINKS                                                                          \
   ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
-                    LinkKind::kTcpUring, LinkKind::kSim)
+                    LinkKind::kTcpUring, LinkKind::kSim, LinkKind::kEngineLocal,                   \
+                    LinkKind::kEngineShm, LinkKind::kEngineTcp)
 
 std::string LinkKindName(LinkKind kind);
 // An address of the kind to listen at, unlike any other of this machine.
@@ -50,8 +71,10 @@ class Side final : public sim::SimHost {
   static constexpr std::size_t kMemorySize = std::size_t{40} << 20;
   static constexpr std::uint32_t kDepth = 64;
 
-  // Starts the thread (if any) and opens the device in it, on `network` if there is one.
-  Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network = nullptr);
+  // Starts the thread (if any) and opens the device in it, on `network` if there is one, with an
+  // engine if it is to have one.
+  Side(const SoftDeviceOptions& options, bool own_thread, sim::SimNetwork* network = nullptr,
+       bool engine = false);
   ~Side() override;
   void Run(absl::FunctionRef<void()> work);
 
@@ -82,6 +105,7 @@ class Side final : public sim::SimHost {
   void Close();
 
   sim::SimNetwork* network_;
+  bool engine_;
   bool woken_ = false;
   Mutex mutex_;
   CondVar done_;

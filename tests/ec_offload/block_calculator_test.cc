@@ -62,6 +62,19 @@ TEST(BlockCalculator, EqualsTheOracleAtEveryLengthAndWidth) {
   }
 }
 
+TEST(XorCalculator, EqualsTheOracleAtEveryLength) {
+  SeededRandom random(53);
+  for (const std::size_t length : Lengths()) {
+    const std::size_t inputs = 1 + random.Below(12);
+    Matrix ones(1, inputs);
+    for (std::size_t c = 0; c < inputs; ++c) ones.At(0, c) = 1;
+    const auto fast = MakeXorCalculator(inputs);
+    const auto oracle = ScalarMatrixCalculator::Create(ones);
+    ASSERT_TRUE(fast.ok() && oracle.ok());
+    ASSERT_NO_FATAL_FAILURE(ExpectEqualsOracle(**fast, **oracle, random, length));
+  }
+}
+
 TEST(BlockCalculator, EveryEngineEqualsTheOracleInBothFields) {
   SeededRandom random(52);
   for (const DotEngine& engine : DotEngines()) {

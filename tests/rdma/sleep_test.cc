@@ -21,8 +21,8 @@ class SleepTest : public ::testing::TestWithParam<std::tuple<LinkKind, int>> {};
 struct Peer {
   Side side;
   std::vector<CompletionQueue*> queues;
-  explicit Peer(const SoftDeviceOptions& options)
-      : side(options, false), queues{side.recv_cq.get()} {}
+  Peer(const SoftDeviceOptions& options, bool engine)
+      : side(options, false, nullptr, engine), queues{side.recv_cq.get()} {}
 
   void PostReceive() {
     const Sge sge = side.At(0, 64);
@@ -82,7 +82,7 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
   const int idle_turns_max = std::get<int>(GetParam());
   std::atomic<bool> listening{false};
   std::thread server([&] {
-    Peer peer(options);
+    Peer peer(options, HasEngine(std::get<LinkKind>(GetParam())));
     auto listens = peer.side.device->Listen(address);
     ASSERT_TRUE(listens.ok()) << listens.status();
     address = *listens;
@@ -100,7 +100,7 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
   });
   testing::Await("the listener", [&] { return listening.load(); });
   {
-    Peer peer(options);
+    Peer peer(options, HasEngine(std::get<LinkKind>(GetParam())));
     peer.side.qp = *peer.side.device->Connect(address, peer.side.qp_options(), "");
     ConnectionEvent event;
     peer.AwaitEvent(ConnectionEvent::Kind::kEstablished, &event);
@@ -114,10 +114,11 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
   server.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(LinksAndTurns, SleepTest,
-                         ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kTcp,
-                                                              LinkKind::kTcpUring),
-                                            ::testing::Values(1, 50)));
+INSTANTIATE_TEST_SUITE_P(
+    LinksAndTurns, SleepTest,
+    ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kTcp, LinkKind::kTcpUring,
+                                         LinkKind::kEngineLocal, LinkKind::kEngineTcp),
+                       ::testing::Values(1, 50)));
 
 }  // namespace
 }  // namespace ring::rdma

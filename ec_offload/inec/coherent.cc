@@ -1,0 +1,94 @@
+// The coherent way: everything is posted at once. Also what both ways post.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "ec_offload/inec/primitives.h"
+
+namespace ring::ec_offload {
+
+using rdma::Opcode;
+using rdma::WorkRequest;
+
+void InecPrimitives::StartCoherent(std::uint64_t sequence) {
+  Operation& operation = at(sequence);
+  PostChannels(sequence, /*after_calculation=*/false, /*behind_calc=*/false);
+  if (!PostCalc(sequence, /*behind_receives=*/true)) {
+    operation.stage = Stage::kSending;
+    return;
+  }
+  operation.stage = Stage::kCalculating;
+  PostChannels(sequence, /*after_calculation=*/true, /*behind_calc=*/true);
+}
+
+// [WAIT]... [CALC] with one doorbell. False: nothing was posted, and the operation has its error.
+bool InecPrimitives::PostCalc(std::uint64_t sequence, bool behind_receives) {
+  Operation& operation = at(sequence);
+  const std::size_t wait_count = behind_receives ? operation.receives.size() : 0;
+  chain_.assign(wait_count + 1, WorkRequest());
+  for (std::size_t i = 0; i < wait_count; ++i) {
+    chain_[i].opcode = Opcode::kWait;
+    chain_[i].wait_cq = operation.receives[i].cq;
+    chain_[i].wait_count = operation.receives[i].count;
+    chain_[i].next = &chain_[i + 1];
+  }
+  const rdma::CalcArguments arguments{operation.calculator, operation.inputs, operation.outputs,
+                                      operation.sums ? operation.crc_out.data() : nullptr};
+  WorkRequest& calc = chain_.back();
+  calc.opcode = Opcode::kCalc;
+  calc.calc = &arguments;
+  calc.signaled = true;
+  for (WorkRequest& request : chain_) request.wr_id = sequence;
+  const absl::Status posted = loop_->qp()->PostSend(chain_.front());
+  if (!posted.ok()) {
+    Fail(operation, InecStep::kCalculation, posted);
+    return false;
+  }
+  ++counters_.posts;
+  operation.calc_mark = ++calcs_posted_;
+  return true;
+}
+
+// How many completions of the calc queue the WAITs of a queue pair have counted: a WAIT counts each
+// once, and none that was polled before.
+std::uint64_t InecPrimitives::CountedBy(const rdma::QueuePair* qp) {
+  for (std::uint64_t i = next_held_; i > begin_; --i) {
+    const Operation& operation = at(i - 1);
+    if (operation.way != InecWay::kCoherent || operation.stage != Stage::kCalculating) continue;
+    for (const Operation::Channel& channel : operation.channels) {
+      if (channel.qp == qp && channel.open && channel.after_calculation)
+        return std::max(calcs_polled_, operation.calc_mark);
+    }
+  }
+  return calcs_polled_;
+}
+
+void InecPrimitives::PostChannels(std::uint64_t sequence, bool after_calculation,
+                                  bool behind_calc) {
+  Operation& operation = at(sequence);
+  for (std::size_t i = 0; i < operation.channels.size(); ++i) {
+    Operation::Channel& channel = operation.channels[i];
+    if (channel.after_calculation != after_calculation) continue;
+    const WorkRequest* first = &operation.requests[channel.request_begin];
+    WorkRequest wait;
+    if (behind_calc) {
+      // None to count: it stands behind a WAIT of this operation on the same queue pair.
+      const std::uint64_t count = operation.calc_mark - CountedBy(channel.qp);
+      wait.wr_id = first->wr_id;
+      wait.opcode = Opcode::kWait;
+      wait.wait_cq = loop_->cq();
+      wait.wait_count = static_cast<std::uint32_t>(count);
+      wait.next = first;
+      if (count > 0) first = &wait;
+    }
+    const absl::Status posted = channel.qp->PostSend(*first);
+    if (!posted.ok()) {
+      Fail(operation, InecStep::kSend, posted, i);
+      continue;
+    }
+    ++counters_.posts;
+    channel.open = true;
+    ++operation.channels_open;
+  }
+}
+
+}  // namespace ring::ec_offload

@@ -1,7 +1,6 @@
 #include "srs/codec.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -54,25 +53,15 @@ void Codec::RescalePayload(std::byte* destination, const std::byte* source, std:
   }
 }
 
-void RunRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,
+void AddRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,
                absl::Span<const std::byte* const> parities, std::byte* destination,
                std::size_t length) {
-  if (recipe.terms.empty()) {
-    std::memset(destination, 0, length);
-    return;
-  }
-  bool first = true;
   for (const Term& term : recipe.terms) {
     const std::byte* survivor =
         term.survivor.is_parity ? parities[term.survivor.index] : data[term.survivor.index];
     RING_CHECK(survivor != nullptr)
         << "survivor index=" << term.survivor.index << " is_parity=" << term.survivor.is_parity;
-    if (first) {
-      ec_offload::Multiply(destination, survivor, term.coefficient, length);
-    } else {
-      ec_offload::MultiplyAdd(destination, survivor, term.coefficient, length);
-    }
-    first = false;
+    ec_offload::MultiplyAdd(destination, survivor, term.coefficient, length);
   }
 }
 

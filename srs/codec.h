@@ -1,7 +1,7 @@
 // srs/codec.h — SRS(k,m,s) ready for use: layout, generator, and the calculators that move bytes.
 //
 // What:      Codec: the delta calculator of a column (a put), a block's contribution to a parity
-//            (scrub), and rescaling of an encoded delta from one parity to another (S8). RunRecipe:
+//            (scrub), and rescaling of an encoded delta from one parity to another (S8). AddRecipe:
 //            execution of a decode recipe (recovery).
 // Shape:     one for a memgest's code; who moves its bytes borrows it. data[c] for the k columns
 //            and parities[j] for the m parities of one row, all of one length.
@@ -9,7 +9,7 @@
 // Ownership: value; borrows buffers for the call.
 // Threads:   immutable after construction; share one among threads.
 // Errors:    Create refuses what Validate and MakeGenerator refuse.
-// Cost:      Create: as MakeGenerator. Delta: a table for each parity. RunRecipe: one multiply-add
+// Cost:      Create: as MakeGenerator. Delta: a table for each parity. AddRecipe: one multiply-add
 //            pass for each term.
 // Source:    Ring sections 3.2, 3.3 and 5.3; rules S3, S8, S9.
 #ifndef RING_SRS_CODEC_H_
@@ -64,9 +64,9 @@ class Codec {
   ec_offload::Matrix generator_;
 };
 
-// destination = the recipe's lost block. Survivors are data[column] and parities[parity]; blocks
+// destination ^= the recipe's lost block. Survivors are data[column] and parities[parity]; blocks
 // that the recipe does not name may be null. REQUIRES: destination is none of the survivors.
-void RunRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,
+void AddRecipe(const Recipe& recipe, absl::Span<const std::byte* const> data,
                absl::Span<const std::byte* const> parities, std::byte* destination,
                std::size_t length);
 

@@ -85,6 +85,8 @@ v1::MemgestSpec ToProto(const MemgestDescriptor& descriptor) {
   }
   spec.set_commit(static_cast<v1::CommitRule>(descriptor.commit));
   spec.set_block_size(descriptor.block_size);
+  if (descriptor.scheme == Scheme::kStretchedReedSolomon)
+    spec.set_repair(static_cast<v1::RepairScheme>(descriptor.repair));
   return spec;
 }
 
@@ -115,6 +117,12 @@ absl::StatusOr<MemgestDescriptor> FromProto(const v1::MemgestSpec& spec) {
       return absl::InvalidArgumentError(
           absl::StrCat("spec.commit=", static_cast<int>(spec.commit()), " is not known"));
   }
+  if (!v1::RepairScheme_IsValid(spec.repair())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("spec.repair=", static_cast<int>(spec.repair()), " is not known"));
+  }
+  if (spec.repair() != v1::REPAIR_SCHEME_UNSPECIFIED)
+    descriptor.repair = static_cast<protocol::RepairScheme>(spec.repair());
   if (spec.block_size() != 0) descriptor.block_size = spec.block_size();
   if (spec.name().size() > protocol::kMemgestNameSizeMax) {
     return absl::InvalidArgumentError(absl::StrCat("spec.name has size=", spec.name().size(),

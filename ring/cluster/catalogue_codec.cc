@@ -13,7 +13,7 @@ namespace {
 using protocol::MemgestState;
 
 constexpr std::uint8_t kCommandVersion = 2;
-constexpr std::uint16_t kSnapshotVersion = 2;
+constexpr std::uint16_t kSnapshotVersion = 3;
 // Of WeakPast.
 constexpr std::uint8_t kWasDefault = 1;
 constexpr std::uint8_t kWasAlone = 2;

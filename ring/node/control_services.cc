@@ -15,6 +15,7 @@ ControlServices::ControlServices(Node* node)
     : node_(node),
       catalogue_(node),
       freezer_(node),
+      partials_(node, &freezer_),
       scrub_(node, node->config().scrub_period_ns),
       recovery_(node),
       decode_(node),

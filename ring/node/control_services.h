@@ -17,6 +17,7 @@
 #include "ring/node/recovery/block_freezer.h"
 #include "ring/node/recovery/decode_service.h"
 #include "ring/node/recovery/join_service.h"
+#include "ring/node/recovery/partial_service.h"
 #include "ring/node/recovery/recovery_source.h"
 #include "ring/node/scrub/scrub_service.h"
 
@@ -45,6 +46,7 @@ class ControlServices {
   Node* node_;
   CatalogueService catalogue_;
   BlockFreezer freezer_;
+  PartialService partials_;
   ScrubService scrub_;
   RecoverySource recovery_;
   DecodeService decode_;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kStretchMax = 16;  // s of a stretched memgest
 constexpr int kParityMax = 4;
-// id, scheme, commit, state, r, k, m, block size, name length; the name follows.
-constexpr std::size_t kFixedSize = 2 + 6 + 4 + 1;
+// id, scheme, commit, state, r, k, m, repair, block size, name length; the name follows.
+constexpr std::size_t kFixedSize = 2 + 7 + 4 + 1;
 
 absl::Status OutOfBounds(absl::string_view field, int value, int low, int high) {
   return absl::InvalidArgumentError(
@@ -43,6 +43,7 @@ absl::Status CheckName(absl::string_view name) {
 
 bool IsScheme(std::uint8_t value) { return value >= 1 && value <= 2; }
 bool IsCommitRule(std::uint8_t value) { return value >= 1 && value <= 2; }
+bool IsRepair(std::uint8_t value) { return value >= 1 && value <= 4; }
 bool IsState(std::uint8_t value) { return value >= 1 && value <= 4; }
 
 }  // namespace
@@ -52,6 +53,9 @@ absl::Status MemgestDescriptor::Validate(int s, int d) const {
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   if (!IsCommitRule(static_cast<std::uint8_t>(commit))) {
     return OutOfBounds("commit", static_cast<int>(commit), 1, 2);
+  }
+  if (!IsRepair(static_cast<std::uint8_t>(repair))) {
+    return OutOfBounds("repair", static_cast<int>(repair), 1, 4);
   }
   if (!IsState(static_cast<std::uint8_t>(state))) {
     return OutOfBounds("state", static_cast<int>(state), 1, 4);
@@ -122,6 +126,20 @@ RoleMask MemgestDescriptor::MemberMask(ShardId shard, int s, int d) const {
   return mask;
 }
 
+absl::string_view RepairName(RepairScheme repair) {
+  switch (repair) {
+    case RepairScheme::kRs:
+      return "rs";
+    case RepairScheme::kPpr:
+      return "ppr";
+    case RepairScheme::kEcPipe:
+      return "ecpipe";
+    case RepairScheme::kTriEc:
+      return "triec";
+  }
+  return "unknown";
+}
+
 void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* out) {
   ByteWriter writer;
   writer.Put(descriptor.id.value());
@@ -131,6 +149,7 @@ void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* o
   writer.Put(descriptor.r);
   writer.Put(descriptor.k);
   writer.Put(descriptor.m);
+  writer.Put(static_cast<std::uint8_t>(descriptor.repair));
   writer.Put(descriptor.block_size);
   const absl::string_view name = absl::string_view(descriptor.name).substr(0, kMemgestNameSizeMax);
   writer.Put(static_cast<std::uint8_t>(name.size()));
@@ -148,6 +167,7 @@ absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in
   descriptor.r = reader.Get<std::uint8_t>();
   descriptor.k = reader.Get<std::uint8_t>();
   descriptor.m = reader.Get<std::uint8_t>();
+  const auto repair = reader.Get<std::uint8_t>();
   descriptor.block_size = reader.Get<std::uint32_t>();
   const auto name_length = reader.Get<std::uint8_t>();
   const absl::string_view name = reader.GetBytes(name_length);
@@ -158,12 +178,14 @@ absl::StatusOr<MemgestDescriptor> ConsumeMemgestDescriptor(absl::string_view* in
   if (absl::Status status = CheckId(descriptor.id); !status.ok()) return status;
   if (!IsScheme(scheme)) return OutOfBounds("scheme", scheme, 1, 2);
   if (!IsCommitRule(commit)) return OutOfBounds("commit", commit, 1, 2);
+  if (!IsRepair(repair)) return OutOfBounds("repair", repair, 1, 4);
   if (!IsState(state)) return OutOfBounds("state", state, 1, 4);
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   descriptor.name = std::string(name);
   descriptor.scheme = static_cast<Scheme>(scheme);
   descriptor.commit = static_cast<CommitRule>(commit);
   descriptor.state = static_cast<MemgestState>(state);
+  descriptor.repair = static_cast<RepairScheme>(repair);
   *in = *reader.rest();
   return descriptor;
 }

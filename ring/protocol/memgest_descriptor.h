@@ -24,6 +24,8 @@ namespace ring::protocol {
 // Travel: never renumber.
 enum class Scheme : std::uint8_t { kReplicated = 1, kStretchedReedSolomon = 2 };
 enum class CommitRule : std::uint8_t { kQuorum = 1, kAll = 2 };
+// How a lost block of a stretched memgest comes back (docs/EC_OFFLOAD.md, "In the store").
+enum class RepairScheme : std::uint8_t { kRs = 1, kPpr = 2, kEcPipe = 3, kTriEc = 4 };
 enum class MemgestState : std::uint8_t { kCreating = 1, kActive = 2, kDraining = 3, kDeleted = 4 };
 
 inline constexpr std::uint32_t kBlockSizeDefault = 256 * 1024;
@@ -49,6 +51,7 @@ struct MemgestDescriptor {
   std::uint8_t k = 0;  // stretched
   std::uint8_t m = 0;
   std::uint32_t block_size = kBlockSizeDefault;
+  RepairScheme repair = RepairScheme::kRs;  // stretched only
 
   friend bool operator==(const MemgestDescriptor&, const MemgestDescriptor&) = default;
 
@@ -71,6 +74,9 @@ struct MemgestDescriptor {
   int MemberCount() const;
   int MemberRole(int index, ShardId shard, int s, int d) const;
 };
+
+// "rs", "ppr", "ecpipe", "triec".
+absl::string_view RepairName(RepairScheme repair);
 
 void AppendMemgestDescriptor(const MemgestDescriptor& descriptor, std::string* out);
 // Takes one descriptor off the front of *in.

@@ -33,6 +33,7 @@ std::string Encode(const FreezeRequest& request) {
   out.Put(request.epoch.value());
   out.Put(request.block);
   out.Put(request.token);
+  out.Put(static_cast<std::uint8_t>(request.held ? 1 : 0));
   out.Put(request.address);
   out.Put(request.rkey);
   return out.Take();
@@ -45,10 +46,12 @@ absl::StatusOr<FreezeRequest> DecodeFreezeRequest(absl::string_view bytes) {
   request.epoch = Epoch(in.Get<std::uint32_t>());
   request.block = in.Get<std::uint32_t>();
   request.token = in.Get<std::uint64_t>();
+  const auto held = in.Get<std::uint8_t>();
   request.address = in.Get<std::uint64_t>();
   request.rkey = in.Get<std::uint32_t>();
-  const absl::Status status = Check(in, true, "freeze");
+  const absl::Status status = Check(in, held <= 1, "freeze");
   if (!status.ok()) return status;
+  request.held = held == 1;
   return request;
 }
 

@@ -46,13 +46,14 @@ struct FreezeRequest {
   Epoch epoch;  // of the group: a freeze ends with it
   std::uint32_t block = 0;
   std::uint64_t token = 0;    // of the reader, for the release
-  std::uint64_t address = 0;  // where the block's bytes are to be written
+  bool held = false;          // the bytes stay where they are, for partial sums
+  std::uint64_t address = 0;  // else: where the block's bytes are to be written
   std::uint32_t rkey = 0;
   friend bool operator==(const FreezeRequest&, const FreezeRequest&) = default;
 };
 // Travels: never renumber.
 enum class FrozenBytes : std::uint8_t {
-  kWritten = 0,  // to the reader, before the answer
+  kWritten = 0,  // to the reader, before the answer; or held here, if that was asked for
   kZero = 1,     // never used, nothing was written
   kLost = 2,     // not on this node (S4): an erasure
 };

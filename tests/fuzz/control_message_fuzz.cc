@@ -13,6 +13,8 @@
 #include "ring/node/control/drain_message.h"
 #include "ring/node/scrub/scrub_message.h"
 #include "ring/node/stats.h"
+#include "ring/recovery/block_message.h"
+#include "ring/recovery/partial_message.h"
 
 namespace {
 
@@ -53,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip(bytes, ring::recovery::DecodeDecodeRequest(bytes), encode_block);
   RoundTrip(bytes, ring::recovery::DecodeDecodeAnswer(bytes), encode_block);
   RoundTrip(bytes, ring::recovery::DecodeRowRequest(bytes), encode_block);
+  RoundTrip(bytes, ring::recovery::DecodePartialRequest(bytes), encode_block);
   (void)DecodeScrubState(bytes);  // long texts are cut when they are sent again
   RoundTrip(bytes, DecodeScrubNumber(bytes), EncodeScrubNumber);
   RoundTrip(bytes, DecodeReport(bytes), EncodeReport);

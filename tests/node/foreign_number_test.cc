@@ -14,6 +14,7 @@
 #include "ring/recovery/block_message.h"
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"
+#include "ring/recovery/partial_message.h"
 #include "ring/recovery/seal_message.h"
 #include "tests/node/epoch_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -81,6 +82,24 @@ TEST_F(ForeignNumberTest, RowsOfAnotherParity) {
   rows.push_back(right);
   rows.back().last_touch.clear();
   for (const recovery::RowRequest& row : rows) ExpectRefused(ControlType::kRow, Encode(row));
+}
+
+TEST_F(ForeignNumberTest, PartialSumsOfBlocks) {
+  recovery::PartialRequest right;
+  right.memgest = cluster_.PresentView()->FindMemgest("SRS32")->id;
+  right.epoch = PresentEpoch();
+  right.length = 1;
+  right.steps = {{ShardId(0), 0, 1, 1}, {ShardId(1), 0, 1, 0}};
+  std::vector<recovery::PartialRequest> sums(7, right);
+  sums[0].group = GroupId(static_cast<std::uint16_t>(kForeign));
+  sums[1].memgest = MemgestId(static_cast<std::uint16_t>(kForeign));
+  sums[2].steps[0].shard = ShardId(static_cast<std::uint16_t>(kForeign));
+  sums[3].steps[1].shard = ShardId(3);
+  sums[4].steps[0].block = kForeign;
+  sums[5].offset = kForeign;
+  sums[6].length = 0;
+  for (const recovery::PartialRequest& sum : sums)
+    ExpectRefused(ControlType::kPartial, Encode(sum));
 }
 
 TEST_F(ForeignNumberTest, BlocksToDecodeAndToFreeze) {

@@ -27,6 +27,7 @@
 #include "ring/recovery/block_message.h"
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"
+#include "ring/recovery/partial_message.h"
 #include "ring/recovery/seal_message.h"
 #include "tests/cluster/view_builders.h"
 #include "tests/memgest/twin_device.h"
@@ -107,7 +108,7 @@ void AddRecovery(Samples* out) {
   out->emplace_back("ProgressRequest", recovery::EncodeProgressRequest({kGroup, kShard, kEpoch}));
   out->emplace_back("ProgressAnswer", recovery::EncodeProgressAnswer({{kMemgest, 1, 2, 3}}));
   out->emplace_back("FreezeRequest",
-                    recovery::Encode(recovery::FreezeRequest{log, kEpoch, 1, 2, 3, 4}));
+                    recovery::Encode(recovery::FreezeRequest{log, kEpoch, 1, 2, false, 3, 4}));
   out->emplace_back("FreezeAnswer",
                     recovery::Encode(recovery::FreezeAnswer{1, 2, recovery::FrozenBytes::kLost}));
   out->emplace_back("DecodeRequest",
@@ -115,6 +116,9 @@ void AddRecovery(Samples* out) {
   out->emplace_back("DecodeAnswer", recovery::Encode(recovery::DecodeAnswer{1, "block"}));
   out->emplace_back("RowRequest",
                     recovery::Encode(recovery::RowRequest{kGroup, kMemgest, kEpoch, 1, 2, {3, 4}}));
+  out->emplace_back("PartialRequest",
+                    recovery::Encode(recovery::PartialRequest{
+                        kGroup, kMemgest, kEpoch, NodeId(1), 2, 3, 4, {{kShard, 5, 6, 0}}}));
 }
 
 void AddControl(Samples* out) {
@@ -287,52 +291,31 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 8;
+constexpr std::uint16_t kVersion = 9;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
-      {"LogHello", 0x1c946fd3},
-      {"LogAccept", 0x70753c5d},
-      {"ControlHello", 0xb5bd29e8},
-      {"ControlAccept", 0x092ae5f1},
-      {"WordHello", 0x75f4b5c5},
-      {"WordAccept", 0x73a2724a},
-      {"SealRequest", 0x7834e8bb},
-      {"SealAnswer", 0xa5060933},
-      {"FetchRequest", 0xdfc6d92f},
-      {"FetchAnswer", 0x9a3327b5},
-      {"InstallRequest", 0xf70e442b},
-      {"ProgressRequest", 0xe8609b17},
-      {"ProgressAnswer", 0x4e37f084},
-      {"FreezeRequest", 0xc607713b},
-      {"FreezeAnswer", 0x1d90322e},
-      {"DecodeRequest", 0x42dab48a},
-      {"DecodeAnswer", 0x070310fe},
-      {"RowRequest", 0x34fb37e4},
-      {"ControlHeader", 0xf4660d61},
-      {"control types", 0x724378e5},
-      {"CatalogueChange", 0x31dafe7b},
-      {"DrainRequest", 0xa990161d},
-      {"DrainAnswer", 0x727aaea0},
-      {"LeaseRenewal", 0xa7deeb54},
-      {"ProbeAnswer", 0xf79d1c85},
-      {"NodeEvents", 0x281db5ff},
-      {"Fault", 0xbe135e0a},
-      {"ScrubVersions", 0x9bdd708e},
-      {"ScrubFindings", 0xcb727813},
-      {"ScrubState", 0x6d915773},
-      {"NodeHealth", 0x39ffe135},
-      {"ClusterResult", 0x27b6b042},
-      {"NodeReport", 0x638b2e26},
-      {"DeviceFaults", 0x2f992d78},
-      {"View", 0x380b18d0},
-      {"RegisterNode", 0x03e978d3},
-      {"NewEpoch", 0x8b6f3a16},
-      {"SetNormal", 0x205f18fb},
-      {"CatalogueCommand", 0x767253d5},
-      {"DeletedCommand", 0x51d3e862},
-      {"consensus append", 0x88479ed8},
-      {"consensus snapshot", 0x89293713},
-      {"log entry", 0x102b8add},
+      {"LogHello", 0x1c946fd3},           {"LogAccept", 0x70753c5d},
+      {"ControlHello", 0xb5bd29e8},       {"ControlAccept", 0x092ae5f1},
+      {"WordHello", 0x75f4b5c5},          {"WordAccept", 0x73a2724a},
+      {"SealRequest", 0x7834e8bb},        {"SealAnswer", 0xa5060933},
+      {"FetchRequest", 0xdfc6d92f},       {"FetchAnswer", 0x9a3327b5},
+      {"InstallRequest", 0xf70e442b},     {"ProgressRequest", 0xe8609b17},
+      {"ProgressAnswer", 0x4e37f084},     {"FreezeRequest", 0x62520d16},
+      {"FreezeAnswer", 0x1d90322e},       {"DecodeRequest", 0x42dab48a},
+      {"DecodeAnswer", 0x070310fe},       {"RowRequest", 0x34fb37e4},
+      {"PartialRequest", 0xd56a892e},     {"ControlHeader", 0xf4660d61},
+      {"control types", 0x2c5044c1},      {"CatalogueChange", 0x67e0bd4b},
+      {"DrainRequest", 0xa990161d},       {"DrainAnswer", 0x727aaea0},
+      {"LeaseRenewal", 0xa7deeb54},       {"ProbeAnswer", 0xf79d1c85},
+      {"NodeEvents", 0x281db5ff},         {"Fault", 0xbe135e0a},
+      {"ScrubVersions", 0x9bdd708e},      {"ScrubFindings", 0xcb727813},
+      {"ScrubState", 0x6d915773},         {"NodeHealth", 0x39ffe135},
+      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0x638b2e26},
+      {"DeviceFaults", 0x2f992d78},       {"View", 0xfc76d368},
+      {"RegisterNode", 0x03e978d3},       {"NewEpoch", 0x8b6f3a16},
+      {"SetNormal", 0x205f18fb},          {"CatalogueCommand", 0x69941f67},
+      {"DeletedCommand", 0x51d3e862},     {"consensus append", 0x88479ed8},
+      {"consensus snapshot", 0x89293713}, {"log entry", 0x102b8add},
       {"snapshot", 0x16990525},
   };
   return *known;

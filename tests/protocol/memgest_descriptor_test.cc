@@ -153,6 +153,7 @@ TEST(MemgestDescriptor, ComesBackFromTheWireAndLeavesWhatFollows) {
   first.id = MemgestId(513);
   first.state = MemgestState::kDraining;
   first.block_size = kBlockSizeMax;
+  first.repair = RepairScheme::kEcPipe;
   MemgestDescriptor second = Rep(4, CommitRule::kAll);
   second.id = kMemgestIdMax;
   std::string bytes;
@@ -189,7 +190,7 @@ TEST(MemgestDescriptor, EveryTruncationIsRefusedAndTakesNothing) {
 TEST(MemgestDescriptor, EveryByteOfTheEnumsOutsideTheirRangeIsRefused) {
   std::string good;
   AppendMemgestDescriptor(Srs(3, 2), &good);
-  for (const auto& [offset, last] : {std::pair<std::size_t, int>{2, 2}, {3, 2}, {4, 4}}) {
+  for (const auto& [offset, last] : {std::pair<std::size_t, int>{2, 2}, {3, 2}, {4, 4}, {8, 4}}) {
     for (int value = 0; value < 256; ++value) {
       std::string bytes = good;
       bytes[offset] = static_cast<char>(value);

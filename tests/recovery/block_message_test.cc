@@ -12,7 +12,7 @@ using ring::testing::IsOkAndHolds;
 using ring::testing::StatusIs;
 
 const LogName kLog = {GroupId(4), ShardId(2), MemgestId(9)};
-const FreezeRequest kFreeze = {kLog, Epoch(7), 11, 0x1234567890, 0xabcdef0123, 99};
+const FreezeRequest kFreeze = {kLog, Epoch(7), 11, 0x1234567890, true, 0xabcdef0123, 99};
 const DecodeRequest kDecode = {kLog, Epoch(8), 12, 5555, true};
 
 TEST(BlockMessageTest, ComesBackAsItWas) {

@@ -216,6 +216,7 @@ void FaultPlan::ChangeCatalogue() {
     memgest.r = 0;
     memgest.k = static_cast<std::uint8_t>(2 + random_->Below(2));
     memgest.m = static_cast<std::uint8_t>(1 + random_->Below(2));
+    memgest.repair = static_cast<protocol::RepairScheme>(1 + random_->Below(4));
   }
   made_.push_back(memgest.name);
   cluster_->admin().Create(memgest, ended);

@@ -106,6 +106,7 @@ class Run {
     if (slow) cluster.recovery_rate = node::kRecoveryRateMin;
     // Swarm: what a seed makes of blocks and delays, the next may not.
     SeededRandom shape(options_.seed ^ 0x5eed);
+    SeededRandom repair(options_.seed ^ 0x4e9a14);
     constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
     cluster.block_size = kBlocks[shape.Below(3)];
     // Clients that give up early leave much that is unknown (X5); others must have every answer.
@@ -115,6 +116,8 @@ class Run {
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
     if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
+    for (protocol::MemgestDescriptor& memgest : cluster.memgests)
+      memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
     overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
     if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
       cluster.overrun = cluster::OverrunPolicy::kContinue;

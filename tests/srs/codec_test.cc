@@ -140,8 +140,8 @@ void ExpectRecovery(const Codec& codec, const Nodes& nodes, const Losses& losses
         parities.push_back(((losses.parities >> j) & 1) != 0 ? nullptr : parity);
       }
       for (const Recipe& recipe : plan.rows[p].recipes) {
-        std::byte recovered[kBlock];
-        RunRecipe(recipe, survivors, parities, recovered, kBlock);
+        std::byte recovered[kBlock] = {};
+        AddRecipe(recipe, survivors, parities, recovered, kBlock);
         const std::byte* original =
             recipe.lost.is_parity
                 ? nodes.parities[recipe.lost.index].data() + layout.ParityOffset(e, p)

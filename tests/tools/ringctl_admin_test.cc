@@ -60,8 +60,9 @@ TEST_F(RingctlAdminTest, ListsMemgestsAsTableAndJson) {
 }
 
 TEST_F(RingctlAdminTest, CreatesShowsAndDeletesAMemgest) {
-  const nlohmann::json created =
-      RunJson({"memgest", "create", "--srs", "2,1", "--name", "cold", "--block-size", "64kb"});
+  const nlohmann::json created = RunJson({"memgest", "create", "--srs", "2,1", "--name", "cold",
+                                          "--block-size", "64kb", "--repair", "ppr"});
+  EXPECT_EQ(created["repair"], "ppr");
   EXPECT_EQ(created["scheme"], "SRS(2,1)");
   EXPECT_EQ(created["block_size"], 65536);
   EXPECT_EQ(RunJson({"memgest", "create", "--rep", "5", "--commit", "all"})["name"], "REP5-ALL");

@@ -73,6 +73,8 @@ TEST(RingctlUsage, ACommandLineThatIsWrongExitsWithTwo) {
       {"memgest", "create", "--rep", "3", "--srs", "3,2"},
       {"memgest", "create", "--srs", "3,2", "--commit", "quorum"},
       {"memgest", "create", "--srs", "3,2", "--commit", "all"},
+      {"memgest", "create", "--srs", "3,2", "--repair", "lrc"},
+      {"memgest", "create", "--rep", "3", "--repair", "rs"},
       {"memgest", "create", "--srs", "3"},
       {"memgest", "create", "--srs", "3,x"},
       {"memgest", "create", "--srs", "3,300"},

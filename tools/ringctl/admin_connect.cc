@@ -58,6 +58,7 @@ nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_d
   } else {
     out["k"] = memgest.k;
     out["m"] = memgest.m;
+    out["repair"] = std::string(protocol::RepairName(memgest.repair));
   }
   return out;
 }

@@ -1,7 +1,9 @@
 // ringctl memgest: shows the catalogue, and changes it.
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +67,9 @@ void PrintMemgest(const MemgestDescriptor& memgest, bool is_default,
       {"survives", absl::StrCat(memgest.FailuresTolerated(), " lost nodes (f)")},
       {"overhead", absl::StrFormat("%.2f bytes a byte of value", memgest.StorageOverhead())},
       {"block size", FormatBytes(memgest.block_size)},
+      {"repair", memgest.scheme == protocol::Scheme::kReplicated
+                     ? "copies"
+                     : std::string(protocol::RepairName(memgest.repair))},
       {"keys", absl::StrCat(stats.keys)},
       {"versions", absl::StrCat(stats.versions)},
       {"values", FormatBytes(static_cast<double>(stats.logical_bytes))},
@@ -106,6 +111,7 @@ struct CreateCommand {
   int rep = 0;
   std::string srs;
   std::string commit;  // empty: by a quorum
+  std::optional<protocol::RepairScheme> repair;
   std::uint64_t block_size = protocol::kBlockSizeDefault;
 };
 
@@ -117,7 +123,10 @@ int Create(const Options& options, const CreateCommand& command) {
     return FailUsage(
         "memgest create: --commit is for --rep: a put into --srs K,M waits for all parities");
   }
+  if (command.repair.has_value() && command.srs.empty())
+    return FailUsage("memgest create: --repair is for --srs: a lost value of --rep is copied");
   MemgestDescriptor wanted;
+  wanted.repair = command.repair.value_or(wanted.repair);
   wanted.name = command.name;
   wanted.block_size = static_cast<std::uint32_t>(command.block_size);
   if (command.rep != 0) {
@@ -182,6 +191,14 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
   sub->add_option("--commit", command->commit,
                   "With --rep, a put is acknowledged by a quorum (default), or by all copies")
       ->check(CLI::IsMember({"quorum", "all"}));
+  std::map<std::string, protocol::RepairScheme> repairs;
+  for (const auto one : {protocol::RepairScheme::kRs, protocol::RepairScheme::kPpr,
+                         protocol::RepairScheme::kEcPipe, protocol::RepairScheme::kTriEc})
+    repairs[std::string(protocol::RepairName(one))] = one;
+  sub->add_option("--repair", command->repair,
+                  "With --srs, how lost blocks come back: rs (default), ppr, ecpipe, triec")
+      ->transform(CLI::CheckedTransformer(repairs))
+      ->type_name("SCHEME");
   sub->add_option("--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{protocol::kBlockSizeMin},

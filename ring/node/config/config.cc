@@ -221,7 +221,14 @@ void Parser::ReadScheme(TableReader& in, MemgestDescriptor& memgest) {
     memgest.m = static_cast<std::uint8_t>((*srs)[1]);
     if (in.Has("commit"))
       in.Problem("commit", "commit is for rep: a put into srs waits for all parities");
+  } else if (in.Has("repair")) {
+    in.Problem("repair", "repair is for srs: a lost value of rep is copied");
   }
+  memgest.repair =
+      in.Choice<protocol::RepairScheme>("repair", {{"rs", protocol::RepairScheme::kRs},
+                                                   {"ppr", protocol::RepairScheme::kPpr},
+                                                   {"ecpipe", protocol::RepairScheme::kEcPipe},
+                                                   {"triec", protocol::RepairScheme::kTriEc}});
   memgest.commit = in.Choice<protocol::CommitRule>(
       "commit", {{"quorum", protocol::CommitRule::kQuorum}, {"all", protocol::CommitRule::kAll}});
 }

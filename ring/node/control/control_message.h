@@ -57,8 +57,9 @@ enum class ControlType : std::uint16_t {
   kInstall = 24,       // recovery::InstallRequest
   kProgress = 25,      // recovery::ProgressRequest; answered by recovery::ProgressAnswer
   kDeviceFaults = 26,  // empty; answered by DeviceFaults
+  kPartial = 27,       // recovery::PartialRequest, to a coordinator; answered by the sum's bytes
 };
-inline constexpr std::size_t kControlTypeCount = 27;
+inline constexpr std::size_t kControlTypeCount = 28;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

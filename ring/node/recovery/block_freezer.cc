@@ -135,6 +135,8 @@ void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
     answer.bytes = FrozenBytes::kLost;
   } else if (!memgest.heap().Has(cell, static_cast<std::uint32_t>(block_size / kCacheLine))) {
     answer.bytes = FrozenBytes::kZero;
+  } else if (request.held) {
+    answer.bytes = FrozenBytes::kWritten;
   } else if (frozen.reader == node_->id()) {
     std::memcpy(reinterpret_cast<std::byte*>(request.address), memgest.heap().At(cell), block_size);
     node_->control().Spend(block_size);
@@ -147,6 +149,23 @@ void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
     return;
   }
   std::exchange(frozen.reply, nullptr)(recovery::Encode(answer));
+}
+
+absl::StatusOr<const std::byte*> BlockFreezer::Held(NodeId reader, std::uint64_t token,
+                                                    const recovery::LogName& log,
+                                                    std::uint32_t block) {
+  const auto found = std::find_if(frozen_.begin(), frozen_.end(), [&](const Frozen& one) {
+    return one.reader == reader && one.request.token == token && one.request.log == log &&
+           one.request.block == block;
+  });
+  coordinator::ShardCoordinator* shard = nullptr;
+  memgest::Memgest* const memgest = found == frozen_.end() ? nullptr : Find(found->request, &shard);
+  const bool held = memgest != nullptr && found->reply == nullptr &&
+                    node_->control().now_ns() < found->expires_ns &&
+                    memgest->allocator().state(block) == memgest::BlockState::kPresent;
+  if (!held) return absl::AbortedError(absl::StrCat("block=", block, " is not frozen any more"));
+  const auto cells = static_cast<std::uint32_t>(memgest->allocator().block_size() / kCacheLine);
+  return memgest->heap().Has(block * cells, cells) ? memgest->heap().At(block * cells) : nullptr;
 }
 
 void BlockFreezer::OnWritten(std::uint64_t id, const recovery::FreezeAnswer& answer) {

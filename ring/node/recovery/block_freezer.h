@@ -5,7 +5,8 @@
 //            that touches it: only if the block was frozen all that time, for what is deleted or
 //            thawed meanwhile is read by the WRITE as something else.
 //            Nothing writes it until the reader's Thaw, the group's next epoch, or until 1 s
-//            passed. A block that is Lost here is said to be so: an erasure.
+//            passed. A block that is Lost here is said to be so: an erasure. A reader that only
+//            wants it held asks for sums over its bytes instead (partial_service.h).
 // Shape:     kFrozenMax blocks at a time. Readers: a scrub, a decode (recovery/row_cut.h).
 // Ownership: borrows the node.
 // Threads:   one, the node's.
@@ -34,6 +35,9 @@ class BlockFreezer {
   explicit BlockFreezer(Node* node);
   void Progress(std::uint64_t now_ns);
   bool busy() const { return !frozen_.empty(); }
+  // The bytes of a block while it is frozen for that reader, null for zeros. kAborted: it is not.
+  absl::StatusOr<const std::byte*> Held(NodeId reader, std::uint64_t token,
+                                        const recovery::LogName& log, std::uint32_t block);
 
  private:
   struct Frozen {

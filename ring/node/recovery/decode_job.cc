@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ec_offload/kernels.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
@@ -14,6 +15,7 @@ namespace ring::node {
 namespace {
 
 constexpr std::uint64_t kRowTimeoutNs = 400'000'000;
+constexpr std::uint64_t kPartialTimeoutNs = 400'000'000;
 constexpr std::uint64_t kPauseNs = 2'000'000;
 constexpr int kPauseDoublings = 5;
 
@@ -104,6 +106,10 @@ bool DecodeJob::Step(std::uint64_t now_ns) {
       if (rows_->left > 0) return true;
       status = OnRows();
       break;
+    case Stage::kPartials:
+      if (partials_->left > 0) return true;
+      status = OnPartials();
+      break;
     case Stage::kCombine:
       return Combine();
     case Stage::kPause:
@@ -144,7 +150,9 @@ absl::Status DecodeJob::BeginCut(std::uint64_t now_ns) {
   }
   lost_ |= vacant_;
   stage_ = Stage::kCut;
-  return cut_.Begin(Name(), layout, asked, now_ns);
+  partial_ = Repair() != protocol::RepairScheme::kRs;
+  return partial_ ? cut_.BeginHeld(Name(), layout, asked, now_ns)
+                  : cut_.Begin(Name(), layout, asked, now_ns);
 }
 
 absl::Status DecodeJob::OnCut() {
@@ -244,12 +252,65 @@ absl::Status DecodeJob::OnRows() {
     if (!rows_->bytes[j]->empty() && rows_->bytes[j]->size() != size)
       return absl::InvalidArgumentError(absl::StrCat("a row of size=", rows_->bytes[j]->size()));
   }
-  cut_.Thaw();  // everything is captured
   answer_ = recovery::Encode(recovery::DecodeAnswer{last_touch_[column_], {}});
   combine_begin_ = answer_.size();
   answer_.resize(combine_begin_ + size);
   node_->control().Spend(size);
   combined_ = 0;
+  if (partial_) {
+    AskPartials();
+  } else {
+    cut_.Thaw();  // everything is captured
+    stage_ = Stage::kCombine;
+  }
+  return absl::OkStatus();
+}
+
+protocol::RepairScheme DecodeJob::Repair() const {
+  return node_->view()->FindMemgest(request_.log.memgest)->repair;
+}
+
+void DecodeJob::AskPartials() {
+  const srs::Layout& layout = store_->layout();
+  const cluster::View& view = *node_->view();
+  trees_ = recovery::PlanPartials(Repair(), recipe_, layout, extent_, row_);
+  partials_ = std::make_shared<Partials>();
+  partials_->bytes.assign(trees_.size(), absl::UnknownError("was not answered"));
+  partials_->left = trees_.size();
+  recovery::PartialRequest request;
+  request.group = request_.log.group;
+  request.memgest = request_.log.memgest;
+  request.epoch = request_.epoch;
+  request.reader = node_->id();
+  request.token = cut_.token();
+  for (std::size_t i = 0; i < trees_.size(); ++i) {
+    request.offset = trees_[i].offset;
+    request.length = trees_[i].length;
+    request.steps = trees_[i].steps;
+    node_->control().Call(view.Coordinator(request.group, request.steps[0].shard),
+                          ControlType::kPartial, recovery::Encode(request), kPartialTimeoutNs,
+                          [partials = partials_, i](absl::StatusOr<std::string> bytes) {
+                            partials->bytes[i] = std::move(bytes);
+                            --partials->left;
+                          });
+  }
+  stage_ = Stage::kPartials;
+}
+
+absl::Status DecodeJob::OnPartials() {
+  cut_.Thaw();  // everything is captured
+  auto* const block = reinterpret_cast<std::byte*>(answer_.data() + combine_begin_);
+  for (std::size_t i = 0; i < trees_.size(); ++i) {
+    RING_RETURN_IF_ERROR(partials_->bytes[i].status());
+    const std::string& sum = *partials_->bytes[i];
+    if (sum.empty()) continue;  // zeros
+    if (sum.size() != trees_[i].length)
+      return absl::InvalidArgumentError(absl::StrCat("a partial sum of size=", sum.size()));
+    ec_offload::XorInto(block + trees_[i].offset, BytesOf(sum), sum.size());
+    node_->control().Spend(sum.size());
+  }
+  partials_.reset();
+  std::erase_if(recipe_.terms, [](const srs::Term& term) { return !term.survivor.is_parity; });
   stage_ = Stage::kCombine;
   return absl::OkStatus();
 }
@@ -261,7 +322,7 @@ bool DecodeJob::Combine() {
   std::vector<const std::byte*> data(store_->codec().parameters().k);
   std::vector<const std::byte*> parities(store_->codec().parameters().m);
   for (std::uint32_t column = 0; column < data.size(); ++column) {
-    if (Has(lost_, column)) continue;
+    if (Has(lost_, column) || partial_) continue;
     const bool zero = frozen_[column].bytes == recovery::FrozenBytes::kZero;
     data[column] = zero ? kZeros.data() : cut_.bytes(column) + combined_;
   }
@@ -271,7 +332,7 @@ bool DecodeJob::Combine() {
     parities[j] = row.empty() ? kZeros.data() : BytesOf(row) + combined_;
   }
   auto* const block = reinterpret_cast<std::byte*>(answer_.data() + combine_begin_);
-  srs::RunRecipe(recipe_, data, parities, block + combined_, size);
+  srs::AddRecipe(recipe_, data, parities, block + combined_, size);
   node_->control().Spend(size * recipe_.terms.size());
   combined_ += size;
   if (combined_ < block_size) return true;

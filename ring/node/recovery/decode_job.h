@@ -4,16 +4,19 @@
 //            cuts the row's other blocks (row_cut.h), and captures the parity's row at the moment
 //            in which its last touches are those of the cut (S2). Blocks that are lost, too, are
 //            erasures: other parities give their rows, captured at equal last touches (S7). Then it
-//            combines what it has by the recipe that rank allows.
-// Shape:     kFold -> kCut -> kVector -> [kRows] -> kCombine -> done; what fails goes through
-//            kPause to kCut again, kAttemptsMax times.
+//            combines what it has by the recipe that rank allows. By the memgest's repair scheme
+//            the other blocks are written here, or stay where they are, and partial sums of them
+//            come along a repair graph (ring/recovery/repair_graph.h).
+// Shape:     kFold -> kCut -> kVector -> [kRows] -> [kPartials] -> kCombine -> done; what fails
+//            goes through kPause to kCut again, kAttemptsMax times.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
 // Errors:    the answer's: kAborted (the epoch is over), kNotFound (the memgest was deleted),
 //            kFailedPrecondition (this parity has not all of the row), kDataLoss (what is lost for
 //            good is more than rank allows), kUnavailable (it did not come together in time, or
 //            needs a role that is vacant or a parity under rebuild: ask again).
-// Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term.
+// Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term. With partial
+//            sums, as many bytes here as the graph's root has edges.
 // Source:    rules S1, S2, S7, S8; Ring section 5.5.
 #ifndef RING_NODE_RECOVERY_DECODE_JOB_H_
 #define RING_NODE_RECOVERY_DECODE_JOB_H_
@@ -25,6 +28,7 @@
 #include "memgest/parity_store.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/recovery/row_cut.h"
+#include "ring/recovery/repair_graph.h"
 #include "ring/recovery/row_decode.h"
 #include "srs/decode_plan.h"
 
@@ -57,7 +61,8 @@ class DecodeJob {
     kVector = 2,
     kRows = 3,
     kCombine = 4,
-    kPause = 5
+    kPause = 5,
+    kPartials = 6
   };
 
   absl::Status Check();
@@ -68,6 +73,9 @@ class DecodeJob {
   bool MayCome() const;
   absl::Status AskRows(std::string own_row);
   absl::Status OnRows();
+  protocol::RepairScheme Repair() const;  // a memgest's is never changed
+  void AskPartials();
+  absl::Status OnPartials();
   bool Combine();
   bool Retry(const absl::Status& why, std::uint64_t now_ns);
   bool Finish(absl::StatusOr<std::string> answer);
@@ -100,6 +108,14 @@ class DecodeJob {
     std::size_t left = 0;
   };
   std::shared_ptr<Rows> rows_;
+  bool partial_ = false;  // blocks stay where they are, and sums of them come
+  // By tree; shared like rows.
+  struct Partials {
+    std::vector<absl::StatusOr<std::string>> bytes;
+    std::size_t left = 0;
+  };
+  std::vector<recovery::PartialTree> trees_;
+  std::shared_ptr<Partials> partials_;
   std::string answer_;             // encoded: the block is its end
   std::size_t combine_begin_ = 0;  // in the answer
   std::size_t combined_ = 0;

@@ -25,7 +25,7 @@ void RowCut::Abandon() {
   const std::uint64_t token = token_;
   Thaw();
   const std::shared_ptr<Attempt> attempt = std::exchange(attempt_, nullptr);
-  if (attempt == nullptr || Mutant("L5-cut")) return;
+  if (attempt == nullptr || attempt->region == nullptr || Mutant("L5-cut")) return;
   std::vector<NodeId> writers;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     if (!attempt->answers[columns_[i]].ok()) writers.push_back(asked_[i]);
@@ -39,23 +39,28 @@ void RowCut::Abandon() {
   node_->held_memory().Add(std::move(piece), writers);
 }
 
+absl::Status RowCut::MakeRoom(std::size_t size) {
+  if (size_ >= size) return absl::OkStatus();
+  RING_ASSIGN_OR_RETURN(std::byte* const memory,
+                        node_->device().Allocate(size, rdma::MemoryKind::kShared));
+  if (memory_ != nullptr) node_->device().Free(memory_, size_, rdma::MemoryKind::kShared);
+  memory_ = memory;
+  size_ = size;
+  return absl::OkStatus();
+}
+
 absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& layout,
-                           std::uint32_t columns, std::uint64_t now_ns) {
+                           std::uint32_t columns, bool held, std::uint64_t now_ns) {
   Abandon();
   block_size_ = layout.block_size();
   const std::uint32_t k = layout.parameters().k;
-  const std::size_t size = k * block_size_;
-  if (size_ < size) {
-    RING_ASSIGN_OR_RETURN(std::byte* const memory,
-                          node_->device().Allocate(size, rdma::MemoryKind::kShared));
-    if (memory_ != nullptr) node_->device().Free(memory_, size_, rdma::MemoryKind::kShared);
-    memory_ = memory;
-    size_ = size;
-  }
   auto attempt = std::make_shared<Attempt>();
-  // A key of its own: a WRITE of an earlier attempt cannot land in this one (L5).
-  RING_ASSIGN_OR_RETURN(attempt->region,
-                        node_->device().Register(memory_, size, rdma::kRemoteWrite));
+  if (!held) {
+    RING_RETURN_IF_ERROR(MakeRoom(k * block_size_));
+    // A key of its own: a WRITE of an earlier attempt cannot land in this one (L5).
+    RING_ASSIGN_OR_RETURN(attempt->region,
+                          node_->device().Register(memory_, k * block_size_, rdma::kRemoteWrite));
+  }
   attempt_ = attempt;
   attempt->answers.assign(k, absl::UnknownError("was not asked for"));
   started_ns_ = now_ns;
@@ -71,8 +76,11 @@ absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& la
     request.epoch = view.groups[place.group.value()].epoch;
     request.block = static_cast<std::uint32_t>(data.offset / block_size_);
     request.token = token_;
-    request.address = attempt->region->remote().address + column * block_size_;
-    request.rkey = attempt->region->rkey();
+    request.held = held;
+    if (!held) {
+      request.address = attempt->region->remote().address + column * block_size_;
+      request.rkey = attempt->region->rkey();
+    }
     const NodeId owner = view.Coordinator(place.group, request.log.shard);
     asked_.push_back(owner);
     columns_.push_back(column);

@@ -1,9 +1,10 @@
 // ring/node/recovery/row_cut.h — the blocks of one parity row, each at a cut: the reader's side
 // of S2.
 //
-// What:      RowCut has blocks of a row frozen at their coordinators and their bytes written here.
-//            What came of it is said column by column: bytes, zeros, a Lost block, or no answer.
-//            They stay frozen until Thaw, but not for longer than 1 s (block_freezer.h).
+// What:      RowCut has blocks of a row frozen at their coordinators and their bytes written here,
+//            or held there for partial sums (partial_service.h). What came of it is said column
+//            by column: bytes, zeros, a Lost block, or no answer. They stay frozen until Thaw, but
+//            not for longer than 1 s (block_freezer.h).
 // Shape:     one row at a time; bytes of column c stand at c * block size.
 // Ownership: borrows the node; owns the memory that blocks are written to. If not all who were
 //            asked for a cut gave their block, memory and key are held by the node until they
@@ -40,12 +41,22 @@ class RowCut {
   // Asks for the columns of the mask, in the group's present epoch. What was cut before is given
   // up. REQUIRES: their shards have coordinators.
   absl::Status Begin(const recovery::RowName& place, const srs::Layout& layout,
-                     std::uint32_t columns, std::uint64_t now_ns);
+                     std::uint32_t columns, std::uint64_t now_ns) {
+    return Begin(place, layout, columns, false, now_ns);
+  }
+  // The same, without the bytes.
+  absl::Status BeginHeld(const recovery::RowName& place, const srs::Layout& layout,
+                         std::uint32_t columns, std::uint64_t now_ns) {
+    return Begin(place, layout, columns, true, now_ns);
+  }
   bool waiting() const { return attempt_ != nullptr && attempt_->left > 0; }
   std::uint64_t started_ns() const { return started_ns_; }
   // REQUIRES: asked for, and not waiting.
   absl::StatusOr<recovery::FreezeAnswer> answer(std::uint32_t column) const;
+  // REQUIRES: not held.
   const std::byte* bytes(std::uint32_t column) const { return memory_ + column * block_size_; }
+  // Names the freezes; 0: nothing is frozen.
+  std::uint64_t token() const { return token_; }
   // Nothing can land any more. REQUIRES: not waiting.
   void Close();
   // Lets the coordinators go on; the bytes stay. A no-op when nothing is asked for.
@@ -55,8 +66,11 @@ class RowCut {
   struct Attempt {  // shared with callbacks, which may come after its end
     std::vector<absl::StatusOr<std::string>> answers;
     std::size_t left = 0;
-    std::unique_ptr<rdma::MemoryRegion> region;
+    std::unique_ptr<rdma::MemoryRegion> region;  // null: held
   };
+  absl::Status Begin(const recovery::RowName& place, const srs::Layout& layout,
+                     std::uint32_t columns, bool held, std::uint64_t now_ns);
+  absl::Status MakeRoom(std::size_t size);
   void Abandon();
 
   Node* node_;

@@ -109,6 +109,7 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.admin_token_file, defaults.admin_token_file);
   EXPECT_EQ(shown.memgests[0].commit, protocol::MemgestDescriptor().commit);
   EXPECT_EQ(shown.memgests[1].block_size, protocol::kBlockSizeDefault);
+  EXPECT_EQ(shown.memgests[1].repair, protocol::MemgestDescriptor().repair);
 }
 
 TEST(NodeConfig, AFileWithoutMemgestsBeginsWithThePapersSeven) {
@@ -305,6 +306,8 @@ TEST(NodeConfig, ImpossibleMemgestsAreRefused) {
   ExpectRefused(with("srs = [2, \"1\"]"), "30:7", "a list of 2 integers");
   ExpectRefused(with("srs = [300, 1]"), "30:7", "srs holds 300");
   ExpectRefused(with("srs = [2, 1]\ncommit = \"all\""), "31:10", "commit is for rep");
+  ExpectRefused(with("rep = 3\nrepair = \"ppr\""), "31:10", "repair is for srs");
+  ExpectRefused(with("srs = [2, 1]\nrepair = \"lrc\""), "31:10", "must be \"rs\"");
   ExpectRefused(with("rep = 3\ncommit = \"some\""), "31:10", "must be \"quorum\" or \"all\"");
   ExpectRefused(with("rep = 3\nblock_size = 0"), "31:14", "block_size=0");
   ExpectRefused(with("rep = 3\nblock_size = 5000"), "28:1", "block_size=5000");

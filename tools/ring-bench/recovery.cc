@@ -369,7 +369,8 @@ void RecoveryBench::Report() {
                    " votes=", local || !options_.target.durable ? "in memory" : "on disk",
                    " metadata of the lost shards=",
                    tools::FormatBytes(static_cast<double>(lost * kMetadataSize)),
-                   " value_size=", options_.value_size, "; it led the consensus in ", leaders_),
+                   " value_size=", options_.value_size, " repair=", options_.target.repair,
+                   "; it led the consensus in ", leaders_),
       report_.PhaseRows());
   context_->report.AddSection(
       "values of the lost shards, from when all of these serve until all of them are back",
@@ -459,6 +460,11 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
       ->capture_default_str();
   command->add_option("--fence", options->target.fence, "How coordinators are fenced")
       ->check(CLI::IsMember({"lease", "check"}))
+      ->capture_default_str();
+  command
+      ->add_option("--repair", options->target.repair,
+                   "How lost blocks of coded memgests come back")
+      ->check(CLI::IsMember({"rs", "ppr", "ecpipe", "triec"}))
       ->capture_default_str();
   command->add_option("--reactors", options->target.reactor_count, "local: threads of the nodes")
       ->check(CLI::Range(1, 64))

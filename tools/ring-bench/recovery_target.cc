@@ -28,6 +28,29 @@ std::uint32_t LeaseMs(std::uint32_t detect_ms) {
   return std::max<std::uint32_t>(5, detect_ms * 2 / 3);
 }
 
+protocol::RepairScheme RepairOf(absl::string_view name) {
+  for (const auto one : {protocol::RepairScheme::kPpr, protocol::RepairScheme::kEcPipe,
+                         protocol::RepairScheme::kTriEc}) {
+    if (protocol::RepairName(one) == name) return one;
+  }
+  return protocol::RepairScheme::kRs;
+}
+
+// As the file has them: those of an embedded cluster.
+std::string MemgestTables(absl::string_view repair) {
+  std::string text;
+  for (const protocol::MemgestDescriptor& memgest : node::EmbeddedConfig().memgests) {
+    absl::StrAppend(&text, "[[memgests]]\nname = \"", memgest.name, "\"\n");
+    if (memgest.scheme == protocol::Scheme::kReplicated) {
+      absl::StrAppend(&text, "rep = ", memgest.r, "\n");
+    } else {
+      absl::StrAppend(&text, "srs = [", memgest.k, ", ", memgest.m, "]\nrepair = \"", repair,
+                      "\"\n");
+    }
+  }
+  return text;
+}
+
 class EmbeddedTarget final : public RecoveryTarget {
  public:
   absl::Status Open(const RecoveryTargetOptions& options) {
@@ -40,6 +63,8 @@ class EmbeddedTarget final : public RecoveryTarget {
     host.config.control.lease_ms = LeaseMs(options.detect_ms);
     host.config.control.fence =
         options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
+    for (protocol::MemgestDescriptor& memgest : host.config.memgests)
+      memgest.repair = RepairOf(options.repair);
     RING_ASSIGN_OR_RETURN(host_, node::Host::Start(host));
     return host_->WaitReady(kReadyTimeout);
   }
@@ -122,6 +147,7 @@ class ProcessTarget final : public RecoveryTarget {
       if (error) return absl::UnavailableError(absl::StrCat(voters, ": ", error.message()));
       absl::StrAppend(&text, "data_dir = \"", voters, "\"\n");
     }
+    absl::StrAppend(&text, MemgestTables(options.repair));
     for (int i = 0; i < kNodeCount; ++i) {
       RING_ASSIGN_OR_RETURN(const int admin, tools::FreePort());
       admins_.push_back(absl::StrCat("127.0.0.1:", admin));

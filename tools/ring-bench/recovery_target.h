@@ -32,6 +32,7 @@ struct RecoveryTargetOptions {
   bool durable = true;                    // processes: a vote counts when it is on the disk
   int reactor_count = 1;                  // local: threads that the nodes share
   std::uint32_t recovery_rate_mib = 256;  // a second, of what comes back in the background
+  std::string repair = "rs";              // of coded memgests
 };
 
 class RecoveryTarget {

@@ -24,6 +24,7 @@
 #include "tools/ring-bench/recovery_load.h"
 #include "tools/ring-bench/recovery_report.h"
 #include "tools/ring-bench/recovery_target.h"
+#include "tools/ring-bench/target.h"
 #include "tools/ring-bench/workload.h"
 
 namespace ring::bench {
@@ -52,6 +53,7 @@ struct RecoveryOptions {
   double rate = 1000;          // of what others do meanwhile
   double quiet_seconds = 0.5;  // before each kill
   bool leader = false;         // kill who leads the consensus
+  bool pin = false;            // local: the nodes and the clients on processors of their own
 };
 
 // What a client tries again and again from the kill on, until it works.
@@ -137,7 +139,10 @@ LoadOptions RecoveryBench::LoadOf(const LoadedMemgest& memgest) const {
 }
 
 absl::Status RecoveryBench::StartCluster() {
+  const bool pin = options_.pin && options_.target.transport == "local";
+  if (pin) Target::PinToFirst(options_.target.reactor_count);
   RING_ASSIGN_OR_RETURN(target_, RecoveryTarget::Start(options_.target));
+  if (pin) Target::PinToOthers(options_.target.reactor_count);
   RING_RETURN_IF_ERROR(tools::WaitProtected([this] { return Unprotected(); }, kProtectedPatience));
   RING_ASSIGN_OR_RETURN(client_, target_->Connect());
   return LoadAll();
@@ -461,6 +466,8 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
   command->add_option("--fence", options->target.fence, "How coordinators are fenced")
       ->check(CLI::IsMember({"lease", "check"}))
       ->capture_default_str();
+  command->add_flag("--pin", options->pin,
+                    "local: keep the nodes' threads and the clients' on processors of their own");
   command
       ->add_option("--repair", options->target.repair,
                    "How lost blocks of coded memgests come back")

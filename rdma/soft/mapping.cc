@@ -70,18 +70,13 @@ void Mapping::GiveUp(Mapping* mapping) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  static constexpr auto kDestroy = [](Mapping* given) {
-    delete given;
+  const auto destroy = [](void* given) -> void* {
+    delete static_cast<Mapping*>(given);
     under_way.fetch_sub(1);
-  };
-  const auto run = [](void* given) -> void* {
-    const sched_param none{};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);  // a wish: nobody waits for it
-    kDestroy(static_cast<Mapping*>(given));
     return nullptr;
   };
   pthread_t thread;
-  if (pthread_create(&thread, &attributes, run, mapping) != 0) kDestroy(mapping);
+  if (pthread_create(&thread, &attributes, destroy, mapping) != 0) destroy(mapping);
   pthread_attr_destroy(&attributes);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using protocol::MemgestState;
 
-constexpr std::uint8_t kCommandVersion = 2;
+constexpr std::uint8_t kCommandVersion = 3;
 constexpr std::uint16_t kSnapshotVersion = 3;
 // Of WeakPast.
 constexpr std::uint8_t kWasDefault = 1;

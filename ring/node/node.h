@@ -112,8 +112,8 @@ class Node {
   void Prefetch(const BatchItem& item) const;
   void Execute(BatchItem& item);
   bool Finish(std::uint64_t now_ns, bool busy);
-  // Of clients that sleep; Progress does it, too, a while after the answers.
-  void RingBells() { clients_->PollCompletions(false); }
+  // Completions of answers, and bells of clients that sleep: Progress does it, too, a while later.
+  void PollClients() { clients_->PollCompletions(false); }
   int Fold(int ring_count, int budget) { return members_->Fold(ring_count, budget); }
   int FoldRing(std::size_t ring) { return members_->FoldRing(ring); }
   bool ShareCredits() { return members_->ShareCredits(); }
@@ -124,7 +124,8 @@ class Node {
   bool HasWork() const;
   // Shards wait for connections, members or records: not all of that rings a bell.
   bool connecting() const { return connecting_; }
-  // With what is not a request, and takes long next to one: in the next turn, too.
+  // It connects, changes epochs or recovers, or a turn's bytes were not enough: what the next turn
+  // goes on with takes long next to a request.
   bool occupied() const { return look_; }
   int event_fd() const { return device_->event_fd(); }
 

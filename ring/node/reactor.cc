@@ -92,8 +92,8 @@ bool Reactor::Turn() {
     // Epoch changes and recovery keep several nodes at once: nobody's request waits for all.
     if (!node->occupied() || node == nodes_.back()) continue;
     count += Serve();
-    did |= FinishAll(expected);
-    RingBells();
+    did |= FinishAll(expected || count > 0);
+    PollAllClients();
   }
   count += Serve();
   quiet_turns_ = count > 0 ? 0 : std::min(quiet_turns_ + 1, kQuietTurns);
@@ -102,14 +102,14 @@ bool Reactor::Turn() {
   if (overdue || !expecting) quiet_ns_ = now_ns_;
   did |= FinishAll(expecting && !overdue);
   if (occupied) {
-    RingBells();
+    PollAllClients();
     turns_ = 0;  // the clock went on meanwhile
   }
   if (overdue && !round_) {
     round_ = true;
     round_node_ = round_ring_ = 0;
   }
-  const bool folded = FoldTurn(count);
+  const bool folded = FoldTurn(std::min(count, kBatchMax));
   busy_ = count > 0;
   return did || folded || expecting;
 }
@@ -126,8 +126,8 @@ bool Reactor::FinishAll(bool busy) {
   return did;
 }
 
-void Reactor::RingBells() {
-  for (const std::unique_ptr<Node>& node : nodes_) node->RingBells();
+void Reactor::PollAllClients() {
+  for (const std::unique_ptr<Node>& node : nodes_) node->PollClients();
 }
 
 std::size_t Reactor::GatherBatch() {

@@ -84,7 +84,7 @@ class Reactor {
 
   std::size_t Serve();
   bool FinishAll(bool busy);
-  void RingBells();
+  void PollAllClients();
   std::size_t GatherBatch();
   void ExecuteBatch(std::size_t count);
   bool FoldTurn(std::size_t request_count);

@@ -57,6 +57,11 @@ absl::Status MemgestDescriptor::Validate(int s, int d) const {
   if (!IsRepair(static_cast<std::uint8_t>(repair))) {
     return OutOfBounds("repair", static_cast<int>(repair), 1, 4);
   }
+  if (scheme == Scheme::kReplicated && repair != RepairScheme::kRs) {
+    return absl::InvalidArgumentError(absl::StrCat("memgest repair=", RepairName(repair),
+                                                   " is for coded ones: a lost value of ",
+                                                   SchemeName(), " is copied"));
+  }
   if (!IsState(static_cast<std::uint8_t>(state))) {
     return OutOfBounds("state", static_cast<int>(state), 1, 4);
   }

@@ -30,7 +30,7 @@ ec::Graph Layout(protocol::RepairScheme repair, const ec::Combination& combinati
       break;
     case protocol::RepairScheme::kEcPipe:
       ec::AddChain(builder, combination, roles.parity,
-                   std::max(kSliceSize, block_size / kSlicesMax), ec::ChainOrder::kBasic);
+                   std::max(kChainSliceSize, block_size / kSlicesMax), ec::ChainOrder::kBasic);
       break;
     case protocol::RepairScheme::kTriEc:
       ec::AddTripartiteDecode(builder, combination, {{roles.parity}, false}, roles.owner);

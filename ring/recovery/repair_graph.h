@@ -32,7 +32,7 @@ struct PartialTree {
 };
 
 // Slices of a chain are of this size, or larger where there would be more than kSlicesMax.
-inline constexpr std::size_t kSliceSize = 32 * 1024;
+inline constexpr std::size_t kChainSliceSize = 32 * 1024;
 inline constexpr std::size_t kSlicesMax = 16;
 
 // Of the row's blocks. REQUIRES: repair is not rs.

@@ -313,8 +313,8 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"ClusterResult", 0x27b6b042},      {"NodeReport", 0x638b2e26},
       {"DeviceFaults", 0x2f992d78},       {"View", 0xfc76d368},
       {"RegisterNode", 0x03e978d3},       {"NewEpoch", 0x8b6f3a16},
-      {"SetNormal", 0x205f18fb},          {"CatalogueCommand", 0x69941f67},
-      {"DeletedCommand", 0x51d3e862},     {"consensus append", 0x88479ed8},
+      {"SetNormal", 0x205f18fb},          {"CatalogueCommand", 0x5a58a4db},
+      {"DeletedCommand", 0xeb9c2aec},     {"consensus append", 0x88479ed8},
       {"consensus snapshot", 0x89293713}, {"log entry", 0x102b8add},
       {"snapshot", 0x16990525},
   };

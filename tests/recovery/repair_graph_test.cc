@@ -147,11 +147,11 @@ TEST_F(RepairShape, PprIsATreeOfLogarithmicDepth) {
 
 TEST_F(RepairShape, EcPipeIsAChainForEachSlice) {
   const std::vector<PartialTree> trees = Plan(RepairScheme::kEcPipe);
-  ASSERT_EQ(trees.size(), kBlock / kSliceSize);
+  ASSERT_EQ(trees.size(), kBlock / kChainSliceSize);
   for (const PartialTree& tree : trees) {
     EXPECT_EQ(tree.steps.size(), 11u);
     EXPECT_EQ(Depth(tree.steps), 11u);
-    EXPECT_EQ(tree.length, kSliceSize);
+    EXPECT_EQ(tree.length, kChainSliceSize);
   }
 }
 

@@ -116,8 +116,10 @@ class Run {
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
     if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
-    for (protocol::MemgestDescriptor& memgest : cluster.memgests)
-      memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
+    for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
+      if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
+        memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
+    }
     overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
     if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
       cluster.overrun = cluster::OverrunPolicy::kContinue;

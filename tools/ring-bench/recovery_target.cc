@@ -63,8 +63,10 @@ class EmbeddedTarget final : public RecoveryTarget {
     host.config.control.lease_ms = LeaseMs(options.detect_ms);
     host.config.control.fence =
         options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
-    for (protocol::MemgestDescriptor& memgest : host.config.memgests)
-      memgest.repair = RepairOf(options.repair);
+    for (protocol::MemgestDescriptor& memgest : host.config.memgests) {
+      if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
+        memgest.repair = RepairOf(options.repair);
+    }
     RING_ASSIGN_OR_RETURN(host_, node::Host::Start(host));
     return host_->WaitReady(kReadyTimeout);
   }

@@ -191,6 +191,7 @@ void ControlPort::OnMessage(ControlLink& link) {
     }
     answer.code = static_cast<std::uint8_t>(result.status().code());
     std::string body = result.ok() ? *std::move(result) : ControlErrorText(result.status());
+    Spend(body.size());
     absl::Status sent = link.Send(answer, std::move(body));
     if (absl::IsResourceExhausted(sent)) {  // F11: who asked for too much at once asks again
       answer.code = static_cast<std::uint8_t>(sent.code());
@@ -228,7 +229,7 @@ bool ControlPort::PollCompletions() {
     for (int left = kPerTurn; left > 0 && !turn_spent(); --left) {
       if (queue.Poll(absl::MakeSpan(&completion, 1)) == 0) break;
       any = true;
-      spent_ += completion.byte_len;
+      if (completion.opcode == rdma::Opcode::kRecv) Spend(completion.byte_len);
       auto* const link = static_cast<ControlLink*>(completion.qp->context());
       if (link->OnCompletion(completion)) OnMessage(*link);
       if (link->failed().ok()) {

@@ -119,7 +119,8 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
     frozen.order = shard->log().next_order();
   }
   if (shard->log().commit_front() < frozen.order) return true;
-  if (node_->control().turn_spent()) return true;
+  if (answered_ && node_->control().turn_spent()) return true;
+  answered_ = true;
   Answer(frozen, *memgest);
   return true;
 }
@@ -179,6 +180,7 @@ void BlockFreezer::OnWritten(std::uint64_t id, const recovery::FreezeAnswer& ans
 }
 
 void BlockFreezer::Progress(std::uint64_t now_ns) {
+  answered_ = false;
   for (std::size_t i = 0; i < frozen_.size();) {
     if (Step(frozen_[i], now_ns)) {
       ++i;

@@ -63,6 +63,7 @@ class BlockFreezer {
   Node* node_;
   std::vector<Frozen> frozen_;
   std::uint64_t last_id_ = 0;
+  bool answered_ = false;  // since Progress: one each time, and more while the turn has bytes left
 };
 
 }  // namespace ring::node

@@ -107,8 +107,8 @@ bool DecodeJob::Step(std::uint64_t now_ns) {
       status = OnRows();
       break;
     case Stage::kPartials:
-      if (partials_->left > 0) return true;
-      status = OnPartials();
+      AskPartials();
+      if (partials_->answered < trees_.size() || !AddPartials(&status)) return true;
       break;
     case Stage::kCombine:
       return Combine();
@@ -258,7 +258,7 @@ absl::Status DecodeJob::OnRows() {
   node_->control().Spend(size);
   combined_ = 0;
   if (partial_) {
-    AskPartials();
+    BeginPartials();
   } else {
     cut_.Thaw();  // everything is captured
     stage_ = Stage::kCombine;
@@ -270,49 +270,56 @@ protocol::RepairScheme DecodeJob::Repair() const {
   return node_->view()->FindMemgest(request_.log.memgest)->repair;
 }
 
-void DecodeJob::AskPartials() {
-  const srs::Layout& layout = store_->layout();
-  const cluster::View& view = *node_->view();
-  trees_ = recovery::PlanPartials(Repair(), recipe_, layout, extent_, row_);
+void DecodeJob::BeginPartials() {
+  trees_ = recovery::PlanPartials(Repair(), recipe_, store_->layout(), extent_, row_);
   partials_ = std::make_shared<Partials>();
   partials_->bytes.assign(trees_.size(), absl::UnknownError("was not answered"));
-  partials_->left = trees_.size();
+  trees_asked_ = trees_added_ = 0;
+  stage_ = Stage::kPartials;
+}
+
+void DecodeJob::AskPartials() {
   recovery::PartialRequest request;
   request.group = request_.log.group;
   request.memgest = request_.log.memgest;
   request.epoch = request_.epoch;
   request.reader = node_->id();
   request.token = cut_.token();
-  for (std::size_t i = 0; i < trees_.size(); ++i) {
+  while (trees_asked_ < trees_.size() && trees_asked_ - partials_->answered < kTreesUnderWay) {
+    const std::size_t i = trees_asked_++;
     request.offset = trees_[i].offset;
     request.length = trees_[i].length;
     request.steps = trees_[i].steps;
-    node_->control().Call(view.Coordinator(request.group, request.steps[0].shard),
-                          ControlType::kPartial, recovery::Encode(request), kPartialTimeoutNs,
+    const NodeId owner = node_->view()->Coordinator(request.group, request.steps[0].shard);
+    node_->control().Call(owner, ControlType::kPartial, recovery::Encode(request),
+                          kPartialTimeoutNs,
                           [partials = partials_, i](absl::StatusOr<std::string> bytes) {
                             partials->bytes[i] = std::move(bytes);
-                            --partials->left;
+                            ++partials->answered;
                           });
   }
-  stage_ = Stage::kPartials;
 }
 
-absl::Status DecodeJob::OnPartials() {
+// False: more in the next turn. REQUIRES: all are answered.
+bool DecodeJob::AddPartials(absl::Status* status) {
   cut_.Thaw();  // everything is captured
   auto* const block = reinterpret_cast<std::byte*>(answer_.data() + combine_begin_);
-  for (std::size_t i = 0; i < trees_.size(); ++i) {
-    RING_RETURN_IF_ERROR(partials_->bytes[i].status());
-    const std::string& sum = *partials_->bytes[i];
-    if (sum.empty()) continue;  // zeros
-    if (sum.size() != trees_[i].length)
-      return absl::InvalidArgumentError(absl::StrCat("a partial sum of size=", sum.size()));
-    ec_offload::XorInto(block + trees_[i].offset, BytesOf(sum), sum.size());
-    node_->control().Spend(sum.size());
+  for (bool any = false; trees_added_ < trees_.size(); ++trees_added_, any = true) {
+    const recovery::PartialTree& tree = trees_[trees_added_];
+    const absl::StatusOr<std::string>& sum = partials_->bytes[trees_added_];
+    *status = sum.status();
+    if (sum.ok() && !sum->empty() && sum->size() != tree.length)
+      *status = absl::InvalidArgumentError(absl::StrCat("a partial sum of size=", sum->size()));
+    if (!status->ok()) return true;
+    if (sum->empty()) continue;  // zeros
+    if (any && node_->control().turn_spent()) return false;
+    ec_offload::XorInto(block + tree.offset, BytesOf(*sum), tree.length);
+    node_->control().Spend(tree.length);
   }
   partials_.reset();
   std::erase_if(recipe_.terms, [](const srs::Term& term) { return !term.survivor.is_parity; });
   stage_ = Stage::kCombine;
-  return absl::OkStatus();
+  return true;
 }
 
 bool DecodeJob::Combine() {

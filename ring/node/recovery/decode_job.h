@@ -37,6 +37,8 @@ namespace ring::node {
 class DecodeJob {
  public:
   static constexpr std::size_t kSliceSize = 64 * 1024;
+  // Nodes of a graph keep a sum for each tree that is under way.
+  static constexpr std::size_t kTreesUnderWay = 4;
   static constexpr int kAttemptsMax = 12;
   // From before the freeze: within the freezes' 1 s wherever they are, and within the time in which
   // a coordinator that begins an epoch waits for the members of the last one.
@@ -74,8 +76,9 @@ class DecodeJob {
   absl::Status AskRows(std::string own_row);
   absl::Status OnRows();
   protocol::RepairScheme Repair() const;  // a memgest's is never changed
+  void BeginPartials();
   void AskPartials();
-  absl::Status OnPartials();
+  bool AddPartials(absl::Status* status);
   bool Combine();
   bool Retry(const absl::Status& why, std::uint64_t now_ns);
   bool Finish(absl::StatusOr<std::string> answer);
@@ -112,10 +115,12 @@ class DecodeJob {
   // By tree; shared like rows.
   struct Partials {
     std::vector<absl::StatusOr<std::string>> bytes;
-    std::size_t left = 0;
+    std::size_t answered = 0;
   };
   std::vector<recovery::PartialTree> trees_;
   std::shared_ptr<Partials> partials_;
+  std::size_t trees_asked_ = 0;
+  std::size_t trees_added_ = 0;
   std::string answer_;             // encoded: the block is its end
   std::size_t combine_begin_ = 0;  // in the answer
   std::size_t combined_ = 0;

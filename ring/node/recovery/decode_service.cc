@@ -44,21 +44,25 @@ void DecodeService::StartJobs(std::uint64_t now_ns) {
 }
 
 void DecodeService::Progress(std::uint64_t now_ns) {
-  for (std::size_t left = jobs_.size(); left > 0 && !node_->control().turn_spent(); --left) {
+  // One of each, and more while the turn has bytes left.
+  for (std::size_t left = jobs_.size(); left > 0; --left) {
     next_job_ %= jobs_.size();
     if (jobs_[next_job_]->Step(now_ns)) {
       ++next_job_;
     } else {
       jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(next_job_));
     }
+    if (node_->control().turn_spent()) break;
   }
   StartJobs(now_ns);
-  for (std::size_t i = 0; i < rows_.size() && !node_->control().turn_spent();) {
-    if (StepRow(rows_[i], now_ns)) {
-      ++i;
+  for (std::size_t left = rows_.size(); left > 0; --left) {
+    next_row_ %= rows_.size();
+    if (StepRow(rows_[next_row_], now_ns)) {
+      ++next_row_;
     } else {
-      rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(i));
+      rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(next_row_));
     }
+    if (node_->control().turn_spent()) break;
   }
 }
 

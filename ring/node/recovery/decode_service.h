@@ -56,6 +56,7 @@ class DecodeService {
   Node* node_;
   std::vector<std::unique_ptr<DecodeJob>> jobs_;
   std::size_t next_job_ = 0;  // a turn has bytes for some of them
+  std::size_t next_row_ = 0;
   std::deque<Queued> urgent_;
   std::deque<Queued> background_;
   std::vector<WaitingRow> rows_;

@@ -22,7 +22,9 @@ class RepairTest : public testing::DecodeFixture,
   void StartWith(std::size_t spares, const std::function<void(NodeConfig*)>& change) {
     Start(spares, [&](NodeConfig* config) {
       change(config);
-      for (protocol::MemgestDescriptor& memgest : config->memgests) memgest.repair = GetParam();
+      for (protocol::MemgestDescriptor& memgest : config->memgests) {
+        if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon) memgest.repair = GetParam();
+      }
     });
   }
 };

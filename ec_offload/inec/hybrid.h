@@ -51,6 +51,9 @@ struct InecThresholds {
   }
 };
 
+// By size, as measured (docs/EC_OFFLOAD.md says how).
+inline InecThresholds MeasuredThresholds() { return {}; }
+
 inline InecWay ChooseWay(const InecThresholds& thresholds, InecPrimitive primitive,
                          std::uint64_t chunk_size) {
   for (const InecThreshold& row : thresholds.rows[static_cast<std::size_t>(primitive)]) {

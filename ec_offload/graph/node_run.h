@@ -59,7 +59,7 @@ class NodeRun {
   struct Options {
     rdma::Device* device = nullptr;
     std::string loop_address;  // where the device listens, for its calc queue alone
-    InecThresholds thresholds;
+    InecThresholds thresholds = MeasuredThresholds();
     bool calculate_on_host = false;
     // Null, or what calculates a vertex in place of the calculator given.
     std::function<std::unique_ptr<rdma::Calculator>(std::size_t vertex,

@@ -42,7 +42,7 @@ enum class GraphLink : std::uint8_t { kLocal = 0, kShm = 1, kTcp = 2 };
 
 struct ThreadedRunOptions {
   GraphLink link = GraphLink::kLocal;
-  InecThresholds thresholds;
+  InecThresholds thresholds = MeasuredThresholds();
   bool calculate_on_host = false;
   // Turns without work before a host thread, or a NIC's, sleeps.
   std::uint32_t host_spin_turns = 20;

@@ -103,7 +103,7 @@ std::vector<TableTerms> TableTermsOf(const EcWork& work) {
   const std::string& scheme = work.scheme;
   const bool encode = work.operation == "encode";
   if (scheme == "lrc" && encode)
-    return {{"ec-send", "k (l+r) c", "L + (k+l+r) c/B", "l+r", "l+r", "0"}};
+    return {{"ec-send", "k (l+r) c", "L + (k+l+r) c/B", "(l+r)", "(l+r)", "0"}};
   if (scheme == "lrc") return {{"recv-ec", "(k/l)^2 c", "L + k c/(B l)", "k/l", "k/l", "0"}};
   if (scheme == "ppr" && !encode) {
     return {{"ec-send", "c", "L + c/B", "1", "1", "c"},

@@ -129,6 +129,7 @@ absl::Span<std::byte> NodeRun::chunk(ChunkId chunk) {
 
 absl::Status NodeRun::Prepare(std::uint64_t deadline_ns) {
   RING_CHECK(done()) << "a run is under way";
+  TakeEvents();  // who vanished since the last run
   if (broken_ || !connected()) {
     std::string peers;
     for (std::size_t i = 0; i < in_.size(); ++i)

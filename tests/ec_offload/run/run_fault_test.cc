@@ -179,6 +179,18 @@ TEST_P(RunFaults, WhatIsLeftOfAFailedRunGoesWithItsNodes) {
   cluster_.reset();
 }
 
+TEST_P(RunFaults, APeerThatVanishedBetweenRunsIsNamedBeforeTheNextOne) {
+  Open();
+  StripeMemory memory = RandomSources();
+  ASSERT_OK(cluster_->Run(memory));
+  cluster_->Kill(kLeaf);
+  ASSERT_TRUE(cluster_->RunUntil([&] { return !cluster_->run(kInner).connected(); }));
+  EXPECT_THAT(cluster_->run(kInner).Prepare(~std::uint64_t{0}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("node 2 is not connected"), HasSubstr(" 3 "))));
+  ExpectNextOneWorks();
+}
+
 TEST_P(RunFaults, ARunWithoutConnectionsNamesThePeer) {
   Open();
   cluster_->run(kLeaf).Disconnect();

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Lanes, EdgesThatCrossHaveLanesOfTheirOwn) {
   GraphBuilder builder(Field::kGf256, 64);
-  for (const ChunkId chunk : {0, 1}) builder.AddSource({0, chunk});
+  for (const ChunkId chunk : {0U, 1U}) builder.AddSource({0, chunk});
   const std::size_t first = builder.AddVertex(0, builder.whole_chunk(), {0}, Matrix{{2}});
   const std::size_t second = builder.AddVertex(0, builder.whole_chunk(), {1}, Matrix{{3}});
   const std::size_t early = builder.AddVertex(1, builder.whole_chunk(), {}, Matrix{{1}});

@@ -152,7 +152,7 @@ TEST_P(OfProcesses, OneThatIsKilledMidGraphEndsTheRunOfThoseWhoWaitForIt) {
       ASSERT_TRUE(children_[i]->channel().Tell('s'));
     }
   }
-  for (const std::size_t parity : {3, 4}) EXPECT_TRUE(children_[parity]->channel().Await('e'));
+  for (const std::size_t parity : {3U, 4U}) EXPECT_TRUE(children_[parity]->channel().Await('e'));
 }
 
 std::string NameOf(const ::testing::TestParamInfo<OfProcesses::ParamType>& info) {

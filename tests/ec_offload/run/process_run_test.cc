@@ -2,6 +2,7 @@
 // was killed.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +13,8 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "ec_offload/graph/memory_run.h"
 #include "ec_offload/graph/node_run.h"
 #include "ec_offload/schemes/triec.h"
@@ -117,6 +120,10 @@ class OfProcesses : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay
   }
   void TearDown() override {
     children_.clear();
+    // Those that were killed left their sockets.
+    for (const char* address : board_->addresses) {
+      if (absl::string_view path(address); absl::ConsumePrefix(&path, "shm:")) unlink(path.data());
+    }
     munmap(board_, sizeof(Board));
   }
   void TellAll(char what) {

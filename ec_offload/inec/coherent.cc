@@ -12,6 +12,10 @@ using rdma::WorkRequest;
 void InecPrimitives::StartCoherent(std::uint64_t sequence) {
   Operation& operation = at(sequence);
   PostChannels(sequence, /*after_calculation=*/false, /*behind_calc=*/false);
+  if (operation.calculator == nullptr && operation.receives.empty()) {
+    SendOutputs(sequence);
+    return;
+  }
   if (!PostCalc(sequence, /*behind_receives=*/true)) {
     operation.stage = Stage::kSending;
     return;
@@ -20,23 +24,27 @@ void InecPrimitives::StartCoherent(std::uint64_t sequence) {
   PostChannels(sequence, /*after_calculation=*/true, /*behind_calc=*/true);
 }
 
-// [WAIT]... [CALC] with one doorbell. False: nothing was posted, and the operation has its error.
+// [WAIT]... [CALC] with one doorbell; without a calculator the last WAIT takes the place of CALC.
+// False: nothing was posted, and the operation has its error.
 bool InecPrimitives::PostCalc(std::uint64_t sequence, bool behind_receives) {
   Operation& operation = at(sequence);
   const std::size_t wait_count = behind_receives ? operation.receives.size() : 0;
-  chain_.assign(wait_count + 1, WorkRequest());
+  const bool calculates = operation.calculator != nullptr;
+  chain_.assign(wait_count + (calculates ? 1 : 0), WorkRequest());
   for (std::size_t i = 0; i < wait_count; ++i) {
     chain_[i].opcode = Opcode::kWait;
     chain_[i].wait_cq = operation.receives[i].cq;
     chain_[i].wait_count = operation.receives[i].count;
-    chain_[i].next = &chain_[i + 1];
+    chain_[i].next = i + 1 < chain_.size() ? &chain_[i + 1] : nullptr;
   }
   const rdma::CalcArguments arguments{operation.calculator, operation.inputs, operation.outputs,
                                       operation.sums ? operation.crc_out.data() : nullptr};
-  WorkRequest& calc = chain_.back();
-  calc.opcode = Opcode::kCalc;
-  calc.calc = &arguments;
-  calc.signaled = true;
+  WorkRequest& last = chain_.back();
+  if (calculates) {
+    last.opcode = Opcode::kCalc;
+    last.calc = &arguments;
+  }
+  last.signaled = true;
   for (WorkRequest& request : chain_) request.wr_id = sequence;
   const absl::Status posted = loop_->qp()->PostSend(chain_.front());
   if (!posted.ok()) {

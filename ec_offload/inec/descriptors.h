@@ -25,6 +25,8 @@
 namespace ring::ec_offload {
 
 struct InecCalc {
+  // Null: nothing is calculated, and what would follow the calculation follows the receives: send,
+  // recv-send, recv. Then mem's inputs say the chunk size alone.
   const rdma::Calculator* calculator = nullptr;
   // Null, or a pointer for each output: null, or where its CRC-32C goes before it is sent. Lent as
   // the buffers are.

@@ -9,7 +9,12 @@ void InecPrimitives::StartIncoherent(std::uint64_t sequence) {
   PostChannels(sequence, /*after_calculation=*/false, /*behind_calc=*/false);
   operation.stage = Stage::kReceiving;
   for (const Operation::Receive& receive : operation.receives) ledger_.Release(receive.claim);
-  if (operation.receives.empty() && MayCalculate()) Calculate(sequence);
+  if (!operation.receives.empty()) return;
+  if (operation.calculator == nullptr) {
+    SendOutputs(sequence);
+  } else if (MayCalculate()) {
+    Calculate(sequence);
+  }
 }
 
 bool InecPrimitives::MayCalculate() const {
@@ -20,14 +25,18 @@ bool InecPrimitives::MayCalculate() const {
 bool InecPrimitives::Advance() {
   bool any = false;
   bool held_up = false;
+  bool calculating = false;  // and sends afterwards: who does not calculate may not overtake it
   for (std::uint64_t i = begin_; i < next_held_; ++i) {
     Operation& operation = at(i);
     if (operation.way != InecWay::kIncoherent) continue;
+    calculating |= operation.stage == Stage::kCalculating;
     if (operation.stage == Stage::kReceiving) {
-      held_up = held_up || !MayCalculate() || !ReceivesComplete(operation);
+      held_up = held_up || !MayCalculate() || !ReceivesComplete(operation) ||
+                (operation.calculator == nullptr && calculating);
       if (held_up) continue;
       ++counters_.continuations;
       Calculate(i);
+      calculating |= operation.stage == Stage::kCalculating;
       any = true;
     } else if (operation.stage == Stage::kCalculated) {
       ++counters_.continuations;
@@ -40,6 +49,10 @@ bool InecPrimitives::Advance() {
 
 void InecPrimitives::Calculate(std::uint64_t sequence) {
   Operation& operation = at(sequence);
+  if (operation.calculator == nullptr) {
+    SendOutputs(sequence);
+    return;
+  }
   if (!device_calculates_) {
     if (CalculateHere(operation)) {
       SendOutputs(sequence);

@@ -192,8 +192,16 @@ void InecPrimitives::ForgetReceives(rdma::CompletionQueue* cq) {
 
 void InecPrimitives::Arm() {
   send_cq_->Arm();
-  if (loop_ != nullptr) loop_->cq()->Arm();
   ledger_.ArmDue();
+  if (loop_ == nullptr) return;
+  // Coherent operations that are still to send end with that: their calculations wake nobody.
+  for (std::uint64_t i = begin_; i < next_held_; ++i) {
+    const Operation& operation = at(i);
+    if (operation.stage != Stage::kCalculating) continue;
+    if (operation.way == InecWay::kCoherent && operation.channels_open != 0) continue;
+    loop_->cq()->Arm();
+    return;
+  }
 }
 
 bool InecPrimitives::IsUnderWay(std::uint64_t sequence) const {

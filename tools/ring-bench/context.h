@@ -27,6 +27,7 @@ void AddMoveCommand(CLI::App& app, Context* context);
 void AddMemoryCommand(CLI::App& app, Context* context);
 void AddLimitsCommand(CLI::App& app, Context* context);
 void AddRecoveryCommand(CLI::App& app, Context* context);
+void AddEcCommand(CLI::App& app, Context* context);
 void AddEcApiCommand(CLI::App& app, Context* context);
 void AddPeersCommand(CLI::App& app, Context* context);
 

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   ring::bench::AddMemoryCommand(app, &context);
   ring::bench::AddLimitsCommand(app, &context);
   ring::bench::AddRecoveryCommand(app, &context);
+  ring::bench::AddEcCommand(app, &context);
   ring::bench::AddEcApiCommand(app, &context);
   ring::bench::AddPeersCommand(app, &context);
   app.footer(
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
       "  ring-bench kv --memgest REP3 --op mixed --read-ratio 0.95 --distribution zipfian "
       "--rate 100000\n"
       "  ring-bench limits\n"
+      "  ring-bench ec --scheme triec --k 6 --m 3 --op encode --fit\n"
       "  ring-bench ec-api --k 10 --m 4 --chunk 65536 --api sync,async,eco");
   try {
     app.parse(argc, argv);

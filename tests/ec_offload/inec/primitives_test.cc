@@ -204,6 +204,42 @@ TEST_P(Primitives, RecvEcXorsWhatTwoQueuesBring) {
   EXPECT_EQ(root.inec().counters().interventions(), mode() == Mode::kCoherent ? 1u : 2u);
 }
 
+TEST_P(Primitives, WithoutACalculatorSendsFollowReceives) {
+  Open(4);
+  InecNode& relay = cluster_->node(1);
+  const std::size_t in = cluster_->Connect(0, 1);
+  const std::size_t out[] = {cluster_->Connect(1, 2), cluster_->Connect(1, 3)};
+  const Sge source = cluster_->node(0).Chunk(kLength);
+  const Sge passed = relay.Chunk(kLength);
+  const Sge at[] = {cluster_->node(2).Chunk(kLength), cluster_->node(3).Chunk(kLength)};
+  Fill(source);
+  cluster_->PostReceive(in, passed);
+  InecSends sends;
+  for (std::size_t i = 0; i < 2; ++i) {
+    cluster_->PostReceive(out[i], at[i]);
+    sends.Add(cluster_->edge(out[i]).out.get(), passed);
+  }
+  const InecReceive receive{cluster_->edge(in).recv_cq, 1};
+  ASSERT_OK(relay.inec().RecvEcSend(1, {absl::MakeConstSpan(&receive, 1)}, {},
+                                    {absl::MakeConstSpan(&passed, 1), {}}, sends.stripe()));
+  for (int i = 0; i < 50; ++i) cluster_->Turn();
+  EXPECT_TRUE(relay.outcomes.empty());
+  InecSends first;
+  first.Add(cluster_->edge(in).out.get(), source);
+  ASSERT_OK(cluster_->node(0).inec().EcSend(2, {}, {absl::MakeConstSpan(&source, 1), {}},
+                                            first.stripe()));
+  ExpectOutcomes(1, 1);
+  ExpectOutcomes(0, 1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(cluster_->RunUntil([&] { return cluster_->Received(out[i]) == 1; }));
+    EXPECT_EQ(BytesOf(at[i]), BytesOf(source));
+  }
+  // An output of nothing is refused.
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      relay.inec().RecvEc(3, {absl::MakeConstSpan(&receive, 1)}, {},
+                          {absl::MakeConstSpan(&passed, 1), absl::MakeConstSpan(&passed, 1)})));
+}
+
 // TriEC's shape in one place: several operations under way, whose channels are not the same.
 TEST_P(Primitives, OperationsUnderWayKeepTheirChannelsApart) {
   Open(4);

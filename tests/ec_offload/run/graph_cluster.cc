@@ -1,0 +1,174 @@
+#include "tests/ec_offload/run/graph_cluster.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "rdma/engine/engine_device.h"
+#include "ring/base/check.h"
+
+namespace ring::ec_offload {
+
+using rdma::LinkKind;
+
+namespace {
+
+constexpr std::chrono::seconds kDeadline{30};
+constexpr std::uint64_t kTurnNs = 1'000;
+
+std::unique_ptr<rdma::Device> OpenDevice(LinkKind link) {
+  rdma::SoftDeviceOptions options;
+  options.arena_size_max = std::uint64_t{64} << 20;
+  options.shareable = rdma::IsShm(link);
+  options.qp_count_max = 128;
+  options.rnr_timeout_ms = 60'000;  // a SEND without a receive hangs
+  options.tcp_uring = false;
+  if (!rdma::HasEngine(link)) {
+    auto device = rdma::OpenSoftDevice(options);
+    RING_CHECK(device.ok()) << device.status();
+    return *std::move(device);
+  }
+  auto device = rdma::OpenEngineDevice({.soft = options});
+  RING_CHECK(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+}  // namespace
+
+GraphCluster::Host& GraphCluster::HostOf(NodeId node) {
+  Host& host = hosts_[node];
+  if (host.device != nullptr) return host;
+  host.device = OpenDevice(options_.link);
+  if (options_.faulty) {
+    auto faulty = std::make_unique<rdma::FaultyDevice>(std::move(host.device), &clock_, 1);
+    host.faulty = faulty.get();
+    host.device = std::move(faulty);
+  }
+  host.address = *host.device->Listen(rdma::FreshAddress(options_.link));
+  host.loop_address = *host.device->Listen(rdma::FreshAddress(LinkKind::kLocal));
+  return host;
+}
+
+void GraphCluster::MakeRun(NodeId node) {
+  Host& host = HostOf(node);
+  auto run = NodeRun::Create(*graph_, node,
+                             {.device = host.device.get(),
+                              .loop_address = host.loop_address,
+                              .thresholds = options_.thresholds,
+                              .calculate_on_host = options_.calculate_on_host,
+                              .replace_calculator = options_.replace_calculator});
+  RING_CHECK(run.ok()) << run.status();
+  runs_[node] = *std::move(run);
+}
+
+void GraphCluster::Load(const Graph& graph) {
+  runs_.clear();
+  graph_ = std::make_unique<Graph>(graph);
+  std::set<NodeId> nodes;
+  for (const Vertex& vertex : graph.vertices()) nodes.insert(vertex.node);
+  for (const NodeId node : nodes) MakeRun(node);
+  Connect();
+}
+
+void GraphCluster::Reconnect() {
+  for (auto& [node, run] : runs_) {
+    if (run == nullptr) {
+      MakeRun(node);
+    } else {
+      run->Disconnect();
+    }
+  }
+  Connect();
+}
+
+void GraphCluster::Connect() {
+  NodeAddresses addresses;
+  for (const auto& [node, host] : hosts_) addresses[node] = host.address;
+  for (auto& [node, run] : runs_) {
+    const absl::Status status = run->Connect(addresses);
+    RING_CHECK(status.ok()) << status;
+  }
+  RING_CHECK(RunUntil([&] {
+    return std::all_of(runs_.begin(), runs_.end(), [](auto& entry) {
+      RING_CHECK(entry.second->connect_status().ok()) << entry.second->connect_status();
+      return entry.second->connected();
+    });
+  })) << "the nodes of a graph do not connect";
+}
+
+void GraphCluster::Kill(NodeId node) {
+  runs_.at(node).reset();
+  hosts_.at(node) = Host();
+}
+
+void GraphCluster::Fill(const StripeMemory& memory) {
+  for (const ChunkPlace& place : graph_->sources()) {
+    const std::vector<std::byte>& bytes = memory.at(place);
+    std::copy(bytes.begin(), bytes.end(), runs_.at(place.node)->chunk(place.chunk).begin());
+  }
+}
+
+absl::Status GraphCluster::Prepare() {
+  for (auto& [node, run] : runs_) {
+    if (run == nullptr) continue;
+    if (const absl::Status status = run->Prepare(clock_.now_ns + kTimeoutNs); !status.ok())
+      return status;
+  }
+  return absl::OkStatus();
+}
+
+void GraphCluster::Start() {
+  for (auto& [node, run] : runs_) {
+    if (run != nullptr) static_cast<void>(run->Start());
+  }
+}
+
+absl::Status GraphCluster::Finish() {
+  const auto over = [](auto& entry) { return entry.second == nullptr || entry.second->done(); };
+  // Turns alone would take a while to reach the deadline.
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  const bool ended = RunUntil([&] {
+    if (std::chrono::steady_clock::now() > soon) clock_.now_ns += kTimeoutNs / 20;
+    return std::all_of(runs_.begin(), runs_.end(), over);
+  });
+  RING_CHECK(ended) << "a run does not end at its deadline";
+  for (auto& [node, run] : runs_) {
+    if (run != nullptr && !run->status().ok()) return run->status();
+  }
+  return absl::OkStatus();
+}
+
+void GraphCluster::TakeResults(StripeMemory& memory) {
+  for (const ChunkPlace& place : graph_->results()) {
+    const absl::Span<const std::byte> bytes = runs_.at(place.node)->chunk(place.chunk);
+    memory[place].assign(bytes.begin(), bytes.end());
+  }
+}
+
+absl::Status GraphCluster::Run(StripeMemory& memory) {
+  Fill(memory);
+  if (const absl::Status status = Prepare(); !status.ok()) return status;
+  Start();
+  const absl::Status status = Finish();
+  if (status.ok()) TakeResults(memory);
+  return status;
+}
+
+void GraphCluster::Turn() {
+  clock_.now_ns += kTurnNs;
+  for (auto& [node, run] : runs_) {
+    if (run != nullptr) run->Progress(clock_.now_ns);
+  }
+}
+
+bool GraphCluster::RunUntil(absl::FunctionRef<bool()> condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    Turn();
+  }
+  return true;
+}
+
+}  // namespace ring::ec_offload

@@ -78,7 +78,7 @@ class ControlPort {
   // messages do grows with the bytes that these bring or take away, and requests that come
   // meanwhile wait: after kTurnBytes the rest is the next turn's.
   bool Progress(std::uint64_t now_ns);
-  static constexpr std::size_t kTurnBytes = 32 * 1024;
+  static constexpr std::size_t kTurnBytes = 64 * 1024;
   // For work whose bytes no message carries and no Write posts.
   void Spend(std::size_t bytes) { spent_ += bytes; }
   bool turn_spent() const { return spent_ >= kTurnBytes; }

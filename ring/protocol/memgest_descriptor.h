@@ -11,6 +11,7 @@
 #ifndef RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
 #define RING_PROTOCOL_MEMGEST_DESCRIPTOR_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ enum class Scheme : std::uint8_t { kReplicated = 1, kStretchedReedSolomon = 2 };
 enum class CommitRule : std::uint8_t { kQuorum = 1, kAll = 2 };
 // How a lost block of a stretched memgest comes back (docs/RECOVERY.md, "Decoding").
 enum class RepairScheme : std::uint8_t { kRs = 1, kPpr = 2, kEcPipe = 3, kTriEc = 4 };
+inline constexpr std::array kRepairSchemes = {RepairScheme::kRs, RepairScheme::kPpr,
+                                              RepairScheme::kEcPipe, RepairScheme::kTriEc};
 enum class MemgestState : std::uint8_t { kCreating = 1, kActive = 2, kDraining = 3, kDeleted = 4 };
 
 inline constexpr std::uint32_t kBlockSizeDefault = 256 * 1024;

@@ -19,6 +19,7 @@
 #include "tools/ring-bench/alpha_beta.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/ec_graphs.h"
+#include "tools/ring-bench/rounds.h"
 
 namespace ring::bench {
 namespace {
@@ -43,8 +44,7 @@ struct EcOptions {
   bool busy = false;
   int busy_slice_us = 50;
   bool fit = false;
-  int rounds = 8;
-  int milliseconds = 50;
+  Rounds rounds = {8, 50};
 };
 
 // A mode that takes part, and what its rounds found.
@@ -124,7 +124,8 @@ absl::Status EcBench::Measure() {
   for (Entrant& entrant : entrants_) {
     std::uint64_t runs = 0;
     std::uint64_t total_ns = 0;
-    const std::uint64_t wanted_ns = static_cast<std::uint64_t>(options_.milliseconds) * 1'000'000;
+    const std::uint64_t wanted_ns =
+        static_cast<std::uint64_t>(options_.rounds.milliseconds) * 1'000'000;
     while (runs < 3 || (total_ns < wanted_ns / 4 && runs < kRunsMax)) {
       RING_ASSIGN_OR_RETURN(const std::uint64_t ns, entrant.run->Run(kRunTimeoutNs));
       total_ns += ns;
@@ -133,7 +134,7 @@ absl::Status EcBench::Measure() {
     counts.push_back(std::clamp<std::uint64_t>(wanted_ns * runs / total_ns, 1, kRunsMax));
     entrant.before = entrant.run->counters();
   }
-  for (int round = 0; round < options_.rounds; ++round) {
+  for (int round = 0; round < options_.rounds.count; ++round) {
     for (std::size_t i = 0; i < entrants_.size(); ++i) {
       std::uint64_t total_ns = 0;
       for (std::uint64_t run = 0; run < counts[i]; ++run) {
@@ -170,10 +171,7 @@ void EcBench::Report(std::size_t chunk) {
     row["polls"] = each(&ThreadedRunCounters::polls);
     row["wake-ups"] = each(&ThreadedRunCounters::wakeups);
     if (baseline != entrants_.end()) {
-      std::vector<double> ratios;
-      for (std::size_t i = 0; i < entrant.rounds_ns.size(); ++i)
-        ratios.push_back(baseline->rounds_ns[i] / entrant.rounds_ns[i]);
-      row["to incoherent_ratio"] = Median(ratios);
+      row["to incoherent_ratio"] = RoundRatio(baseline->rounds_ns, entrant.rounds_ns);
     }
     row[".operations"] = runs;
     row[".mean_ns"] = entrant.latency.Mean();
@@ -307,12 +305,7 @@ void AddMeasureOptions(CLI::App* command, EcOptions* options) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_flag("--fit", options->fit, "Fit latency = alpha c + beta to each mode");
-  command->add_option("--rounds", options->rounds, "Measurements of each mode, in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--milliseconds", options->milliseconds, "About how long one measures")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
+  AddRoundOptions(command, &options->rounds);
 }
 
 }  // namespace

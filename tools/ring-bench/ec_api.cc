@@ -13,6 +13,7 @@
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/ec_coder.h"
 #include "tools/ring-bench/ec_stripe.h"
+#include "tools/ring-bench/rounds.h"
 
 namespace ring::bench {
 namespace {
@@ -27,8 +28,7 @@ struct EcApiOptions {
   std::vector<std::string> peers = {"isal", "jerasure"};
   bool peers_named = false;  // on the command line: then one that is not there is an error
   int max_inflight = 32;
-  int rounds = 15;
-  int milliseconds = 10;
+  Rounds rounds = {15, 10};
 };
 
 // A coder that takes part, and what its rounds found.
@@ -64,7 +64,7 @@ class EcApiBench {
   absl::Status AddPeers(const EcCode& code, EcStripe* stripe);
   absl::Status AddApis(const EcCode& code, EcStripe* stripe);
   absl::Status Check(EcStripe* stripe);
-  // Operations of a round that take about options.milliseconds, found by trying.
+  // Operations of a round that take about options.rounds.milliseconds, found by trying.
   absl::Status Calibrate(Operation operation);
   absl::Status Measure(Operation operation);
   void Report(absl::string_view operation, std::size_t chunk, std::vector<Row>* rows) const;
@@ -142,7 +142,7 @@ absl::Status EcApiBench::Check(EcStripe* stripe) {
 
 absl::Status EcApiBench::Calibrate(Operation operation) {
   constexpr int kCountMax = 1 << 24;
-  const double wanted_ns = options_.milliseconds * 1e6;
+  const double wanted_ns = options_.rounds.milliseconds * 1e6;
   for (Entrant& entrant : entrants_) {
     entrant.rounds_ns.clear();
     entrant.count = 1;
@@ -162,21 +162,13 @@ absl::Status EcApiBench::Calibrate(Operation operation) {
 
 absl::Status EcApiBench::Measure(Operation operation) {
   RING_RETURN_IF_ERROR(Calibrate(operation));
-  for (int round = 0; round < options_.rounds; ++round) {
+  for (int round = 0; round < options_.rounds.count; ++round) {
     for (Entrant& entrant : entrants_) {
       RING_ASSIGN_OR_RETURN(const double ns, TimeNs(entrant, operation));
       entrant.rounds_ns.push_back(ns / entrant.count);
     }
   }
   return absl::OkStatus();
-}
-
-// How many times as fast as the peer, round by round: what slows a whole round slows both.
-double SpeedRatio(const Entrant& entrant, const Entrant& peer) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < entrant.rounds_ns.size(); ++i)
-    ratios.push_back(peer.rounds_ns[i] / entrant.rounds_ns[i]);
-  return Median(ratios);
 }
 
 void EcApiBench::Report(absl::string_view operation, std::size_t chunk,
@@ -191,9 +183,10 @@ void EcApiBench::Report(absl::string_view operation, std::size_t chunk,
     row["lowest_ns"] = *absl::c_min_element(entrant.rounds_ns);
     row["highest_ns"] = *absl::c_max_element(entrant.rounds_ns);
     row["data_bytes_per_second"] = static_cast<double>(options_.k * chunk) / median * 1e9;
-    if (isal_.has_value()) row["to ISA-L_ratio"] = SpeedRatio(entrant, entrants_[*isal_]);
+    if (isal_.has_value())
+      row["to ISA-L_ratio"] = RoundRatio(entrants_[*isal_].rounds_ns, entrant.rounds_ns);
     if (jerasure_.has_value()) {
-      row["to Jerasure_ratio"] = SpeedRatio(entrant, entrants_[*jerasure_]);
+      row["to Jerasure_ratio"] = RoundRatio(entrants_[*jerasure_].rounds_ns, entrant.rounds_ns);
     }
     row[".rounds_ns"] = entrant.rounds_ns;
     row[".operations_a_round"] = entrant.count;
@@ -277,12 +270,7 @@ void AddMeasureOptions(CLI::App* command, EcApiOptions* options) {
                    "Operations under way of an asynchronous interface")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Measurements of each, in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--milliseconds", options->milliseconds, "About how long one measures")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
+  AddRoundOptions(command, &options->rounds);
 }
 
 }  // namespace

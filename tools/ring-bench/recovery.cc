@@ -19,6 +19,7 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/common/protection.h"
+#include "tools/common/repair_names.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
 #include "tools/ring-bench/recovery_load.h"
@@ -373,8 +374,8 @@ void RecoveryBench::Report() {
                    " detect_ms=", options_.target.detect_ms,
                    " votes=", local || !options_.target.durable ? "in memory" : "on disk",
                    " metadata of the lost shards=",
-                   tools::FormatBytes(static_cast<double>(lost * kMetadataSize)),
-                   " value_size=", options_.value_size, " repair=", options_.target.repair,
+                   tools::FormatBytes(static_cast<double>(lost * kMetadataSize)), " value_size=",
+                   options_.value_size, " repair=", protocol::RepairName(options_.target.repair),
                    "; it led the consensus in ", leaders_),
       report_.PhaseRows());
   context_->report.AddSection(
@@ -471,7 +472,7 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
   command
       ->add_option("--repair", options->target.repair,
                    "How lost blocks of coded memgests come back")
-      ->check(CLI::IsMember({"rs", "ppr", "ecpipe", "triec"}))
+      ->transform(CLI::CheckedTransformer(tools::RepairNames()))
       ->capture_default_str();
   command->add_option("--reactors", options->target.reactor_count, "local: threads of the nodes")
       ->check(CLI::Range(1, 64))

@@ -28,24 +28,16 @@ std::uint32_t LeaseMs(std::uint32_t detect_ms) {
   return std::max<std::uint32_t>(5, detect_ms * 2 / 3);
 }
 
-protocol::RepairScheme RepairOf(absl::string_view name) {
-  for (const auto one : {protocol::RepairScheme::kPpr, protocol::RepairScheme::kEcPipe,
-                         protocol::RepairScheme::kTriEc}) {
-    if (protocol::RepairName(one) == name) return one;
-  }
-  return protocol::RepairScheme::kRs;
-}
-
 // As the file has them: those of an embedded cluster.
-std::string MemgestTables(absl::string_view repair) {
+std::string MemgestTables(protocol::RepairScheme repair) {
   std::string text;
   for (const protocol::MemgestDescriptor& memgest : node::EmbeddedConfig().memgests) {
     absl::StrAppend(&text, "[[memgests]]\nname = \"", memgest.name, "\"\n");
     if (memgest.scheme == protocol::Scheme::kReplicated) {
       absl::StrAppend(&text, "rep = ", memgest.r, "\n");
     } else {
-      absl::StrAppend(&text, "srs = [", memgest.k, ", ", memgest.m, "]\nrepair = \"", repair,
-                      "\"\n");
+      absl::StrAppend(&text, "srs = [", memgest.k, ", ", memgest.m, "]\nrepair = \"",
+                      protocol::RepairName(repair), "\"\n");
     }
   }
   return text;
@@ -65,7 +57,7 @@ class EmbeddedTarget final : public RecoveryTarget {
         options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
     for (protocol::MemgestDescriptor& memgest : host.config.memgests) {
       if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
-        memgest.repair = RepairOf(options.repair);
+        memgest.repair = options.repair;
     }
     RING_ASSIGN_OR_RETURN(host_, node::Host::Start(host));
     return host_->WaitReady(kReadyTimeout);

@@ -22,6 +22,7 @@
 #include "ring/cluster/health_summary.h"
 #include "ring/cluster/view.h"
 #include "ring/node/events/event.h"
+#include "ring/protocol/memgest_descriptor.h"
 
 namespace ring::bench {
 
@@ -32,7 +33,7 @@ struct RecoveryTargetOptions {
   bool durable = true;                    // processes: a vote counts when it is on the disk
   int reactor_count = 1;                  // local: threads that the nodes share
   std::uint32_t recovery_rate_mib = 256;  // a second, of what comes back in the background
-  std::string repair = "rs";              // of coded memgests
+  protocol::RepairScheme repair = protocol::RepairScheme::kRs;  // of coded memgests
 };
 
 class RecoveryTarget {

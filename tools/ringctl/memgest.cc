@@ -1,7 +1,6 @@
 // ringctl memgest: shows the catalogue, and changes it.
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/common/format.h"
+#include "tools/common/repair_names.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
 
@@ -191,13 +191,9 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
   sub->add_option("--commit", command->commit,
                   "With --rep, a put is acknowledged by a quorum (default), or by all copies")
       ->check(CLI::IsMember({"quorum", "all"}));
-  std::map<std::string, protocol::RepairScheme> repairs;
-  for (const auto one : {protocol::RepairScheme::kRs, protocol::RepairScheme::kPpr,
-                         protocol::RepairScheme::kEcPipe, protocol::RepairScheme::kTriEc})
-    repairs[std::string(protocol::RepairName(one))] = one;
   sub->add_option("--repair", command->repair,
                   "With --srs, how lost blocks come back: rs (default), ppr, ecpipe, triec")
-      ->transform(CLI::CheckedTransformer(repairs))
+      ->transform(CLI::CheckedTransformer(RepairNames()))
       ->type_name("SCHEME");
   sub->add_option("--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
       ->transform(CLI::AsSizeValue(false))

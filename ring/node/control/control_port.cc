@@ -259,7 +259,7 @@ void ControlPort::EndOverdue() {
   }
 }
 
-// Those that a call adds are the next turn's.
+// Those that a call adds are the next round's.
 bool ControlPort::RunLocal() {
   const bool any = !local_.empty();
   for (std::size_t left = local_.size(); left > 0 && !turn_spent(); --left) {

@@ -2,6 +2,7 @@
 // deadline at the latest, and after Disconnect and Connect the next one works.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "ec_offload/schemes/ppr.h"
 #include "gmock/gmock.h"
 #include "tests/ec_offload/run/graph_cluster.h"
+#include "tests/ec_offload/run/refusing_calculator.h"
 #include "tests/support/random_bytes.h"
 #include "tests/support/status_matchers.h"
 
@@ -27,22 +29,6 @@ using testing::StatusIs;
 constexpr ChunkId kLost = 0;
 constexpr NodeId kLeaf = 3;  // sends to kInner, which sends to the agent, node 5
 constexpr NodeId kInner = 2;
-
-class Refusing final : public rdma::Calculator {
- public:
-  Refusing(std::unique_ptr<rdma::Calculator> below, const bool* refuses)
-      : below_(std::move(below)), refuses_(refuses) {}
-  std::size_t input_count() const override { return below_->input_count(); }
-  std::size_t output_count() const override { return below_->output_count(); }
-  bool Run(const std::byte* const* inputs, std::byte* const* outputs, std::size_t length,
-           std::uint32_t* crcs) const override {
-    return !*refuses_ && below_->Run(inputs, outputs, length, crcs);
-  }
-
- private:
-  std::unique_ptr<rdma::Calculator> below_;
-  const bool* refuses_;
-};
 
 // PPR(3,2) repairs chunk 0 at the agent: 1 and 2 send to it, 3 sends to 2.
 class RunFaults : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay>> {
@@ -62,7 +48,7 @@ class RunFaults : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay>>
                                         std::unique_ptr<rdma::Calculator> calculator) {
       if (vertex != inner_vertex_) return calculator;
       return std::unique_ptr<rdma::Calculator>(
-          std::make_unique<Refusing>(std::move(calculator), &refuses_));
+          std::make_unique<RefusingCalculator>(std::move(calculator), &refuses_));
     };
     cluster_ = std::make_unique<GraphCluster>(options);
     cluster_->Load(*graph_);
@@ -91,7 +77,7 @@ class RunFaults : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay>>
   }
 
   SeededRandom random_{5};
-  bool refuses_ = false;
+  std::atomic<bool> refuses_{false};
   std::unique_ptr<Graph> graph_;
   std::size_t inner_vertex_ = 0;
   std::size_t leaf_vertex_ = 0;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "ec_offload/graph/memory_run.h"
 #include "gmock/gmock.h"
+#include "tests/ec_offload/run/refusing_calculator.h"
 #include "tests/ec_offload/schemes/all_schemes.h"
 #include "tests/support/random_bytes.h"
 #include "tests/support/status_matchers.h"
@@ -103,33 +104,18 @@ TEST(ThreadedRun, BothWaysInOneGraphGiveTheSame) {
   for (int i = 0; i < 10; ++i) ExpectRight(*run, graph, random);
 }
 
-class Moody final : public rdma::Calculator {
- public:
-  Moody(std::unique_ptr<rdma::Calculator> below, const std::atomic<bool>* refuses)
-      : below_(std::move(below)), refuses_(refuses) {}
-  std::size_t input_count() const override { return below_->input_count(); }
-  std::size_t output_count() const override { return below_->output_count(); }
-  bool Run(const std::byte* const* inputs, std::byte* const* outputs, std::size_t length,
-           std::uint32_t* crcs) const override {
-    return !*refuses_ && below_->Run(inputs, outputs, length, crcs);
-  }
-
- private:
-  std::unique_ptr<rdma::Calculator> below_;
-  const std::atomic<bool>* refuses_;
-};
-
 TEST(ThreadedRun, ARunThatFailsTellsTheCauseAndTheNextOneWorksAfterReconnect) {
   ASSERT_OK_AND_ASSIGN(const auto scheme, MakeMdsScheme(MdsScheme::kTriEc, {.k = 3, .m = 2}));
   ASSERT_OK_AND_ASSIGN(const Graph graph, scheme->Encode(100));
   std::atomic<bool> refuses{true};
   ASSERT_OK_AND_ASSIGN(
       const auto run,
-      ThreadedRun::Create(graph, {.thresholds = WayOf(true),
-                                  .replace_calculator = [&](std::size_t, auto calculator) {
-                                    return std::unique_ptr<rdma::Calculator>(
-                                        std::make_unique<Moody>(std::move(calculator), &refuses));
-                                  }}));
+      ThreadedRun::Create(
+          graph,
+          {.thresholds = WayOf(true), .replace_calculator = [&](std::size_t, auto calculator) {
+             return std::unique_ptr<rdma::Calculator>(
+                 std::make_unique<RefusingCalculator>(std::move(calculator), &refuses));
+           }}));
   EXPECT_THAT(run->Run(kTimeoutNs).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("calculation")));
   EXPECT_FALSE(run->Run(kTimeoutNs).ok()) << "without new connections";

@@ -177,9 +177,12 @@ IssueResult MappedLink::Atomic(const WorkRequest& wr, std::uint64_t sequence) {
 
 IssueResult MappedLink::Send(const WorkRequest& wr, std::uint64_t sequence) {
   if (!ReceivePosted()) return kBlocked;
-  if (!Settled() || !Note(0, sequence)) return Failed(WcStatus::kFlushed);
+  if (!Settled()) return Failed(WcStatus::kFlushed);
   const std::uint64_t length = TotalLength(wr.sges);
   const bool fits = Scatter(wr, length);
+  // What does not fit fails as that, though its receiver closes the mailbox when it hears of it:
+  // no Commit may find it closed instead.
+  if (fits && !Note(0, sequence)) return Failed(WcStatus::kFlushed);
   Arrival arrival;
   arrival.status = fits ? WcStatus::kSuccess : WcStatus::kLocalLength;
   arrival.has_imm = wr.has_imm;

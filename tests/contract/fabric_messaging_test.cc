@@ -136,6 +136,20 @@ TEST_P(FabricMessaging, MessageLongerThanTheReceiveFailsBothSides) {
   EXPECT_EQ(a_->qp->state(), QpState::kError);
 }
 
+// The receiver fails its queue pair, and with it the connection, when it hears of the message.
+TEST_P(FabricMessaging, MessageLongerThanTheReceiveFailsAsThatHoweverSoonThePeerCloses) {
+  constexpr int kConnections = 20;
+  for (int i = 0; i < kConnections; ++i) {
+    PostReceiveAtB(8, 0, 4);
+    const Sge sge = a_->At(0, 5);
+    ASSERT_EQ(PostOne(Send(sge, 1)).status, WcStatus::kRemoteInvalid) << "connection=" << i;
+    ASSERT_EQ(OneCompletion(*b_, *b_->recv_cq).status, WcStatus::kLocalLength);
+    a_->qp.reset();
+    b_->Run([&] { b_->qp.reset(); });
+    Connect(&a_->qp, &b_->qp);
+  }
+}
+
 TEST_P(FabricMessaging, ManyMessagesBothWays) {
   constexpr int kMessages = 500;
   int a_received = 0;

@@ -5,8 +5,9 @@
 //            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait,
 //            answer.cc checks and answers, write.cc is the step of every write. expire.cc forgets
 //            clients, release.cc gives memory back, drain.cc empties a memgest, unknown.cc asks for
-//            one that is not known. epoch.cc, takeover.cc, rebuild.cc, absent.cc and retire.cc: new
-//            epochs, a role that came here, new parities, values that are not here, the end.
+//            one that is not known. epoch.cc, shard_builder.cc, rebuild.cc, absent.cc and
+//            retire.cc: new epochs, a role that came here, new parities, values that are not here,
+//            the end.
 // Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
 // Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
 //            device, sink, arena.
@@ -95,6 +96,7 @@ enum class Farewell : std::uint8_t {
 };
 
 class LargeWrite;
+class ShardBuilder;
 class ValueFetcher;
 struct FoldedShard;
 
@@ -103,13 +105,6 @@ class ShardCoordinator {
   ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
                    ReplySink* sink);
   ~ShardCoordinator();
-  // takeover.cc: of what a member folded. Waits for its epoch's Normal (ApplyNormal); members come
-  // by log().AddWriter. fetcher: where values come from that are not here. Errors: kDataLoss, the
-  // lines contradict each other; kFailedPrecondition, a memgest is missing (V2);
-  // kResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<ShardCoordinator>> TakeOver(
-      const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
-      ReplySink* sink, ValueFetcher* fetcher, FoldedShard folded);
 
   // The memgest becomes usable here; its members' writers are log()'s, and those of these roles
   // count.
@@ -245,6 +240,7 @@ class ShardCoordinator {
 
  private:
   friend class LargeWrite;
+  friend class ShardBuilder;
 
   // An operation that was appended: who is answered at its commit.
   struct Waiting {
@@ -321,16 +317,9 @@ class ShardCoordinator {
   // What if_version is compared with: none for a missing key and for a tombstone.
   Version VersionThere(const std::uint32_t* head) const;
 
+  // shard_builder.cc: with what a member folded, which the builder then looks through.
   ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
                    ReplySink* sink, ValueFetcher* fetcher, FoldedShard* folded);
-
-  // takeover.cc
-  absl::Status AdoptMemgests(FoldedShard* folded);
-  absl::Status AdoptLines();
-  absl::Status AdoptGranule(std::uint32_t first);
-  absl::Status AdoptLine(std::uint32_t line, std::uint64_t hash);
-  void AdoptKeys();
-  void AdoptKey(std::uint32_t head);
 
   // retire.cc
   void SayFarewell(Farewell farewell);

@@ -26,6 +26,7 @@
 #include "ring/cluster/view.h"
 #include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
+#include "ring/coordinator/shard_builder.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/events/event_log.h"
@@ -164,7 +165,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
   coordinator::ShardOptions MakeOptions() const;
-  absl::Status TakeOver();
+  void BeginTakeOver();
+  void GoOnTakingOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
   bool OverrunAllowed() const;
@@ -197,7 +199,12 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
-  std::unique_ptr<Takeover> takeover_;    // of this epoch
+  std::unique_ptr<Takeover> takeover_;  // of this epoch
+  struct Building {
+    std::unique_ptr<AbsentValues> values;
+    std::unique_ptr<coordinator::ShardBuilder> builder;  // refers to the values
+  };
+  std::unique_ptr<Building> building_;    // of what takeover_ fetched
   std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   Epoch made_in_;  // the epoch in which coordinator_ began, or is about to

@@ -54,11 +54,12 @@ absl::Status CheckLayout(const MappingLayout& layout, std::uint64_t file_size) {
   return absl::OkStatus();
 }
 
-// This thread runs when nobody else on its processors wants to. It inherits the processors of the
-// thread that made it, and that one serves.
-void YieldToAll() {
-  const sched_param none{};
-  sched_setscheduler(0, SCHED_IDLE, &none);  // a wish
+// A thread is born with the processors of the one that made it, and one that serves may have a
+// processor to itself: the process's are those of its first thread.
+void LeaveProcessor() {
+  cpu_set_t processors;
+  if (sched_getaffinity(getpid(), sizeof(processors), &processors) == 0)
+    sched_setaffinity(0, sizeof(processors), &processors);  // a wish
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ void Mapping::GiveUp(Mapping* mapping) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   const auto destroy = [](void* given) -> void* {
-    YieldToAll();
+    LeaveProcessor();
     delete static_cast<Mapping*>(given);
     under_way.fetch_sub(1);
     return nullptr;

@@ -9,8 +9,8 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kSealTimeoutNs = 100'000'000;
-// 64 KiB of metadata, as of what messages bring (ControlPort::kTurnBytes).
-constexpr std::uint64_t kLinesPerStep = 1024;
+// 32 KiB of metadata: a node may take several shards over at once.
+constexpr std::uint64_t kLinesPerStep = 512;
 }  // namespace
 
 void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {

@@ -54,6 +54,10 @@ struct SoftDeviceOptions {
   // tcp: receives from all sockets through one io_uring (soft/uring_receiver.h) where the system
   // allows it; else from one after the other.
   bool tcp_uring = true;
+  // rdma: of which of the kernel's devices, and which GID of its port; empty and -1: those of the
+  // address.
+  std::string verbs_device;
+  int verbs_gid_index = -1;
   // Null: CLOCK_BOOTTIME.
   const Clock* clock = nullptr;
   soft::CopyHook copy_hook;

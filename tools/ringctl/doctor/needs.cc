@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ring/node/config/link_policy.h"
+
 namespace ring::tools {
 namespace {
 
@@ -14,10 +16,15 @@ constexpr std::uint64_t kDescriptorsLeft = 64;  // that a process keeps for itse
 Needs NeedsOf(const node::NodeConfig& config, int reactor_count) {
   Needs needs;
   const node::NodeEntry& self = config.self_entry();
-  const bool tcp_only = config.transport == node::Transport::kTcp;
-  const bool shm_only = config.transport == node::Transport::kShm;
-  needs.shm = self.shm.empty() || tcp_only ? Need::kNo : shm_only ? Need::kMust : Need::kMay;
-  needs.tcp = self.data.empty() || shm_only ? Need::kNo : tcp_only ? Need::kMust : Need::kMay;
+  const auto need = [&config](node::Transport kind) {
+    if (node::Requires(config, config.self, kind)) return Need::kMust;
+    return node::Offers(config, config.self, kind) ? Need::kMay : Need::kNo;
+  };
+  needs.shm = need(node::Transport::kShm);
+  needs.tcp = need(node::Transport::kTcp);
+  needs.rdma = need(node::Transport::kRdma);
+  needs.rdma_device = config.rdma_device;
+  needs.rdma_gid_index = config.rdma_gid_index;
   const auto s = static_cast<std::uint64_t>(config.s);
   const auto d = static_cast<std::uint64_t>(config.d);
   const std::uint64_t links = s * (s + d - 1);  // as a member, and as many as a coordinator

@@ -47,5 +47,23 @@ TEST(NeedsOf, WhatIsNeededFollowsTheTransport) {
   EXPECT_EQ(NeedsOf(config, 1).shm, Need::kMust);
 }
 
+TEST(NeedsOf, RdmaIsNeededWhereItIsAskedForAndMayBeWhereThereIsAnAddress) {
+  node::NodeConfig config = Config(6);
+  config.rdma_device = "mlx5_0";
+  config.rdma_gid_index = 3;
+  EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kNo);
+  config.nodes[0].rdma = "10.1.0.1:7801";
+  EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kMay);
+  EXPECT_EQ(NeedsOf(config, 1).rdma_device, "mlx5_0");
+  EXPECT_EQ(NeedsOf(config, 1).rdma_gid_index, 3);
+  config.transport = node::Transport::kRdma;
+  EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kMust);
+  EXPECT_EQ(NeedsOf(config, 1).tcp, Need::kMay);  // for clients
+  config.transport = node::Transport::kTcp;
+  EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kNo);
+  config.nodes[3].transport = node::Transport::kRdma;  // by which this one reaches it
+  EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kMust);
+}
+
 }  // namespace
 }  // namespace ring::tools

@@ -63,8 +63,8 @@ absl::Status Node::OpenDevice() {
   device.name = info_.name;
   device.arena_size_max = options_.config.arena_size_max;
   device.shareable = MayUse(options_.config, options_.id, Transport::kShm);
-  device.verbs_device = options_.config.rdma_device;
-  device.verbs_gid_index = options_.config.rdma_gid_index;
+  device.verbs.device = options_.config.rdma_device;
+  device.verbs.gid_index = options_.config.rdma_gid_index;
   device.qp_count_max = options_.config.client_max + kPeerQpCount;
   device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + kPeerQpCount);
   device.clock = options_.clock;

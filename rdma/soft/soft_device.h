@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "rdma/fabric.h"
+#include "rdma/verbs/verbs_options.h"
 #include "ring/base/clock.h"
 
 namespace ring::rdma {
@@ -54,6 +55,7 @@ struct SoftDeviceOptions {
   // tcp: receives from all sockets through one io_uring (soft/uring_receiver.h) where the system
   // allows it; else from one after the other.
   bool tcp_uring = true;
+  VerbsOptions verbs;  // "rdma:" addresses
   // Null: CLOCK_BOOTTIME.
   const Clock* clock = nullptr;
   soft::CopyHook copy_hook;

@@ -1,7 +1,8 @@
 // rdma/soft/soft_device.h — opens a software NIC.
 //
 // What:      OpenSoftDevice gives a Device with the links "local:NAME" (devices of one process),
-//            "shm:PATH" (processes of one host; needs shareable) and "tcp:HOST:PORT".
+//            "shm:PATH" (processes of one host; needs shareable), "tcp:HOST:PORT", and
+//            "rdma:HOST:PORT" where an RDMA card is there.
 // Shape:     an established queue pair that is not Reset gives one kDisconnected when its peer's
 //            end is closed, also when its own failed request was the cause.
 // Units:     bytes, milliseconds.
@@ -20,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "rdma/fabric.h"
+#include "rdma/verbs/verbs_options.h"
 #include "ring/base/clock.h"
 
 namespace ring::rdma {
@@ -54,6 +56,7 @@ struct SoftDeviceOptions {
   // tcp: receives from all sockets through one io_uring (soft/uring_receiver.h) where the system
   // allows it; else from one after the other.
   bool tcp_uring = true;
+  VerbsOptions verbs;  // "rdma:" addresses
   // Null: CLOCK_BOOTTIME.
   const Clock* clock = nullptr;
   soft::CopyHook copy_hook;

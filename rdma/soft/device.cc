@@ -342,7 +342,7 @@ void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
 
 void SoftDevice::PrepareToSleep(bool sleeping) {
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
-  if (sleeping && verbs_ != nullptr) verbs_->PrepareToSleep();
+  if (verbs_ != nullptr) verbs_->PrepareToSleep(sleeping);
   check_descriptors_ = true;  // before the sleep, and behind it
 }
 

@@ -43,8 +43,9 @@ class NicEndpoint : public Endpoint, public RegionWatcher {
   virtual absl::Status OnRegister(const RegionRange& range) = 0;
   // Whether the card may write there: such pages must stay what they are.
   virtual bool IsPinned(const std::byte* address, std::size_t size) const = 0;
-  // Asks the card to make its descriptor readable, and peers to send a word with what they write.
-  virtual void PrepareToSleep() = 0;
+  // Until the thread is awake again: the card's next completion makes its descriptor readable, and
+  // peers send a message with what they write.
+  virtual void PrepareToSleep(bool sleeping) = 0;
 };
 
 }  // namespace ring::rdma::soft

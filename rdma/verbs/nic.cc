@@ -120,6 +120,10 @@ absl::Status Nic::OpenDevice(const VerbsOptions& options, absl::string_view devi
                                                       " cannot be opened: ", std::strerror(errno),
                                                       ": see the rights on /dev/infiniband"));
   }
+  if (attributes_.atomic_cap == IBV_ATOMIC_NONE) {
+    return absl::UnimplementedError(
+        absl::StrCat("verbs device=", name_, " has no atomics: use tcp addresses"));
+  }
   return absl::OkStatus();
 }
 

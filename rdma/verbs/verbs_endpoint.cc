@@ -91,7 +91,7 @@ class VerbsEndpoint final : public soft::NicEndpoint, public VerbsConnection::Hu
   bool IsPinned(const std::byte* address, std::size_t size) const override {
     return nic_ != nullptr && nic_->memory().Overlaps(address, size);
   }
-  void PrepareToSleep() override;
+  void PrepareToSleep(bool sleeping) override;
 
   absl::StatusOr<Nic*> NicOf(rdma_cm_id* id) override { return OpenNic(NameOf(id)); }
   void Drain() override {
@@ -107,12 +107,13 @@ class VerbsEndpoint final : public soft::NicEndpoint, public VerbsConnection::Hu
   absl::StatusOr<Nic*> OpenNic(const std::string& name);
   absl::Status Bind(rdma_cm_id* id, absl::string_view text, soft::SocketAddress address);
   std::shared_ptr<VerbsConnection> Add();
+  void Arm();
   bool TakeCompletions();
   void TakeCmEvents();
   void OnRequest(rdma_cm_id* id, absl::Span<const std::byte> private_data);
   void TakeNotifications();
   void TakeCardEvents();
-  void HangUpAll();
+  void HangUpAll(absl::string_view why);
 
   soft::SoftDevice* device_;
   rdma_event_channel* channel_;
@@ -125,6 +126,8 @@ class VerbsEndpoint final : public soft::NicEndpoint, public VerbsConnection::Hu
   std::uint32_t next_serial_ = 1;
   int restless_ = 0;
   bool taking_ = false;
+  bool sleeping_ = false;
+  bool gone_ = false;  // the card
   bool told_card_event_ = false;
 };
 
@@ -150,6 +153,10 @@ absl::StatusOr<Nic*> VerbsEndpoint::OpenNic(const std::string& name) {
         "the address is of verbs device=", name, ", and device ", device_->options().name, " uses ",
         wanted, ": give an address of that, or name the other"));
   }
+  if (gone_) {
+    return absl::UnavailableError(
+        absl::StrCat("verbs device=", wanted, " went away: open the device anew once it is back"));
+  }
   if (nic_ != nullptr) return nic_.get();
   RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic, Nic::Open(options, name));
   nic_ = std::move(nic);
@@ -164,15 +171,24 @@ absl::StatusOr<Nic*> VerbsEndpoint::OpenNic(const std::string& name) {
   return nic_.get();
 }
 
-void VerbsEndpoint::PrepareToSleep() {
-  if (nic_ == nullptr) return;
+void VerbsEndpoint::PrepareToSleep(bool sleeping) {
+  sleeping_ = sleeping;
+  if (nic_ == nullptr || !sleeping) return;
   for (const auto& [serial, connection] : connections_) connection->TellSleeping();
+  Arm();
+}
+
+void VerbsEndpoint::Arm() {
   nic_->Arm();
   // What came before the arming wakes nobody.
   if (TakeCompletions()) device_->mapping()->Wake();
 }
 
-void VerbsEndpoint::TakeNotifications() { nic_->TakeNotifications(); }
+// The last look before a sleep may find what was told before it.
+void VerbsEndpoint::TakeNotifications() {
+  nic_->TakeNotifications();
+  if (sleeping_) Arm();
+}
 
 void VerbsEndpoint::TakeCardEvents() {
   ibv_event_type type;
@@ -180,16 +196,14 @@ void VerbsEndpoint::TakeCardEvents() {
   while (nic_->TakeEvent(&type, &port)) {
     const bool gone = type == IBV_EVENT_DEVICE_FATAL;
     const bool down = type == IBV_EVENT_PORT_ERR && port == nic_->port();
-    if (!gone && !down) continue;
-    if (!std::exchange(told_card_event_, true)) {
-      RING_LOG(ERROR) << "verbs device=" << nic_->name() << ": " << ibv_event_type_str(type)
-                      << ": its connections end";
-    }
-    HangUpAll();
+    gone_ |= gone;
+    if (gone || down) HangUpAll(ibv_event_type_str(type));
   }
 }
 
-void VerbsEndpoint::HangUpAll() {
+void VerbsEndpoint::HangUpAll(absl::string_view why) {
+  if (!std::exchange(told_card_event_, true))
+    RING_LOG(ERROR) << "verbs device=" << nic_->name() << ": " << why << ": its connections end";
   std::vector<std::shared_ptr<VerbsConnection>> all;
   for (const auto& [serial, connection] : connections_) all.push_back(connection);
   for (const auto& connection : all) connection->OnHangUp();
@@ -316,11 +330,17 @@ void VerbsEndpoint::TakeCmEvents() {
     const bool listens = std::find(listeners_.begin(), listeners_.end(), id) != listeners_.end();
     auto* const connection = static_cast<VerbsConnection*>(id->context);
     rdma_ack_cm_event(event);
+    // Of every id there is such an event; the first ends them all.
+    const bool removed = copy.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+    if (removed && !gone_ && nic_ != nullptr && NameOf(id) == nic_->name()) {
+      gone_ = true;
+      HangUpAll("removed");
+    }
     if (copy.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
       OnRequest(id, copy.private_data);
     } else if (!listens) {
       connection->OnCmEvent(copy);
-    } else if (copy.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+    } else if (removed) {
       listeners_.erase(std::find(listeners_.begin(), listeners_.end(), id));
       rdma_destroy_id(id);
     }

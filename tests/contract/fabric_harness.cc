@@ -56,10 +56,10 @@ std::string LinkKindName(LinkKind kind) {
   return "";
 }
 
-std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds) {
-  if (std::getenv("RING_TEST_VERBS_DEVICE") == nullptr) return kinds;
-  kinds.push_back(LinkKind::kVerbs);
-  kinds.push_back(LinkKind::kVerbsCrossThread);
+bool HasVerbs() { return std::getenv("RING_TEST_VERBS_DEVICE") != nullptr; }
+
+std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds, std::vector<LinkKind> of_verbs) {
+  if (HasVerbs()) kinds.insert(kinds.end(), of_verbs.begin(), of_verbs.end());
   return kinds;
 }
 

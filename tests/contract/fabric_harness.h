@@ -63,8 +63,12 @@ constexpr bool HasEngine(LinkKind kind) {
   return kind == LinkKind::kEngineLocal || kind == LinkKind::kEngineShm ||
          kind == LinkKind::kEngineTcp;
 }
+// Whether there is a card for the links of verbs.
+bool HasVerbs();
 // The given ones, and those of verbs where there is a card for them.
-std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds);
+std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds,
+                                std::vector<LinkKind> of_verbs = {LinkKind::kVerbs,
+                                                                  LinkKind::kVerbsCrossThread});
 // Between which memory is shared by threads.
 #define RING_FABRIC_REAL_LINKS                                                        \
   ::testing::ValuesIn(::ring::rdma::WithVerbs(                                        \

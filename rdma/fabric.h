@@ -292,8 +292,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
       std::size_t depth) = 0;
 
-  // Accepts connections at "local:NAME", "shm:PATH" or "tcp:HOST:PORT" (port 0: any). Gives the
-  // address in use.
+  // Accepts connections at "local:NAME", "shm:PATH", "tcp:HOST:PORT" or "rdma:HOST:PORT" (port 0:
+  // any). Gives the address in use.
   virtual absl::StatusOr<std::string> Listen(absl::string_view address) = 0;
   // Starts to connect; the outcome is an event. private_data: at most kPrivateDataSizeMax bytes.
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,

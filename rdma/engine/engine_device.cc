@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "rdma/engine/engine_queues.h"
 #include "rdma/engine/nic.h"
 #include "rdma/soft/device.h"
@@ -81,6 +83,7 @@ class Engine final : public EngineDevice {
     return cq;
   }
   absl::StatusOr<std::string> Listen(absl::string_view address) override {
+    RING_RETURN_IF_ERROR(CheckScheme(address));
     absl::StatusOr<std::string> result;
     nic_->Call([&] { result = device()->Listen(address); });
     return result;
@@ -88,6 +91,7 @@ class Engine final : public EngineDevice {
   absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
                                                      const QueuePairOptions& options,
                                                      absl::string_view private_data) override {
+    RING_RETURN_IF_ERROR(CheckScheme(address));
     absl::StatusOr<std::unique_ptr<QueuePair>> qp;
     nic_->Call(
         [&] { qp = Wrap(device()->Connect(address, Below(options), private_data), options); });
@@ -116,6 +120,12 @@ class Engine final : public EngineDevice {
   EngineCounters counters() const override { return nic_->counters(); }
 
  private:
+  // An RDMA card is an engine already, and what it writes would not wake the host's thread.
+  static absl::Status CheckScheme(absl::string_view address) {
+    if (!absl::StartsWith(address, "rdma:")) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        "address=", address, ": a device with an engine has no rdma links: open it without"));
+  }
   soft::SoftDevice* device() const { return nic_->device(); }
   absl::StatusOr<std::unique_ptr<QueuePair>> Wrap(absl::StatusOr<std::unique_ptr<QueuePair>> below,
                                                   const QueuePairOptions& options) {

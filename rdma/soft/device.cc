@@ -94,6 +94,8 @@ SoftDevice::~SoftDevice() {
   local_.reset();
   shm_.reset();
   tcp_.reset();
+  regions_.set_watcher(nullptr);
+  verbs_.reset();
   uring_.reset();
   for (RegionEntry& entry : mapping_->control()->regions)
     entry.key.store(0, std::memory_order_seq_cst);
@@ -133,6 +135,19 @@ std::byte* SoftDevice::CutFreed(std::uint64_t size, MemoryKind kind) {
 }
 
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
+  RING_ASSIGN_OR_RETURN(std::byte* const address, TakeRun(size, kind));
+  const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  if (absl::Status told =
+          verbs_ == nullptr ? absl::OkStatus() : verbs_->OnAllocate(address, rounded);
+      !told.ok()) {
+    freed_[Index(kind)].Add(address, rounded);
+    return told;
+  }
+  runs_[address] = rounded;
+  return address;
+}
+
+absl::StatusOr<std::byte*> SoftDevice::TakeRun(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   FreedRuns& runs = freed_[Index(kind)];
   if (std::byte* const freed = runs.Take(rounded); freed != nullptr) return freed;
@@ -166,6 +181,8 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
 
 void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  runs_.erase(address);
+  if (verbs_ != nullptr) verbs_->OnFree(address, rounded);
   Discard(address, rounded);
   freed_[Index(kind)].Add(address, rounded);
 }
@@ -184,7 +201,8 @@ void SoftDevice::Discard(std::byte* address, std::size_t size) {
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t first = AlignUp(begin, kPage);
   const std::uint64_t last = (begin + size) & ~(kPage - 1);
-  if (first >= last) {
+  // The card would go on writing to pages that left.
+  if (first >= last || (verbs_ != nullptr && verbs_->IsPinned(address, size))) {
     std::memset(address, 0, size);
     return;
   }
@@ -200,7 +218,22 @@ void SoftDevice::Discard(std::byte* address, std::size_t size) {
 absl::StatusOr<std::unique_ptr<MemoryRegion>> SoftDevice::Register(std::byte* address,
                                                                    std::size_t length,
                                                                    std::uint32_t access) {
-  return regions_.Register(address, length, access);
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<MemoryRegion> region,
+                        regions_.Register(address, length, access));
+  if (verbs_ != nullptr)
+    RING_RETURN_IF_ERROR(verbs_->OnRegister({region->lkey(), address, length, access}));
+  return region;
+}
+
+absl::Status SoftDevice::TellMemory(NicEndpoint* endpoint) {
+  for (const auto& [address, size] : runs_)
+    RING_RETURN_IF_ERROR(endpoint->OnAllocate(address, size));
+  for (const RegionRange& range : regions_.List()) {
+    // These two are all that there may ever be, and most of it is not there.
+    if (range.key == arena_region_->lkey() || range.key == private_.region->lkey()) continue;
+    RING_RETURN_IF_ERROR(endpoint->OnRegister(range));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<CompletionQueue>> SoftDevice::CreateCompletionQueue(
@@ -236,6 +269,7 @@ bool SoftDevice::Progress() {
     check_descriptors_ = false;
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
+  if (verbs_ != nullptr) worked |= verbs_->Progress();
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;
 }
@@ -308,6 +342,7 @@ void SoftDevice::RemoveDeferred(SoftQueuePair* qp) {
 
 void SoftDevice::PrepareToSleep(bool sleeping) {
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
+  if (verbs_ != nullptr) verbs_->PrepareToSleep(sleeping);
   check_descriptors_ = true;  // before the sleep, and behind it
 }
 

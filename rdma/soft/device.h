@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "rdma/soft/link.h"
 #include "rdma/soft/mailbox_pool.h"
 #include "rdma/soft/mapping.h"
+#include "rdma/soft/nic_endpoint.h"
 #include "rdma/soft/region_table.h"
 #include "rdma/soft/soft_device.h"
 #include "rdma/soft/uring_receiver.h"
@@ -89,6 +91,9 @@ class SoftDevice final : public Device {
   void Forget(SoftQueuePair* qp);
   SoftQueuePair* FindQueuePair(std::uint32_t number) const;
 
+  // Tells an endpoint of all memory and regions that there are.
+  absl::Status TellMemory(NicEndpoint* endpoint);
+
   bool has_deferred() const { return !deferred_.empty(); }
   void AddDeferred(SoftQueuePair* qp) { deferred_.push_back(qp); }
   void RemoveDeferred(SoftQueuePair* qp);
@@ -125,6 +130,7 @@ class SoftDevice final : public Device {
   bool ProgressUring();
   void BindThread();
   static std::size_t Index(MemoryKind kind) { return static_cast<std::size_t>(kind); }
+  absl::StatusOr<std::byte*> TakeRun(std::size_t size, MemoryKind kind);
   std::byte* CutFreed(std::uint64_t size, MemoryKind kind);
   bool ProgressPeers();
 
@@ -153,8 +159,9 @@ class SoftDevice final : public Device {
   std::uint64_t arena_size() const { return mapping_->layout().arena_size; }
   Private private_;
   std::unique_ptr<MemoryRegion> arena_region_;
-  std::uint64_t allocated_ = 0;     // of the arena, ever
-  std::array<FreedRuns, 3> freed_;  // by MemoryKind
+  std::map<std::byte*, std::uint64_t> runs_;  // what Allocate gave and Free did not take
+  std::uint64_t allocated_ = 0;               // of the arena, ever
+  std::array<FreedRuns, 3> freed_;            // by MemoryKind
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;
@@ -174,6 +181,7 @@ class SoftDevice final : public Device {
   std::unique_ptr<Endpoint> local_;
   std::unique_ptr<Endpoint> shm_;
   std::unique_ptr<Endpoint> tcp_;
+  std::unique_ptr<NicEndpoint> verbs_;
   std::unique_ptr<UringReceiver> uring_;  // null: none, or refused
 };
 

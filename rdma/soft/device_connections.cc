@@ -8,6 +8,7 @@
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shm_endpoint.h"
 #include "rdma/soft/tcp_endpoint.h"
+#include "rdma/verbs/verbs_endpoint.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma::soft {
@@ -42,8 +43,15 @@ absl::StatusOr<Endpoint*> SoftDevice::EndpointOf(absl::string_view* address) {
     }
     return tcp_.get();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("address=", whole, ": give local:NAME, shm:PATH or tcp:HOST:PORT"));
+  if (absl::ConsumePrefix(address, "rdma:")) {
+    if (verbs_ == nullptr) {
+      RING_ASSIGN_OR_RETURN(verbs_, verbs::MakeVerbsEndpoint(this));
+      regions_.set_watcher(verbs_.get());
+    }
+    return verbs_.get();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "address=", whole, ": give local:NAME, shm:PATH, tcp:HOST:PORT or rdma:HOST:PORT"));
 }
 
 absl::StatusOr<std::string> SoftDevice::Listen(absl::string_view address) {

@@ -52,6 +52,7 @@ class SoftQueuePair final : public QueuePair {
   }
 
   // --- for the device and its links ---
+  const QueuePairOptions& options() const { return options_; }
   void Establish(std::unique_ptr<Link> link);
   // The peer's end is gone: fails what is outstanding.
   void OnPeerClosed();

@@ -52,7 +52,10 @@ bool SoftQueuePair::Run() {
   running_ = true;
   const std::uint64_t head_before = head_;
   const std::uint64_t issue_before = issue_;
-  while (issue_ != tail_ && state_ == QpState::kReadyToSend) {
+  // Nothing behind a failed request is issued. It fails the queue pair once those before it are
+  // done.
+  const bool failed = issue_ != head_ && SlotOf(issue_ - 1).state == SlotState::kFailed;
+  while (!failed && issue_ != tail_ && state_ == QpState::kReadyToSend) {
     SendSlot& slot = SlotOf(issue_);
     if (slot.wr.opcode == Opcode::kWait) {
       static_cast<SoftCompletionQueue*>(slot.wr.wait_cq)->Harvest();

@@ -52,6 +52,8 @@ class ReceiveQueue {
   void Post(std::uint64_t wr_id, absl::Span<const Sge> sges);
   // The oldest posted receive. REQUIRES: !Empty().
   const PostedReceive& Front() const { return ring_[taken_ % ring_.size()]; }
+  // The n-th behind it. REQUIRES: n < count().
+  const PostedReceive& At(std::uint64_t n) const { return ring_[(taken_ + n) % ring_.size()]; }
   void PopFront() { ++taken_; }
   // Looks for the next arrival from a mapped peer, for the receive at Front().
   bool PeekArrival(Arrival* arrival) const;

@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> RegionTable::Register(std::byte* a
   const std::uint32_t index = free_.front();
   free_.pop_front();
   const std::uint32_t key = (++generations_[index] << kRegionIndexBits) | index;
-  locals_[index] = {key, reinterpret_cast<std::uint64_t>(address), length};
+  locals_[index] = {key, reinterpret_cast<std::uint64_t>(address), length, access};
   if (in_arena && access != kLocalOnly) {
     RegionEntry& entry = mapping_->control()->regions[index];
     entry.offset.store(reinterpret_cast<std::uint64_t>(address) - mapping_->owner_arena_address(),
@@ -75,11 +75,24 @@ void RegionTable::Close(std::uint32_t key) {
   std::uint32_t present = key;
   entry.key.compare_exchange_strong(present, 0, std::memory_order_seq_cst);
   FullFence();
+  if (watcher_ != nullptr) watcher_->OnClose(key);
+  locals_[key & kRegionIndexMask].access = kLocalOnly;
+}
+
+std::vector<RegionRange> RegionTable::List() const {
+  std::vector<RegionRange> regions;
+  for (const Local& local : locals_) {
+    if (local.key == 0) continue;
+    regions.push_back(
+        {local.key, reinterpret_cast<std::byte*>(local.address), local.length, local.access});
+  }
+  return regions;
 }
 
 void RegionTable::Release(std::uint32_t key) {
   Close(key);
   const std::uint32_t index = key & kRegionIndexMask;
+  if (watcher_ != nullptr) watcher_->OnRelease(key);
   locals_[index] = {};
   if (generations_[index] < kGenerationMax) free_.push_back(index);
 }

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "rdma/fabric.h"
 #include "rdma/soft/mapping.h"
+#include "rdma/soft/nic_endpoint.h"
 
 namespace ring::rdma::soft {
 
@@ -39,6 +40,10 @@ class RegionTable {
     return local.key == sge.lkey && address >= local.address && sge.length <= local.length &&
            address - local.address <= local.length - sge.length;
   }
+  // Null: nobody. Told of regions that end from now on.
+  void set_watcher(RegionWatcher* watcher) { watcher_ = watcher; }
+  // Those that peers may still use with the rights they have.
+  std::vector<RegionRange> List() const;
   // Whether peers on mapped links can reach [address, address+length).
   bool InArena(const std::byte* address, std::size_t length) const;
 
@@ -53,11 +58,13 @@ class RegionTable {
     std::uint32_t key = 0;
     std::uint64_t address = 0;
     std::uint64_t length = 0;
+    std::uint32_t access = 0;
   };
   void Close(std::uint32_t key);
   void Release(std::uint32_t key);
 
   std::shared_ptr<Mapping> mapping_;
+  RegionWatcher* watcher_ = nullptr;
   std::vector<Local> locals_;
   std::vector<std::uint32_t> generations_;
   std::deque<std::uint32_t> free_;  // first in, first out: a key is reused as late as possible

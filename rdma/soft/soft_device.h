@@ -1,7 +1,8 @@
 // rdma/soft/soft_device.h — opens a software NIC.
 //
 // What:      OpenSoftDevice gives a Device with the links "local:NAME" (devices of one process),
-//            "shm:PATH" (processes of one host; needs shareable) and "tcp:HOST:PORT".
+//            "shm:PATH" (processes of one host; needs shareable), "tcp:HOST:PORT", and
+//            "rdma:HOST:PORT" where an RDMA card is there.
 // Shape:     an established queue pair that is not Reset gives one kDisconnected when its peer's
 //            end is closed, also when its own failed request was the cause.
 // Units:     bytes, milliseconds.

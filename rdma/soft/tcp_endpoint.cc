@@ -1,7 +1,5 @@
 #include "rdma/soft/tcp_endpoint.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,62 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
+#include "rdma/soft/socket_address.h"
 #include "rdma/soft/socket_listener.h"
 #include "rdma/soft/tcp_connection.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma::soft {
 namespace {
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-absl::StatusOr<SocketAddress> Resolve(absl::string_view address, bool passive) {
-  const std::size_t colon = address.rfind(':');
-  std::uint32_t port = 0;
-  if (colon == absl::string_view::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
-      port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("tcp:", address, ": give tcp:HOST:PORT"));
-  }
-  absl::string_view host = address.substr(0, colon);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = passive ? AI_PASSIVE : 0;
-  addrinfo* found = nullptr;
-  const std::string name(host);
-  const int error = getaddrinfo(name.empty() ? nullptr : name.c_str(), absl::StrCat(port).c_str(),
-                                &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("tcp:", address, ": ", gai_strerror(error)));
-  }
-  SocketAddress result;
-  std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
-  result.size = found->ai_addrlen;
-  freeaddrinfo(found);
-  return result;
-}
-
-std::string Format(const SocketAddress& address) {
-  char host[INET6_ADDRSTRLEN] = {};
-  if (address.storage.ss_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-    inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-    return absl::StrCat("tcp:[", host, "]:", ntohs(v6->sin6_port));
-  }
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-  inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-  return absl::StrCat("tcp:", host, ":", ntohs(v4->sin_port));
-}
 
 class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public TcpDueList {
  public:
@@ -79,7 +31,7 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public T
   bool mapped() const override { return false; }
 
   absl::StatusOr<std::string> Listen(absl::string_view text) override {
-    RING_ASSIGN_OR_RETURN(SocketAddress address, Resolve(text, /*passive=*/true));
+    RING_ASSIGN_OR_RETURN(SocketAddress address, ResolveAddress("tcp", text, /*passive=*/true));
     const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("socket: ", strerror(errno)));
     const int on = 1;
@@ -91,15 +43,16 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public T
         return absl::AlreadyExistsError(absl::StrCat("tcp:", text, " is in use"));
       return absl::InvalidArgumentError(absl::StrCat("tcp:", text, ": ", strerror(error)));
     }
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size);
+    getsockname(fd, address.raw(), &address.size);
     listeners_.push_back(std::make_unique<SocketListener>(device_, fd, this));
     RING_RETURN_IF_ERROR(listeners_.back()->Start());
-    return Format(address);
+    return FormatAddress("tcp", address);
   }
 
   absl::Status Connect(absl::string_view text, SoftQueuePair* qp,
                        absl::string_view private_data) override {
-    RING_ASSIGN_OR_RETURN(const SocketAddress address, Resolve(text, /*passive=*/false));
+    RING_ASSIGN_OR_RETURN(const SocketAddress address,
+                          ResolveAddress("tcp", text, /*passive=*/false));
     const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("socket: ", strerror(errno)));
     if (connect(fd, address.raw(), address.size) != 0 && errno != EINPROGRESS) {

@@ -39,6 +39,7 @@ TEST_P(FabricConnection, RejectCarriesItsReason) {
 TEST_P(FabricConnection, NobodyListensIsARejection) {
   std::string nowhere = FreshAddress(GetParam());
   if (IsTcp(GetParam())) nowhere = "tcp:127.0.0.1:1";
+  if (IsVerbs(GetParam())) nowhere = address_.substr(0, address_.rfind(':')) + ":1";
   auto qp = *a_->device->Connect(nowhere, a_->qp_options(), "");
   const ConnectionEvent rejected = EventAtA(ConnectionEvent::Kind::kRejected);
   EXPECT_EQ(rejected.qp, qp.get());
@@ -157,7 +158,7 @@ TEST_P(FabricConnection, DroppedQueuePairsCompletionsAreDropped) {
 // Connections come and go for as long as the process lives: nothing of them may be used up (F11).
 TEST_P(FabricConnection, FourThousandConnectionsLeaveNothingBehind) {
   const Sge sge = a_->At(0, 8);
-  const bool threads = GetParam() == LinkKind::kLocalCrossThread || HasEngine(GetParam());
+  const bool threads = IsCrossThread(GetParam()) || HasEngine(GetParam());
   const int rounds = threads ? 300 : 4000;
   for (int i = 0; i < rounds; ++i) {
     if (i % 2 == 0) {

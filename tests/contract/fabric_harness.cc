@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "rdma/engine/engine_device.h"
@@ -47,8 +48,25 @@ std::string LinkKindName(LinkKind kind) {
       return "EngineShm";
     case LinkKind::kEngineTcp:
       return "EngineTcp";
+    case LinkKind::kVerbs:
+      return "Verbs";
+    case LinkKind::kVerbsCrossThread:
+      return "VerbsCrossThread";
   }
   return "";
+}
+
+bool HasVerbs() { return std::getenv("RING_TEST_VERBS_DEVICE") != nullptr; }
+
+std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds, std::vector<LinkKind> of_verbs) {
+  if (HasVerbs()) kinds.insert(kinds.end(), of_verbs.begin(), of_verbs.end());
+  return kinds;
+}
+
+VerbsOptions TestVerbsOptions(bool peer) {
+  const char* name = peer ? std::getenv("RING_TEST_VERBS_PEER") : nullptr;
+  if (name == nullptr) name = std::getenv("RING_TEST_VERBS_DEVICE");
+  return {.device = name == nullptr ? "" : name};
 }
 
 std::string FreshAddress(LinkKind kind) {
@@ -56,6 +74,7 @@ std::string FreshAddress(LinkKind kind) {
   const std::string unique = absl::StrCat("ring-fabric-", getpid(), "-", counter.fetch_add(1));
   if (IsShm(kind)) return absl::StrCat("shm:/tmp/", unique);
   if (IsTcp(kind)) return "tcp:127.0.0.1:0";
+  if (IsVerbs(kind)) return "rdma::0";
   return absl::StrCat("local:", unique);
 }
 
@@ -177,9 +196,11 @@ void FabricContract::SetUp() {
     network_ = std::make_unique<sim::SimNetwork>(testing::UnitTest::GetInstance()->random_seed(),
                                                  sim::SimOptions());
   options.name = "a";
+  options.verbs = TestVerbsOptions(/*peer=*/false);
   a_ = std::make_unique<Side>(options, false, network_.get(), HasEngine(GetParam()));
   options.name = "b";
-  b_ = std::make_unique<Side>(options, GetParam() == LinkKind::kLocalCrossThread, network_.get(),
+  options.verbs = TestVerbsOptions(/*peer=*/true);
+  b_ = std::make_unique<Side>(options, IsCrossThread(GetParam()), network_.get(),
                               HasEngine(GetParam()));
   b_->Run([&] {
     auto listening = b_->device->Listen(FreshAddress(GetParam()));

@@ -30,6 +30,8 @@ namespace ring::rdma {
 // allows it.
 // kEngine...: both devices have a thread of their own (rdma/engine); tcp as in kTcp, since
 // ThreadSanitizer does not see what io_uring orders between threads.
+// kVerbs...: only where RING_TEST_VERBS_DEVICE names the RDMA card to use, as in the machine of
+// tools/verbs-vm; RING_TEST_VERBS_PEER names side b's, if it is another.
 enum class LinkKind {
   kLocal,
   kLocalCrossThread,
@@ -39,11 +41,20 @@ enum class LinkKind {
   kSim,
   kEngineLocal,
   kEngineShm,
-  kEngineTcp
+  kEngineTcp,
+  kVerbs,
+  kVerbsCrossThread,
 };
 constexpr bool UsesUring(LinkKind kind) { return kind == LinkKind::kTcpUring; }
 constexpr bool IsTcp(LinkKind kind) {
   return kind == LinkKind::kTcp || kind == LinkKind::kTcpUring || kind == LinkKind::kEngineTcp;
+}
+constexpr bool IsVerbs(LinkKind kind) {
+  return kind == LinkKind::kVerbs || kind == LinkKind::kVerbsCrossThread;
+}
+// Side b has a thread of its own.
+constexpr bool IsCrossThread(LinkKind kind) {
+  return kind == LinkKind::kLocalCrossThread || kind == LinkKind::kVerbsCrossThread;
 }
 constexpr bool IsShm(LinkKind kind) {
   return kind == LinkKind::kShm || kind == LinkKind::kEngineShm;
@@ -52,16 +63,25 @@ constexpr bool HasEngine(LinkKind kind) {
   return kind == LinkKind::kEngineLocal || kind == LinkKind::kEngineShm ||
          kind == LinkKind::kEngineTcp;
 }
+// Whether there is a card for the links of verbs.
+bool HasVerbs();
+// The given ones, and those of verbs where there is a card for them.
+std::vector<LinkKind> WithVerbs(std::vector<LinkKind> kinds,
+                                std::vector<LinkKind> of_verbs = {LinkKind::kVerbs,
+                                                                  LinkKind::kVerbsCrossThread});
 // Between which memory is shared by threads.
-#define RING_FABRIC_REAL_LINKS                                                                     \
-  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
-                    LinkKind::kTcpUring, LinkKind::kEngineLocal, LinkKind::kEngineShm,             \
-                    LinkKind::kEngineTcp)
-#define RING_FABRIC_LINKS                                                                          \
-  ::testing::Values(LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
-                    LinkKind::kTcpUring, LinkKind::kSim, LinkKind::kEngineLocal,                   \
-                    LinkKind::kEngineShm, LinkKind::kEngineTcp)
+#define RING_FABRIC_REAL_LINKS                                                        \
+  ::testing::ValuesIn(::ring::rdma::WithVerbs(                                        \
+      {LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp, \
+       LinkKind::kTcpUring, LinkKind::kEngineLocal, LinkKind::kEngineShm, LinkKind::kEngineTcp}))
+#define RING_FABRIC_LINKS                                                                 \
+  ::testing::ValuesIn(::ring::rdma::WithVerbs(                                            \
+      {LinkKind::kLocal, LinkKind::kLocalCrossThread, LinkKind::kShm, LinkKind::kTcp,     \
+       LinkKind::kTcpUring, LinkKind::kSim, LinkKind::kEngineLocal, LinkKind::kEngineShm, \
+       LinkKind::kEngineTcp}))
 
+// Of side a, and of side b.
+VerbsOptions TestVerbsOptions(bool peer);
 std::string LinkKindName(LinkKind kind);
 // An address of the kind to listen at, unlike any other of this machine.
 std::string FreshAddress(LinkKind kind);
@@ -144,7 +164,7 @@ class FabricContract : public ::testing::TestWithParam<LinkKind> {
   bool BytesAtB(std::size_t offset, absl::string_view expected);
 
   // Where somebody may sleep and has to be woken.
-  bool needs_doorbells() const { return !IsTcp(GetParam()); }
+  bool needs_doorbells() const { return !IsTcp(GetParam()) && !IsVerbs(GetParam()); }
   bool mapped() const { return needs_doorbells() && GetParam() != LinkKind::kSim; }
 
   std::unique_ptr<sim::SimNetwork> network_;  // of kSim

@@ -250,6 +250,29 @@ TEST_P(FabricOneSided, FailureFlushesWhatIsBehindIt) {
   EXPECT_EQ(PostOne(Write(sge, 0)).status, WcStatus::kFlushed);
 }
 
+// Though what is before the failed one may still be under way when it is found out.
+TEST_P(FabricOneSided, NothingBehindAFailedRequestIsExecuted) {
+  Put(a_->memory, "written!");
+  const Sge large = a_->At(64, std::size_t{4} << 20);
+  const Sge small = a_->At(0, 8);
+  Sge wrong = small;
+  wrong.lkey ^= 1u << 20;
+  WorkRequest first = Write(large, 4096, 1);
+  WorkRequest failing = Write(wrong, 0, 2);
+  WorkRequest behind = Write(small, 8, 3);
+  first.signaled = true;
+  first.next = &failing;
+  failing.next = &behind;
+  ASSERT_TRUE(a_->qp->PostSend(first).ok());
+  const std::vector<WorkCompletion> completions = Completions(*a_, *a_->send_cq, 3);
+  ASSERT_EQ(completions.size(), 3u);
+  EXPECT_EQ(completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(completions[1].status, WcStatus::kLocalProtection);
+  EXPECT_EQ(completions[2].status, WcStatus::kFlushed);
+  EXPECT_TRUE(IsQuiet(*a_, *a_->send_cq));
+  EXPECT_TRUE(BytesAtB(0, std::string(16, '\0')));
+}
+
 TEST_P(FabricOneSided, LateWriteAfterRevokeFails) {  // L5
   const Sge sge = a_->At(0, 8);
   EXPECT_EQ(PostOne(Write(sge, 0)).status, WcStatus::kSuccess);

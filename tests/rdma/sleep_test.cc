@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cstring>
+#include <functional>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -35,10 +37,27 @@ struct Peer {
     wr.sges = absl::MakeConstSpan(&sge, 1);
     ASSERT_TRUE(side.qp->PostSend(wr).ok());
   }
+  // Without anything that would tell the peer.
+  void WriteWord(const RemoteBuffer& target, std::uint64_t value) {
+    std::memcpy(side.memory + 64, &value, sizeof(value));
+    const Sge sge = side.At(64, sizeof(value));
+    WorkRequest wr;
+    wr.opcode = Opcode::kWrite;
+    wr.sges = absl::MakeConstSpan(&sge, 1);
+    wr.remote_address = target.address + kWordOffset;
+    wr.rkey = target.rkey;
+    ASSERT_TRUE(side.qp->PostSend(wr).ok());
+  }
+  std::uint64_t Word() const {
+    return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(side.memory + kWordOffset),
+                           __ATOMIC_ACQUIRE);
+  }
   bool Turn() {
     bool worked = side.device->Progress();
     WorkCompletion completion;
     while (side.recv_cq->Poll(absl::MakeSpan(&completion, 1)) == 1) worked = received = true;
+    while (side.send_cq->Poll(absl::MakeSpan(&completion, 1)) == 1) worked = true;
+    if (Word() != word_seen) worked = received = true;
     return worked;
   }
   // The order is what makes it safe: arm, then sleeping = true (a full fence), then a last turn,
@@ -49,7 +68,7 @@ struct Peer {
     side.device->SetSleeping(true);
     if (!Turn()) {
       pollfd entry{side.device->event_fd(), POLLIN, 0};
-      poll(&entry, 1, 60'000);  // only a wake-up ends it in time
+      EXPECT_EQ(poll(&entry, 1, 60'000), 1) << "only a wake-up ends it";
       ++sleeps;
     }
     side.device->SetSleeping(false);
@@ -69,20 +88,30 @@ struct Peer {
       idle_turns = 0;
     }
   }
+  void AwaitWord(std::uint64_t value, int idle_turns_max) {
+    AwaitMessage(idle_turns_max);
+    word_seen = Word();
+    EXPECT_EQ(word_seen, value);
+  }
+
+  static constexpr std::size_t kWordOffset = 4096;
+  std::uint64_t word_seen = 0;
   bool received = false;
   int sleeps = 0;
 };
 
-TEST_P(SleepTest, SleepersMissNoMessage) {
-  constexpr int kRounds = 300;
-  std::string address = FreshAddress(std::get<LinkKind>(GetParam()));
+// Two peers with a thread each, connected; the connector's ends first.
+void RunPair(LinkKind kind, const std::function<void(Peer&)>& serve,
+             const std::function<void(Peer&)>& ask) {
+  std::string address = FreshAddress(kind);
   SoftDeviceOptions options;
-  options.tcp_uring = UsesUring(std::get<LinkKind>(GetParam()));
+  options.tcp_uring = UsesUring(kind);
   options.arena_size_max = std::uint64_t{64} << 20;
-  const int idle_turns_max = std::get<int>(GetParam());
   std::atomic<bool> listening{false};
   std::thread server([&] {
-    Peer peer(options, HasEngine(std::get<LinkKind>(GetParam())));
+    SoftDeviceOptions own = options;
+    own.verbs = TestVerbsOptions(/*peer=*/true);
+    Peer peer(own, HasEngine(kind));
     auto listens = peer.side.device->Listen(address);
     ASSERT_TRUE(listens.ok()) << listens.status();
     address = *listens;
@@ -90,35 +119,88 @@ TEST_P(SleepTest, SleepersMissNoMessage) {
     ConnectionEvent event;
     peer.AwaitEvent(ConnectionEvent::Kind::kConnectRequest, &event);
     peer.side.qp = *peer.side.device->Accept(event.request, peer.side.qp_options(), "");
-    peer.PostReceive();
-    for (int i = 0; i < kRounds; ++i) {
-      peer.AwaitMessage(idle_turns_max);
-      peer.PostReceive();
-      peer.Send();
-    }
+    serve(peer);
     peer.AwaitEvent(ConnectionEvent::Kind::kDisconnected, &event);
   });
   testing::Await("the listener", [&] { return listening.load(); });
   {
-    Peer peer(options, HasEngine(std::get<LinkKind>(GetParam())));
+    SoftDeviceOptions own = options;
+    own.verbs = TestVerbsOptions(/*peer=*/false);
+    Peer peer(own, HasEngine(kind));
     peer.side.qp = *peer.side.device->Connect(address, peer.side.qp_options(), "");
     ConnectionEvent event;
     peer.AwaitEvent(ConnectionEvent::Kind::kEstablished, &event);
+    ask(peer);
+  }
+  server.join();
+}
+
+constexpr int kRounds = 300;
+
+TEST_P(SleepTest, SleepersMissNoMessage) {
+  const int idle_turns_max = std::get<int>(GetParam());
+  const auto serve = [&](Peer& peer) {
+    peer.PostReceive();
+    for (int i = 0; i < kRounds; ++i) {
+      peer.AwaitMessage(idle_turns_max);
+      peer.PostReceive();
+      peer.Send();
+    }
+  };
+  const auto ask = [&](Peer& peer) {
     peer.PostReceive();
     for (int i = 0; i < kRounds; ++i) {
       peer.Send();
       peer.AwaitMessage(idle_turns_max);
       peer.PostReceive();
     }
-  }
-  server.join();
+  };
+  RunPair(std::get<LinkKind>(GetParam()), serve, ask);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     LinksAndTurns, SleepTest,
-    ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kTcp, LinkKind::kTcpUring,
-                                         LinkKind::kEngineLocal, LinkKind::kEngineTcp),
+    ::testing::Combine(::testing::ValuesIn(WithVerbs({LinkKind::kLocal, LinkKind::kTcp,
+                                                      LinkKind::kTcpUring, LinkKind::kEngineLocal,
+                                                      LinkKind::kEngineTcp},
+                                                     {LinkKind::kVerbs})),
                        ::testing::Values(1, 50)));
+
+// Over links where any message wakes the peer, a WRITE does, of which nobody is told.
+class SleepWithoutDoorbell : public ::testing::TestWithParam<std::tuple<LinkKind, int>> {};
+
+TEST_P(SleepWithoutDoorbell, SleepersMissNoWrite) {
+  const int idle_turns_max = std::get<int>(GetParam());
+  RemoteBuffer of_server;
+  RemoteBuffer of_client;
+  std::atomic<int> known{0};
+  const auto meet = [&](Peer& peer, RemoteBuffer* own) {
+    *own = peer.side.region->remote();
+    ++known;
+    testing::Await("the other's memory", [&] { return known.load() == 2; });
+  };
+  const auto serve = [&](Peer& peer) {
+    meet(peer, &of_server);
+    for (std::uint64_t i = 1; i <= kRounds; ++i) {
+      peer.AwaitWord(i, idle_turns_max);
+      peer.WriteWord(of_client, i);
+    }
+  };
+  const auto ask = [&](Peer& peer) {
+    meet(peer, &of_client);
+    for (std::uint64_t i = 1; i <= kRounds; ++i) {
+      peer.WriteWord(of_server, i);
+      peer.AwaitWord(i, idle_turns_max);
+    }
+  };
+  RunPair(std::get<LinkKind>(GetParam()), serve, ask);
+}
+
+INSTANTIATE_TEST_SUITE_P(LinksAndTurns, SleepWithoutDoorbell,
+                         ::testing::Combine(::testing::ValuesIn(WithVerbs({LinkKind::kTcp,
+                                                                           LinkKind::kTcpUring},
+                                                                          {LinkKind::kVerbs})),
+                                            ::testing::Values(1, 3, 50)));
 
 }  // namespace
 }  // namespace ring::rdma

@@ -75,7 +75,7 @@ void ShardCoordinator::OnDecoded(std::uint64_t token,
     reply.bytes = value;
   } else {
     if (block.ok()) {
-      RING_LOG(ERROR) << "a decoded value does not fit its checksum group="
+      RING_LOG(ERROR) << "decoded values do not fit their checksums, of a degraded read group="
                       << options_.group.value() << " shard=" << options_.shard.value()
                       << " memgest=" << line.memgest << " version=" << line.version;
     }

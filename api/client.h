@@ -80,6 +80,9 @@ struct GetOptions {
   absl::Duration deadline = absl::ZeroDuration();  // zero: the client's
   // If the value is likely larger than 8 KiB: saves a round trip.
   std::size_t value_size_hint = 0;
+  // For measurements: a value that lies in one block of a coded memgest is decoded from the blocks
+  // of other nodes, not read. kInvalidArgument: the nodes take no faults.
+  bool degraded = false;
 };
 
 struct PutOptions {

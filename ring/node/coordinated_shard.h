@@ -24,6 +24,7 @@
 
 #include "ring/cluster/cluster_command.h"
 #include "ring/cluster/view.h"
+#include "ring/coordinator/block_decoder.h"
 #include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
 #include "ring/coordinator/shard_builder.h"
@@ -56,7 +57,8 @@ struct ShardContext {
   EventLog* events = nullptr;
   CommandSink propose;  // nothing is heard of it but the view that follows
   coordinator::CatalogueReader* catalogue = nullptr;
-  std::uint64_t lag_ns = 0;  // a member may lag so long (E5); 0: for ever
+  coordinator::BlockDecoder* decoder = nullptr;  // null: degraded reads are refused
+  std::uint64_t lag_ns = 0;                      // a member may lag so long (E5); 0: for ever
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;

@@ -96,6 +96,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   options.hash_seed = context_->hash_seed;
   options.catalogue = context_->catalogue;
   options.pace = context_->pace;
+  options.decoder = context_->decoder;
   if (change_->plan().last.has_value()) options.took_over_in = options.epoch;
   return options;
 }

@@ -159,6 +159,7 @@ void Node::FillShardContext() {
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
+  if (options_.config.fault_injection) shard_context_.decoder = &degraded_decoder_;
   // Who is left out of an epoch has to join from nothing. So nobody is while it may just be slow:
   // of who is lost the cluster hears sooner.
   std::uint64_t& patience_ns = shard_context_.timeouts.patience_ns;

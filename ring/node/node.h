@@ -42,6 +42,7 @@
 #include "ring/node/fence/check_fence.h"
 #include "ring/node/fence/word_links.h"
 #include "ring/node/member_port.h"
+#include "ring/node/recovery/degraded_decoder.h"
 #include "ring/node/recovery/held_memory.h"
 
 namespace ring::node {
@@ -213,6 +214,7 @@ class Node {
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
   HeldMemory held_memory_{this};
+  DegradedDecoder degraded_decoder_{this};
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;

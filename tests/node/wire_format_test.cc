@@ -310,7 +310,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"NodeEvents", 0x281db5ff},         {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},      {"ScrubFindings", 0xcb727813},
       {"ScrubState", 0x6d915773},         {"NodeHealth", 0x39ffe135},
-      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0x638b2e26},
+      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0xe0f69978},
       {"DeviceFaults", 0x2f992d78},       {"View", 0x8b40d978},
       {"RegisterNode", 0x21ad3a10},       {"NewEpoch", 0x6b425ef7},
       {"SetNormal", 0x4214a29e},          {"CatalogueCommand", 0x9ec844bb},

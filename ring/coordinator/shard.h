@@ -19,6 +19,7 @@
 #define RING_COORDINATOR_SHARD_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -443,7 +444,7 @@ class ShardCoordinator {
     ReplyTo reply;
     std::uint32_t line = 0;  // pinned
   };
-  absl::flat_hash_map<std::uint64_t, DegradedRead> degraded_reads_;  // by token
+  std::map<std::uint64_t, DegradedRead> degraded_reads_;  // by token: they end in that order
   std::uint64_t degraded_tokens_ = 0;
   LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;

@@ -102,6 +102,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool Meet(Epoch epoch);
   // Null before the first epoch of this node's tenure has begun.
   coordinator::ShardCoordinator* coordinator() { return coordinator_.get(); }
+  // What was fetched is being made a coordinator: each Progress does a part, and nothing rings.
+  bool building() const { return building_ != nullptr; }
   const recovery::EpochChange* change() const { return change_.get(); }
   memgest::LogWriter* WriterById(std::uint16_t writer_id) { return links_.WriterById(writer_id); }
   std::uint16_t writer_count() const { return links_.writer_count(); }

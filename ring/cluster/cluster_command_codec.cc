@@ -12,7 +12,10 @@
 namespace ring::cluster {
 namespace {
 
+// What a log on disk has stays readable: a command that is not understood is refused, and the ones
+// after it are applied all the same. 1: nodes without rdma_address.
 constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersionWithoutRdma = 1;
 constexpr std::size_t kMemgestCountMax = 0x10000;
 
 absl::Status Bad(absl::string_view what) {
@@ -69,8 +72,8 @@ struct Writer {
 };
 
 template <class Command>
-absl::StatusOr<ClusterCommand> ReadOfNode(ByteReader& in) {
-  std::optional<NodeInfo> info = ReadNode(in);
+absl::StatusOr<ClusterCommand> ReadOfNode(std::uint8_t version, ByteReader& in) {
+  std::optional<NodeInfo> info = ReadNode(in, version != kVersionWithoutRdma);
   if (!info.has_value()) return Bad("node is cut short");
   return Command{*std::move(info)};
 }
@@ -125,10 +128,10 @@ absl::StatusOr<ClusterCommand> ReadCatalogue(ByteReader& in) {
   return command;
 }
 
-absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t kind, ByteReader& in) {
+absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind, ByteReader& in) {
   switch (kind) {
     case 1:
-      return ReadOfNode<RegisterNode>(in);
+      return ReadOfNode<RegisterNode>(version, in);
     case 2:
       return ReadFail(in);
     case 3:
@@ -144,7 +147,7 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t kind, ByteReader& in) {
     case 8:
       return ReadCatalogue(in);
     case 9:
-      return ReadOfNode<AddNode>(in);
+      return ReadOfNode<AddNode>(version, in);
     default:
       return Bad(absl::StrCat("kind=", kind, " is not known"));
   }
@@ -202,10 +205,10 @@ absl::StatusOr<ClusterCommand> DecodeClusterCommand(absl::string_view bytes) {
   const auto version = in.Get<std::uint8_t>();
   const auto kind = in.Get<std::uint8_t>();
   if (!in.ok()) return Bad("cut short");
-  if (version != kVersion) {
+  if (version != kVersion && version != kVersionWithoutRdma) {
     return Bad(absl::StrCat("version=", version, " is not known: upgrade this node"));
   }
-  RING_ASSIGN_OR_RETURN(ClusterCommand command, ReadKind(kind, in));
+  RING_ASSIGN_OR_RETURN(ClusterCommand command, ReadKind(version, kind, in));
   if (!in.ok()) return Bad("cut short");
   if (!in.rest()->empty()) return Bad(absl::StrCat("trailing_bytes=", in.rest()->size()));
   return command;

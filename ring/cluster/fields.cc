@@ -17,13 +17,14 @@ void PutNode(ByteWriter& out, const NodeInfo& node) {
   }
 }
 
-std::optional<NodeInfo> ReadNode(ByteReader& in) {
+std::optional<NodeInfo> ReadNode(ByteReader& in, bool has_rdma) {
   NodeInfo node;
   node.id = NodeId(in.Get<std::uint32_t>());
   node.incarnation = Incarnation(in.Get<std::uint64_t>());
   node.status = static_cast<NodeStatus>(in.Get<std::uint8_t>());
   for (std::string* text : {&node.name, &node.local_address, &node.shm_address, &node.tcp_address,
                             &node.rdma_address, &node.admin_address, &node.host}) {
+    if (text == &node.rdma_address && !has_rdma) continue;
     const absl::string_view read = in.GetString();
     text->assign(read.data(), read.size());
   }

@@ -19,7 +19,8 @@ namespace ring::cluster {
 
 // u32 id, u64 incarnation, u8 status, seven strings. Any status code is read: Validate looks at it.
 void PutNode(ByteWriter& out, const NodeInfo& node);
-std::optional<NodeInfo> ReadNode(ByteReader& in);
+// has_rdma: not of a release before rdma addresses, whose nodes have six strings.
+std::optional<NodeInfo> ReadNode(ByteReader& in, bool has_rdma = true);
 
 // u16 id, u8 lost, u32 active, u32 complete, u8-counted (u8 role, u64 extent).
 void PutMemgestNormal(ByteWriter& out, const MemgestNormal& memgest);

@@ -53,13 +53,16 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
     by_group_.assign(static_cast<std::size_t>(view_->group_count()), nullptr);
   }
   std::vector<std::string> addresses;
+  std::vector<std::string> fallbacks;
   std::vector<bool> awaited;
   for (const cluster::NodeInfo& node : view_->nodes) {
     credits_->OnIncarnation(node.id, node.incarnation);
     addresses.push_back(AddressOf(node));
+    const std::optional<Transport> policy = LinkPolicy(options_.config, options_.id, node.id);
+    fallbacks.push_back(policy.has_value() ? FallbackAddress(info_, node, *policy) : "");
     awaited.push_back(IsAwaited(*view_, node));
   }
-  control_->SetAddresses(addresses, std::move(awaited));
+  control_->SetAddresses(addresses, std::move(awaited), std::move(fallbacks));
   if (words_ != nullptr) {
     std::vector<WordLinks::Peer> peers;
     for (const cluster::NodeInfo& node : view_->nodes)

@@ -1,9 +1,13 @@
 // Nodes that the first view does not name.
+#include <cstdint>
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/wire.h"
+#include "ring/cluster/cluster_command.h"
 #include "ring/cluster/cluster_state.h"
 #include "tests/cluster/cluster_state_builders.h"
 #include "tests/cluster/cluster_state_fixture.h"
@@ -34,6 +38,39 @@ TEST_F(AddNodeStateTest, AnAddedNodeGetsTheNextIdAndIsASpareOnceItRegistered) {
   EXPECT_EQ(view().nodes[6].status, NodeStatus::kUp);
   EXPECT_EQ(group(0).roles[2], NodeId(6));
   EXPECT_EQ(group(0).incarnations[2], Incarnation(109));
+}
+
+// A log on disk may be older than rdma addresses: what it says is not forgotten.
+TEST_F(AddNodeStateTest, CommandsOfVersion1AreReadAsOfNodesWithoutRdma) {
+  for (const std::uint8_t kind : {std::uint8_t{1}, std::uint8_t{9}}) {
+    ByteWriter out;
+    out.Put(std::uint8_t{1});
+    out.Put(kind);
+    out.Put(std::uint32_t{7});
+    out.Put(std::uint64_t{109});
+    out.Put(static_cast<std::uint8_t>(NodeStatus::kUp));
+    for (const char* text : {"n7", "local:7", "shm:/7", "tcp:h:7", "h:8", "host"})
+      out.PutString(text);
+    ASSERT_OK_AND_ASSIGN(const ClusterCommand command, DecodeClusterCommand(out.bytes()));
+    const NodeInfo& info =
+        kind == 1 ? std::get<RegisterNode>(command).info : std::get<AddNode>(command).info;
+    EXPECT_EQ(info.id, NodeId(7));
+    EXPECT_EQ(info.incarnation, Incarnation(109));
+    EXPECT_EQ(info.name, "n7");
+    EXPECT_EQ(info.shm_address, "shm:/7");
+    EXPECT_EQ(info.tcp_address, "tcp:h:7");
+    EXPECT_EQ(info.rdma_address, "");
+    EXPECT_EQ(info.admin_address, "h:8");
+    EXPECT_EQ(info.host, "host");
+  }
+  // No other kind differs.
+  std::string bytes = EncodeClusterCommand(FailNode{NodeId(2), Incarnation(5), "gone"});
+  bytes[0] = 1;
+  ASSERT_OK_AND_ASSIGN(const ClusterCommand command, DecodeClusterCommand(bytes));
+  EXPECT_EQ(std::get<FailNode>(command).reason, "gone");
+  bytes[0] = 3;
+  EXPECT_THAT(DecodeClusterCommand(bytes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version=3")));
 }
 
 // X6: a request that is sent again is the same request.

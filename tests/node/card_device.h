@@ -1,18 +1,21 @@
 // tests/node/card_device.h — a device with the scheme of RDMA cards, on a machine without one.
 //
 // What:      CardDevice: "rdma:HOST:PORT" is TCP below. MakeCards: a factory that gives such a one
-//            to the nodes that are named, and to the others what the machine has.
+//            to the nodes that are named, and to the others what the machine has. While the network
+//            of the cards is cut, nobody is connected to by rdma.
 // Ownership: owns the device below.
 // Threads:   the device's.
 // Errors:    those of the device below.
 #ifndef RING_TESTS_NODE_CARD_DEVICE_H_
 #define RING_TESTS_NODE_CARD_DEVICE_H_
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -23,7 +26,10 @@ namespace ring::node::testing {
 
 class CardDevice final : public rdma::Device {
  public:
-  explicit CardDevice(std::unique_ptr<rdma::Device> below) : below_(std::move(below)) {}
+  using Cut = std::shared_ptr<const std::atomic<bool>>;
+
+  explicit CardDevice(std::unique_ptr<rdma::Device> below, Cut cut = nullptr)
+      : below_(std::move(below)), cut_(std::move(cut)) {}
 
   const Caps& caps() const override { return below_->caps(); }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, rdma::MemoryKind kind) override {
@@ -56,6 +62,8 @@ class CardDevice final : public rdma::Device {
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Connect(
       absl::string_view address, const rdma::QueuePairOptions& options,
       absl::string_view private_data) override {
+    if (cut_ != nullptr && cut_->load() && absl::StartsWith(address, "rdma:"))
+      return absl::UnavailableError("the cards' network is cut");
     return below_->Connect(Tcp(address), options, private_data);
   }
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Accept(std::uint64_t request,
@@ -78,15 +86,16 @@ class CardDevice final : public rdma::Device {
   }
 
   std::unique_ptr<rdma::Device> below_;
+  Cut cut_;
 };
 
-inline DeviceFactory MakeCards(std::set<std::string> names) {
+inline DeviceFactory MakeCards(std::set<std::string> names, CardDevice::Cut cut = nullptr) {
   return
-      [names = std::move(names)](
+      [names = std::move(names), cut = std::move(cut)](
           const rdma::SoftDeviceOptions& options) -> absl::StatusOr<std::unique_ptr<rdma::Device>> {
         RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::Device> device, rdma::OpenSoftDevice(options));
         if (names.count(options.name) == 0) return device;
-        return {std::make_unique<CardDevice>(std::move(device))};
+        return {std::make_unique<CardDevice>(std::move(device), cut)};
       };
 }
 

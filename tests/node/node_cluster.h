@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/strip.h"
 #include "api/client.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
@@ -139,6 +140,26 @@ class NodeCluster {
     });
     config_ = config;
     return given;
+  }
+
+  // A node that was killed starts again, with no memory, where it listened by tcp. factory: of its
+  // device. It is not waited for.
+  absl::Status Restart(NodeId id, const DeviceFactory* factory) {
+    const std::string tcp = admin_->GetView()->nodes[id.value()].tcp_address;
+    config_.nodes[id.value()].data = std::string(absl::StripPrefix(tcp, "tcp:"));
+    factory_ = factory;
+    absl::Status status;
+    Run([&] {
+      status = Open(config_, id, &main_);
+      if (!status.ok()) return;
+      cluster::View view = config_.InitialView();
+      for (const std::unique_ptr<Node>& node : reactor_->nodes()) {
+        view.nodes[node->id().value()] = node->info();
+        if (hides_local_) view.nodes[node->id().value()].local_address.clear();
+      }
+      FindNode(id)->ApplyView(std::make_shared<const cluster::View>(std::move(view)));
+    });
+    return status;
   }
 
   absl::StatusOr<std::unique_ptr<Client>> Connect() {

@@ -1,5 +1,9 @@
 // Nodes that reach each other by rdma, where the configuration says so and where both can. What
 // carries it is card_device.h: a real one is for machines that have it.
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,7 +32,7 @@ constexpr char kNowhere[] = "192.0.2.1:1";
 class RdmaLinksTest : public ::testing::Test {
  protected:
   void Start(const std::set<std::string>& cards, Transport transport) {
-    const DeviceFactory factory = testing::MakeCards(cards);
+    const DeviceFactory factory = testing::MakeCards(cards, cut_);
     cluster_.UseDevices(&factory);
     cluster_.HideLocal();
     ASSERT_OK(cluster_.Start(/*fail_over=*/true, false, FenceKind::kLease,
@@ -74,6 +78,19 @@ class RdmaLinksTest : public ::testing::Test {
     }
   }
 
+  // Why one node cannot ask another one; empty: it can.
+  std::string WhyNot(std::uint32_t from, std::uint32_t to) {
+    auto done = std::make_shared<std::promise<std::string>>();
+    cluster_.Run([&] {
+      cluster_.node(from).control().Call(NodeId(to), ControlType::kPing, "", 5'000'000'000,
+                                         [done](const absl::StatusOr<std::string>& answer) {
+                                           done->set_value(std::string(answer.status().message()));
+                                         });
+    });
+    return done->get_future().get();
+  }
+
+  std::shared_ptr<std::atomic<bool>> cut_ = std::make_shared<std::atomic<bool>>(false);
   testing::NodeCluster cluster_;
 };
 
@@ -99,6 +116,56 @@ TEST_F(RdmaLinksTest, AutoTakesRdmaWhereBothHaveADeviceAndTcpToTheOthers) {
   EXPECT_TRUE(absl::StartsWith(view->nodes[0].rdma_address, "rdma:127.0.0.1:"));
   EXPECT_EQ(view->nodes[4].rdma_address, "");
   ExpectServed();
+}
+
+// The others' view has the address of its former start, at which nobody listens any more.
+TEST_F(RdmaLinksTest, ANodeThatComesBackWithoutItsDeviceIsReachedByTcp) {
+  Start({"n0", "n1", "n2", "n3", "n4", "n5"}, Transport::kAuto);
+  ASSERT_TRUE(HoldsWithin(
+      kPatience, [&] { return Schemes(0) == std::vector<std::string>(5, "rdma") && AllReady(); }));
+  const Incarnation former = cluster_.admin().GetView()->nodes[5].incarnation;
+  cluster_.Kill(NodeId(5));
+  ASSERT_TRUE(HoldsWithin(kPatience, [&] {
+    const auto view = cluster_.admin().GetView();
+    return view->nodes[5].status == cluster::NodeStatus::kDown;
+  }));
+  const DeviceFactory none = testing::MakeCards({});
+  ASSERT_OK(cluster_.Restart(NodeId(5), &none));
+  const std::vector<std::string> all_but_one = {"rdma", "rdma", "rdma", "rdma", "tcp"};
+  EXPECT_TRUE(HoldsWithin(kPatience, [&] {
+    const auto view = cluster_.admin().GetView();
+    return view->nodes[5].status == cluster::NodeStatus::kUp &&
+           view->nodes[5].incarnation != former && view->nodes[5].rdma_address.empty() &&
+           Schemes(0) == all_but_one && AllReady();
+  }));
+  EXPECT_EQ(Schemes(5), std::vector<std::string>(5, "tcp"));
+  ExpectServed();
+}
+
+// A network of cards that does not carry, between cards that are open, is not hidden by tcp.
+TEST_F(RdmaLinksTest, ANodeThatFailedAndDidNotRestartComesBackByRdmaOnly) {
+  Start({"n0", "n1", "n2", "n3", "n4", "n5"}, Transport::kAuto);
+  ASSERT_TRUE(HoldsWithin(
+      kPatience, [&] { return Schemes(0) == std::vector<std::string>(5, "rdma") && AllReady(); }));
+  const Incarnation present = cluster_.admin().GetView()->nodes[5].incarnation;
+  cut_->store(true);
+  cluster_.Run([&] {
+    for (std::uint32_t i = 0; i < 5; ++i) cluster_.node(i).control().Break(NodeId(5));
+  });
+  const auto status = [&] { return cluster_.admin().GetView()->nodes[5].status; };
+  ASSERT_TRUE(HoldsWithin(kPatience, [&] { return status() == cluster::NodeStatus::kDown; }));
+  // Attempts of every other node by both ways, and none of them has it up.
+  for (const char* why : {"network is cut", "its start that failed is reached by rdma only"}) {
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(HoldsWithin(kPatience, [&] { return absl::StrContains(WhyNot(i, 5), why); }));
+      EXPECT_EQ(status(), cluster::NodeStatus::kDown);
+    }
+  }
+  cut_->store(false);
+  EXPECT_TRUE(
+      HoldsWithin(kPatience, [&] { return status() == cluster::NodeStatus::kUp && AllReady(); }));
+  EXPECT_EQ(cluster_.admin().GetView()->nodes[5].incarnation, present);
+  EXPECT_EQ(Schemes(0), std::vector<std::string>(5, "rdma"));
 }
 
 TEST_F(RdmaLinksTest, ANodeThatHasToHaveItDoesNotStartWithoutAndSaysWhatToDo) {

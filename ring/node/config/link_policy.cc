@@ -139,6 +139,13 @@ LinkChoice ChooseLink(const cluster::NodeInfo& self, const cluster::NodeInfo& pe
   return {peer.tcp_address, absl::StrCat(same_host ? "no shm path, " : "another host, ", why)};
 }
 
+std::string FallbackAddress(const cluster::NodeInfo& self, const cluster::NodeInfo& peer,
+                            Transport policy) {
+  if (policy != Transport::kAuto || peer.status != cluster::NodeStatus::kDown) return "";
+  if (peer.rdma_address.empty()) return "";
+  return ChooseLink(self, peer, policy).address == peer.rdma_address ? peer.tcp_address : "";
+}
+
 std::optional<TransportProblem> CheckTransport(const NodeConfig& config) {
   for (std::size_t i = 0; i < config.nodes.size(); ++i) {
     for (std::size_t j = i; j < config.nodes.size(); ++j) {

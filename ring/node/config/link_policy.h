@@ -2,8 +2,8 @@
 //
 // What:      LinkPolicy: what the configuration allows between two nodes; MayUse, Offers and
 //            Requires: what that makes of one node. ChooseLink: the address to connect to, and why
-//            that one. CheckTransport: the first pair of nodes that cannot meet as the
-//            configuration says.
+//            that one; FallbackAddress: another one to try. CheckTransport: the first pair of nodes
+//            that cannot meet as the configuration says.
 // Shape:     a node's own transport goes before that of [node], for all links of that node; of two
 //            nodes that each have one, auto gives way, and two others must be equal. A link is
 //            never made by another transport than its policy allows.
@@ -46,6 +46,11 @@ struct LinkChoice {
 // view, that its own did: before that nobody knows, and who is not reached cannot say it.
 LinkChoice ChooseLink(const cluster::NodeInfo& self, const cluster::NodeInfo& peer,
                       Transport policy);
+
+// Where a node is tried, too, that failed and was reached by rdma: it may have come back without
+// its device, and only when it is reached can it say so. Empty: nowhere.
+std::string FallbackAddress(const cluster::NodeInfo& self, const cluster::NodeInfo& peer,
+                            Transport policy);
 
 // Whether the second address of a node is of another transport than the first; not if one is empty.
 bool IsOtherTransport(absl::string_view address, absl::string_view other);

@@ -72,7 +72,9 @@ class ControlLink {
 
   std::uint64_t retry_ns = 0;  // the port's
   std::uint64_t backoff_ns = 0;
-  bool moved = false;  // the peer is to be reached by another transport than before
+  bool moved = false;          // the peer is to be reached by another transport than before
+  std::uint64_t moved_ns = 0;  // when that was heard of
+  std::string address;         // the last one that this node connected to
   std::string last_error;
 
  private:

@@ -63,15 +63,20 @@ rdma::CompletionQueue* ControlPort::QueueOf(NodeId peer) const {
   return cqs_[(peer.value() - options_.node_count) / kLinksPerQueue + 1].get();
 }
 
-void ControlPort::SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited) {
+void ControlPort::SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited,
+                               std::vector<std::string> fallbacks) {
   const std::size_t known = std::min({addresses_.size(), addresses.size(), links_.size()});
-  for (std::size_t i = 0; i < known; ++i) {
-    if (!IsOtherTransport(addresses_[i], addresses[i])) continue;
-    links_[i]->moved = true;
-    next_step_ns_ = now_ns_;
-  }
-  addresses_ = std::move(addresses);
+  std::swap(addresses_, addresses);
+  std::swap(fallbacks_, fallbacks);
   awaited_ = std::move(awaited);
+  for (std::size_t i = 0; i < known; ++i) {
+    ControlLink& link = *links_[i];
+    const bool connects = link.qp() != nullptr && !link.address.empty();
+    const std::string& before = connects ? link.address : addresses[i];
+    if (FallsBack(link) || !IsOtherTransport(before, addresses_[i])) continue;
+    link.moved = true;
+    link.moved_ns = next_step_ns_ = now_ns_;
+  }
   const absl::Status grown = Grow(addresses_.size());
   if (!grown.ok()) {
     RING_LOG(ERROR) << "node=" << options_.node.value()

@@ -53,7 +53,10 @@ class ControlPort {
 
   // By node id; from then on connects to every node with a higher one. More than before: nodes were
   // added. "": the node was removed. awaited: ready() is not without a connection to them.
-  void SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited);
+  // fallbacks: every other attempt goes there, for a start of the node that is not the registered
+  // one; empty, or "" of a node: there is none.
+  void SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited,
+                    std::vector<std::string> fallbacks = {});
   void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   // Whether the event was for one of these connections.
   bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
@@ -125,8 +128,16 @@ class ControlPort {
   bool Awaited(const ControlLink& link) const;
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
+  absl::Status CheckFallback(const ControlLink& link, std::uint64_t incarnation) const;
   void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
   void MarkOver(std::uint32_t node, std::uint64_t incarnation);
+  std::string FallbackOf(NodeId node) const {
+    return node.value() < fallbacks_.size() ? fallbacks_[node.value()] : "";
+  }
+  bool FallsBack(const ControlLink& link) const {
+    const std::string fallback = FallbackOf(link.peer());
+    return !fallback.empty() && link.address == fallback && fallback != AddressOf(link.peer());
+  }
   void Connect(ControlLink& link);
   void Lose(ControlLink& link, absl::string_view why);
   bool Dropped(NodeId node) const {
@@ -150,6 +161,7 @@ class ControlPort {
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
   std::vector<std::uint64_t> dropped_until_ns_;      // by node; empty: nobody ever
   std::vector<std::string> addresses_;
+  std::vector<std::string> fallbacks_;
   std::vector<bool> awaited_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;

@@ -107,8 +107,22 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   return absl::OkStatus();  // the request is accepted: there is nobody to refuse any more
 }
 
+// A start that was reached, and failed, may be behind a network that does not carry: by another one
+// it would come up, be told to move, and fail again. Of another start nobody knows yet how to reach
+// it, and only connected it can say so.
+absl::Status ControlPort::CheckFallback(const ControlLink& link, std::uint64_t incarnation) const {
+  if (!FallsBack(link) || incarnation != registered_[link.peer().value()]) return absl::OkStatus();
+  const std::string& address = addresses_[link.peer().value()];
+  return absl::FailedPreconditionError(absl::StrCat("its start that failed is reached by ",
+                                                    address.substr(0, address.find(':')),
+                                                    " only: incarnation=", incarnation));
+}
+
 void ControlPort::Connect(ControlLink& link) {
   link.moved = false;
+  const std::string& address = addresses_[link.peer().value()];
+  const std::string fallback = FallbackOf(link.peer());
+  link.address = fallback.empty() || FallsBack(link) ? address : fallback;
   link.backoff_ns = std::clamp(link.backoff_ns * 2, kBackoffMinNs, kBackoffMaxNs);
   link.retry_ns = now_ns_ + link.backoff_ns;
   protocol::ControlHello hello;
@@ -116,7 +130,7 @@ void ControlPort::Connect(ControlLink& link) {
   hello.incarnation = options_.incarnation.value();
   hello.node = options_.node.value();
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
-      options_.device->Connect(addresses_[link.peer().value()],
+      options_.device->Connect(link.address,
                                {.send_cq = QueueOf(link.peer()),
                                 .recv_cq = QueueOf(link.peer()),
                                 .send_depth = ControlLink::kSendDepth,
@@ -146,6 +160,7 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
     status = absl::InvalidArgumentError(absl::StrCat("answered by node ", accept->node));
   }
   if (status.ok()) status = CheckIncarnation(accept->node, accept->incarnation);
+  if (status.ok()) status = CheckFallback(link, accept->incarnation);
   if (status.ok()) {
     TakeIncarnation(accept->node, accept->incarnation);
     link.Establish();
@@ -202,6 +217,8 @@ void ControlPort::ConnectAll() {
     }
     const bool mine = link->peer() > options_.node && link->peer().value() < addresses_.size() &&
                       !addresses_[link->peer().value()].empty();
+    // Whoever accepts is told of it by the loss; one that comes much later is none of that.
+    if (!mine && link->moved && now_ns_ >= link->moved_ns + kConnectNs) link->moved = false;
     if (link->moved && mine && link->qp() != nullptr)
       Lose(*link, "another transport reaches the peer now");
     if (mine && link->qp() == nullptr && now_ns_ >= link->retry_ns) Connect(*link);

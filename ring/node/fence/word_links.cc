@@ -46,7 +46,9 @@ void WordLinks::SetPeers(std::vector<Peer> peers) {
     Link& link = *links_[i];
     const bool other_start = present != 0 && link.incarnation != present;
     const bool moved = IsOtherTransport(before[i].address, peers_[i].address);
-    if (!link.established || (!other_start && !moved)) continue;
+    // One that is still being made has no start to differ, but a transport.
+    const bool ends = (link.established && other_start) || (link.qp != nullptr && moved);
+    if (!ends) continue;
     Drop(link);
     link.backoff_ns = link.retry_ns = 0;
   }

@@ -201,6 +201,34 @@ TEST(ChooseLink, SaysWhyItWasNotRdma) {
   EXPECT_EQ(ChooseLink(self, peer, Transport::kAuto).why, "both have a device");
 }
 
+// Whoever failed may have come back without its device.
+TEST(FallbackAddress, IsForWhoFailedAndIsReachedByRdmaOfItsOwnChoice) {
+  cluster::NodeInfo self;
+  self.host = "here";
+  self.rdma_address = "rdma:s:2";
+  cluster::NodeInfo peer;
+  peer.host = "there";
+  peer.incarnation = Incarnation(1);
+  peer.status = cluster::NodeStatus::kDown;
+  peer.tcp_address = "tcp:p:1";
+  peer.rdma_address = "rdma:p:2";
+  EXPECT_EQ(FallbackAddress(self, peer, Transport::kAuto), "tcp:p:1");
+  EXPECT_EQ(FallbackAddress(self, peer, Transport::kRdma), "");
+  EXPECT_EQ(FallbackAddress(self, peer, Transport::kTcp), "");
+  cluster::NodeInfo other = peer;
+  other.status = cluster::NodeStatus::kUp;
+  EXPECT_EQ(FallbackAddress(self, other, Transport::kAuto), "");
+  other = peer;
+  other.host = "here";
+  other.shm_address = "shm:/p";
+  EXPECT_EQ(FallbackAddress(self, other, Transport::kAuto), "") << "it is not reached by rdma";
+  other = peer;
+  other.rdma_address.clear();
+  EXPECT_EQ(FallbackAddress(self, other, Transport::kAuto), "");
+  self.rdma_address.clear();
+  EXPECT_EQ(FallbackAddress(self, peer, Transport::kAuto), "");
+}
+
 // A cluster of which one half has devices: the view says which, and each pair goes by what it has.
 TEST(ChooseLink, AMixedClusterTakesRdmaBetweenThoseThatHaveIt) {
   NodeConfig config;

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "ring/node/host.h"
 #include "ring/node/monotonic_clock.h"
 #include "ring/recovery/fetch_message.h"
+#include "tests/node/control/two_ports.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -32,6 +32,7 @@ namespace {
 using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 using ::testing::HasSubstr;
+using testing::TwoPorts;
 
 class ControlPortTest : public ::testing::Test {
  protected:
@@ -261,58 +262,6 @@ TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
       cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d)));
   EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
 }
-
-// Two ports and nobody else, driven by the test.
-class TwoPorts {
- public:
-  static constexpr std::uint64_t kStart = 9;  // of node 1
-
-  absl::Status Connect() {
-    std::vector<std::string> addresses;
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      rdma::SoftDeviceOptions device;
-      device.name = absl::StrCat("port", i);
-      device.clock = &clock_;
-      RING_ASSIGN_OR_RETURN(devices_[i], rdma::OpenSoftDevice(device));
-      RING_ASSIGN_OR_RETURN(const std::string address, devices_[i]->Listen(absl::StrCat(
-                                                           "local:two-ports-", getpid(), "-", i)));
-      addresses.push_back(address);
-      ControlPort::Options options;
-      options.device = devices_[i].get();
-      options.node = NodeId(i);
-      options.incarnation = Incarnation(kStart - 1 + i);
-      options.node_count = 2;
-      RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
-    }
-    ports_[0]->SetAddresses(addresses, {true, true});
-    Await("both ports", [&] {
-      Progress();
-      return ports_[0]->ready() && ports_[1]->ready();
-    });
-    return absl::OkStatus();
-  }
-  void Progress() {
-    for (std::size_t i = 0; i < 2; ++i) Progress(i);
-  }
-  void Progress(std::size_t i) {
-    devices_[i]->Progress();
-    for (rdma::ConnectionEvent event; devices_[i]->PollEvent(&event);) {
-      if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
-        ports_[i]->OnConnectRequest(event.request, event.private_data);
-      } else {
-        ports_[i]->OnEvent(event, clock_.NowNs());
-      }
-    }
-    ports_[i]->Progress(clock_.NowNs());
-  }
-  ControlPort& port(std::size_t i) { return *ports_[i]; }
-  rdma::Device& device(std::size_t i) { return *devices_[i]; }
-
- private:
-  MonotonicClock clock_;
-  std::array<std::unique_ptr<rdma::Device>, 2> devices_;
-  std::array<std::unique_ptr<ControlPort>, 2> ports_;
-};
 
 TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
   TwoPorts two;

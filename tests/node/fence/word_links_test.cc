@@ -134,6 +134,21 @@ TEST_P(WordLinksTest, L8ALaterStartOfAVoterIsReadWhenTheViewNamesIt) {
   EXPECT_EQ(word.value, 2u);
 }
 
+TEST_P(WordLinksTest, AConnectionOnItsWayEndsWhenAnotherTransportReachesTheVoter) {
+  // Takes the request, and never answers it.
+  const bool tcp = std::string(GetParam()) == "tcp";
+  const Side mute(1, 9, tcp ? absl::StrCat("local:ring-mute-", getpid()) : "tcp:127.0.0.1:0");
+  reader_->links->SetPeers({{reader_->address, Incarnation(1)}, {mute.address, Incarnation(1)}});
+  for (int i = 0; i < 100; ++i) Turn();
+  EXPECT_FALSE(reader_->links->Post(NodeId(1), 1));
+  SetPeers(1);
+  voter_->Show(3);
+  WordReader::Word word;
+  ASSERT_TRUE(Read(2, &word));
+  EXPECT_TRUE(word.ok);
+  EXPECT_EQ(word.value, 3u);
+}
+
 // What was posted to a voter that is gone has an outcome: a set of READs may not wait for ever.
 TEST_P(WordLinksTest, WhatAVoterThatIsGoneOwesFails) {
   SetPeers(1);

@@ -22,7 +22,10 @@ VerbsConnection::VerbsConnection(soft::SoftDevice* device, Hub* hub, std::uint32
   hub_->AddRestless(1);
 }
 
-VerbsConnection::~VerbsConnection() { Die(); }
+VerbsConnection::~VerbsConnection() {
+  Die();
+  Forget();
+}
 
 soft::SoftQueuePair* VerbsConnection::qp() const { return device_->FindQueuePair(qp_number_); }
 
@@ -174,8 +177,9 @@ void VerbsConnection::OnDataCompletion(const WrId& id, const ibv_wc& completion)
     if (own != nullptr) own->OnRemoteDone(sequence);
     return;
   }
-  TellUnusual(completion.status);
-  if (own != nullptr) own->OnRemoteFailed(sequence, StatusOf(completion.status, false));
+  const WcStatus status = StatusOf(completion.status, false);
+  TellUnusual(completion.status, status);
+  if (own != nullptr) own->OnRemoteFailed(sequence, status);
 }
 
 void VerbsConnection::OnArrival(const ibv_wc& completion) {
@@ -187,7 +191,7 @@ void VerbsConnection::OnArrival(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
     // Flushed: the queue pair is in error already, of which nothing else tells.
     if (arrival.status != WcStatus::kFlushed) own->CompleteReceive(arrival);
-    TellUnusual(completion.status);
+    TellUnusual(completion.status, arrival.status);
     return own->EnterError();
   }
   arrival.has_imm = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
@@ -198,10 +202,9 @@ void VerbsConnection::OnArrival(const ibv_wc& completion) {
 }
 
 // What the port has no name for.
-void VerbsConnection::TellUnusual(ibv_wc_status status) {
+void VerbsConnection::TellUnusual(ibv_wc_status status, WcStatus meaning) {
   static std::atomic<bool> told{false};
-  const bool named =
-      StatusOf(status, false) != WcStatus::kRetryExceeded || status == IBV_WC_RETRY_EXC_ERR;
+  const bool named = meaning != WcStatus::kRetryExceeded || status == IBV_WC_RETRY_EXC_ERR;
   if (named || told.exchange(true)) return;
   RING_LOG(WARNING) << "verbs device=" << nic_->name()
                     << " failed a request: " << ibv_wc_status_str(status);

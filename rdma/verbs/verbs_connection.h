@@ -88,8 +88,9 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   State state() const { return state_; }
   std::uint32_t serial() const { return serial_; }
   bool AwaitsHello() const { return state_ == State::kAwaitHello; }
-  // Needs Progress.
+  // Needs Progress; a dead one, to be forgotten.
   bool restless() const { return restless_; }
+  void Forget() { SetRestless(false); }
   bool peer_closed() const { return peer_closed_; }
 
   void OnCmEvent(const CmEvent& event);
@@ -130,7 +131,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   void OnArrival(const ibv_wc& completion);
   void WakePeer();
   void AskKey(std::uint32_t key);
-  void TellUnusual(ibv_wc_status status);
+  void TellUnusual(ibv_wc_status status, WcStatus meaning);
   void Fail(absl::string_view reason);
   void Disconnect();
   void Die();

@@ -195,8 +195,7 @@ TEST_P(VerbsDeath, AKilledInitiatorIsADisconnect) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VerbsDeath);
-INSTANTIATE_TEST_SUITE_P(Links, VerbsDeath,
-                         ::testing::ValuesIn(WithVerbs({}, {LinkKind::kVerbs})),
+INSTANTIATE_TEST_SUITE_P(Links, VerbsDeath, ::testing::ValuesIn(WithVerbs({}, {LinkKind::kVerbs})),
                          [](const auto& link) { return LinkKindName(link.param); });
 
 }  // namespace

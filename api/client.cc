@@ -63,6 +63,7 @@ absl::StatusOr<WhereResult> Client::Where(absl::string_view key, const GetOption
   Request request = api::GetRequest(key, options);
   request.operation = protocol::Operation::kWhere;
   request.value_size_hint = 0;
+  request.degraded = false;
   RING_ASSIGN_OR_RETURN(Operation * op, api::Call(core_.get(), request));
   const cluster::View& view = core_->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(key);

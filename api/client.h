@@ -52,14 +52,17 @@ class ClientCore;
 }
 
 enum class Transport : std::uint8_t {
-  kAuto = 0,   // local if the node is in this process, shm if it is on this host, else tcp
+  kAuto = 0,   // local if the node is in this process, shm if it is on this host, rdma if a seed
+               // says so and both sides have a device, else tcp
   kLocal = 1,  // the others never fall back to something else
   kShm = 2,
   kTcp = 3,
+  kRdma = 4,
 };
 
 struct ClientOptions {
-  // "HOST:PORT", "tcp:HOST:PORT", "shm:PATH" or "local:NAME"; an element may be a list with commas.
+  // "HOST:PORT", "tcp:HOST:PORT", "rdma:HOST:PORT", "shm:PATH" or "local:NAME"; an element may be a
+  // list with commas.
   std::vector<std::string> seeds = {};
   Transport transport = Transport::kAuto;
   // Of Connect, and of every operation that names none.
@@ -77,6 +80,9 @@ struct GetOptions {
   absl::Duration deadline = absl::ZeroDuration();  // zero: the client's
   // If the value is likely larger than 8 KiB: saves a round trip.
   std::size_t value_size_hint = 0;
+  // For measurements: a value that lies in one block of a coded memgest is decoded from the blocks
+  // of other nodes, not read. kInvalidArgument: the nodes take no faults.
+  bool degraded = false;
 };
 
 struct PutOptions {

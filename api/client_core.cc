@@ -130,6 +130,7 @@ void ClientCore::ApplyFlags(const Request& request, Operation* op) {
   } else if (stores) {
     header->word.flags |= protocol::kDefaultMemgest;
   }
+  if (request.degraded) header->word.flags |= protocol::kDegraded;
   if (request.if_version.has_value()) {
     header->word.flags |= protocol::kIfVersion;
     header->if_version = request.if_version->bits();

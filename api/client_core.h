@@ -48,6 +48,7 @@ struct Request {
   std::optional<Version> if_version;
   absl::Duration deadline;
   std::size_t value_size_hint = 0;
+  bool degraded = false;  // get
   Sink sink = Sink::kCaller;
   std::uint64_t token = 0;
   char* destination = nullptr;

@@ -121,11 +121,8 @@ absl::Status ClientCore::OpenDevice() {
   rdma::SoftDeviceOptions device;
   device.name = "ring-client";
   device.arena_size_max = kArenaSize;
-  const bool shm_seed = std::any_of(seeds_.begin(), seeds_.end(), [](const std::string& seed) {
-    return TransportOf(seed) == Transport::kShm;
-  });
-  device.shareable =
-      shm_seed || options_.transport == Transport::kAuto || options_.transport == Transport::kShm;
+  device.shareable = HasSeed(seeds_, Transport::kShm) || options_.transport == Transport::kAuto ||
+                     options_.transport == Transport::kShm;
   RING_ASSIGN_OR_RETURN(device_, rdma::OpenSoftDevice(device));
   return absl::OkStatus();
 }
@@ -274,7 +271,8 @@ bool ClientCore::AdoptView(cluster::View view) {
   for (const cluster::NodeInfo& node : view_.nodes) {
     const std::size_t id = node.id.value();
     if (connections_.size() <= id) connections_.resize(id + 1);
-    std::vector<std::string> addresses = NodeAddresses(node, options_.transport, host_);
+    std::vector<std::string> addresses =
+        NodeAddresses(node, options_.transport, host_, HasSeed(seeds_, Transport::kRdma));
     if (connections_[id] != nullptr) {
       connections_[id]->set_addresses(std::move(addresses));
       continue;

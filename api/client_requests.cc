@@ -15,6 +15,7 @@ Request GetRequest(absl::string_view key, const GetOptions& options) {
   request.key = key;
   request.deadline = options.deadline;
   request.value_size_hint = options.value_size_hint;
+  request.degraded = options.degraded;
   return request;
 }
 

@@ -23,15 +23,17 @@ absl::StatusOr<std::string> ParseSeed(absl::string_view seed) {
     }
     return std::string(seed);
   }
-  absl::ConsumePrefix(&rest, "tcp:");
+  const bool rdma = absl::ConsumePrefix(&rest, "rdma:");
+  if (!rdma) absl::ConsumePrefix(&rest, "tcp:");
   const std::size_t colon = rest.rfind(':');
   int port = 0;
   if (colon == absl::string_view::npos || colon == 0 ||
       !absl::SimpleAtoi(rest.substr(colon + 1), &port) || port < 1 || port > 65535) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "seed=", seed, " is no address: give HOST:PORT, tcp:HOST:PORT, shm:PATH or local:NAME"));
+        "seed=", seed,
+        " is no address: give HOST:PORT, tcp:HOST:PORT, rdma:HOST:PORT, shm:PATH or local:NAME"));
   }
-  return absl::StrCat("tcp:", rest);
+  return absl::StrCat(rdma ? "rdma:" : "tcp:", rest);
 }
 
 }  // namespace
@@ -58,11 +60,18 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
 Transport TransportOf(absl::string_view address) {
   if (absl::StartsWith(address, "local:")) return Transport::kLocal;
   if (absl::StartsWith(address, "shm:")) return Transport::kShm;
+  if (absl::StartsWith(address, "rdma:")) return Transport::kRdma;
   return Transport::kTcp;
 }
 
+bool HasSeed(absl::Span<const std::string> seeds, Transport transport) {
+  return std::any_of(seeds.begin(), seeds.end(), [transport](const std::string& seed) {
+    return TransportOf(seed) == transport;
+  });
+}
+
 std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,
-                                       absl::string_view host) {
+                                       absl::string_view host, bool rdma) {
   std::vector<std::string> addresses;
   const auto add = [&](Transport of, const std::string& address, bool reachable) {
     if (address.empty() || (transport != Transport::kAuto && transport != of)) return;
@@ -73,6 +82,7 @@ std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport 
   const bool same_host = !host.empty() && node.host == host;
   add(Transport::kLocal, node.local_address, same_host || node.host.empty());
   add(Transport::kShm, node.shm_address, same_host);
+  add(Transport::kRdma, node.rdma_address, rdma);
   add(Transport::kTcp, node.tcp_address, true);
   return addresses;
 }

@@ -1,6 +1,6 @@
 // api/client_seeds.h — the addresses a client starts from, and which link to a node to take.
 //
-// What:      ParseSeeds; TransportOf an address; NodeAddresses, best first.
+// What:      ParseSeeds; TransportOf an address; HasSeed; NodeAddresses, best first.
 // Ownership: values.
 // Threads:   pure.
 // Errors:    kInvalidArgument naming the seed and what is wrong with it.
@@ -24,9 +24,13 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
 // REQUIRES: an address that ParseSeeds gave or that a view holds.
 Transport TransportOf(absl::string_view address);
 
-// Where to try to reach a node, best first. host: rdma::HostIdentity() of this one.
+// Whether one of the seeds, as ParseSeeds gave them, is of this transport.
+bool HasSeed(absl::Span<const std::string> seeds, Transport transport);
+
+// Where to try to reach a node, best first. host: rdma::HostIdentity() of this one. rdma: kAuto may
+// take that, too; a host without a device is told at once, and goes on with the next.
 std::vector<std::string> NodeAddresses(const cluster::NodeInfo& node, Transport transport,
-                                       absl::string_view host);
+                                       absl::string_view host, bool rdma);
 
 }  // namespace ring::api
 

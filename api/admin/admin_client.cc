@@ -152,6 +152,7 @@ class GrpcAdminClient final : public AdminClient {
     request.set_name(info.name);
     request.set_data(std::string(absl::StripPrefix(info.tcp_address, "tcp:")));
     request.set_shm(std::string(absl::StripPrefix(info.shm_address, "shm:")));
+    request.set_rdma(std::string(absl::StripPrefix(info.rdma_address, "rdma:")));
     request.set_admin(info.admin_address);
     v1::AddNodeResponse response;
     RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::AddNode, request, &response));

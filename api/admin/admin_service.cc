@@ -227,6 +227,7 @@ class AdminService final : public v1::Admin::Service {
     info.name = request->name();
     if (!request->data().empty()) info.tcp_address = absl::StrCat("tcp:", request->data());
     if (!request->shm().empty()) info.shm_address = absl::StrCat("shm:", request->shm());
+    if (!request->rdma().empty()) info.rdma_address = absl::StrCat("rdma:", request->rdma());
     info.admin_address = request->admin();
     const absl::StatusOr<NodeId> node = port_.AddNode(info);
     if (!node.ok()) return ToGrpc(node.status());

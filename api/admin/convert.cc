@@ -185,6 +185,8 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     out->set_device_faults(node.device_faults);
     out->set_scrub_checked(node.scrub_checked);
     out->set_scrub_mismatches(node.scrub_mismatches);
+    out->set_degraded_gets(node.degraded_gets);
+    out->set_blocks_decoded(node.blocks_decoded);
   }
   return response;
 }
@@ -229,6 +231,8 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
     out.device_faults = node.device_faults();
     out.scrub_checked = node.scrub_checked();
     out.scrub_mismatches = node.scrub_mismatches();
+    out.degraded_gets = node.degraded_gets();
+    out.blocks_decoded = node.blocks_decoded();
     stats.nodes.push_back(std::move(out));
   }
   return stats;

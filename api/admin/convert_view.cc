@@ -16,6 +16,7 @@ void SetNode(const cluster::NodeInfo& node, v1::Node* out) {
   out->set_local_address(node.local_address);
   out->set_shm_address(node.shm_address);
   out->set_tcp_address(node.tcp_address);
+  out->set_rdma_address(node.rdma_address);
   out->set_admin_address(node.admin_address);
   out->set_host(node.host);
   out->set_status(static_cast<v1::NodeStatus>(node.status));
@@ -29,6 +30,7 @@ absl::StatusOr<cluster::NodeInfo> ToNode(const v1::Node& node) {
   out.local_address = node.local_address();
   out.shm_address = node.shm_address();
   out.tcp_address = node.tcp_address();
+  out.rdma_address = node.rdma_address();
   out.admin_address = node.admin_address();
   out.host = node.host();
   if (!v1::NodeStatus_IsValid(node.status())) {

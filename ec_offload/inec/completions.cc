@@ -1,6 +1,5 @@
 // What became of operations: completions, errors, deadlines, outcomes.
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -45,15 +44,16 @@ absl::Status StatusOf(const WorkCompletion& completion) {
 bool InecPrimitives::PollCalc() {
   if (loop_ == nullptr) return false;
   bool any = false;
-  std::array<WorkCompletion, 16> completions;
-  for (;;) {
-    const std::size_t count = loop_->cq()->Poll(absl::MakeSpan(completions));
-    if (count == 0) return any;
+  std::size_t count = 0;
+  do {
+    count = loop_->cq()->Poll(absl::MakeSpan(completions_));
+    if (count == 0) break;
     ++counters_.polls;
     counters_.completions += count;
     any = true;
-    for (std::size_t i = 0; i < count; ++i) OnCalc(completions[i]);
-  }
+    for (std::size_t i = 0; i < count; ++i) OnCalc(completions_[i]);
+  } while (count == completions_.size());
+  return any;
 }
 
 void InecPrimitives::OnCalc(const WorkCompletion& completion) {
@@ -107,31 +107,34 @@ void InecPrimitives::BreakCalc() {
 
 bool InecPrimitives::PollSends() {
   bool any = false;
-  std::array<WorkCompletion, 16> completions;
-  for (;;) {
-    const std::size_t count = send_cq_->Poll(absl::MakeSpan(completions));
-    if (count == 0) return any;
+  std::size_t count = 0;
+  do {
+    count = send_cq_->Poll(absl::MakeSpan(completions_));
+    if (count == 0) break;
     ++counters_.polls;
     counters_.completions += count;
     any = true;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t sequence = completions[i].wr_id >> kInecChannelBits;
-      if (!IsUnderWay(sequence)) continue;
-      Operation& operation = at(sequence);
-      const std::size_t index = completions[i].wr_id & ((1U << kInecChannelBits) - 1);
-      if (index >= operation.channels.size() || !operation.channels[index].open) continue;
-      operation.channels[index].open = false;
-      --operation.channels_open;
-      if (completions[i].status == WcStatus::kSuccess) continue;
-      // A WAIT fails because of what it waits for, and that is told as the first error.
-      if (completions[i].opcode == Opcode::kWait && operation.stage == Stage::kCalculating) {
-        operation.wait_failed = completions[i];
-        operation.wait_failed_channel = index;
-        continue;
-      }
-      Fail(operation, InecStep::kSend, StatusOf(completions[i]), index);
-    }
+    for (std::size_t i = 0; i < count; ++i) OnSend(completions_[i]);
+  } while (count == completions_.size());
+  return any;
+}
+
+void InecPrimitives::OnSend(const WorkCompletion& completion) {
+  const std::uint64_t sequence = completion.wr_id >> kInecChannelBits;
+  if (!IsUnderWay(sequence)) return;
+  Operation& operation = at(sequence);
+  const std::size_t index = completion.wr_id & ((1U << kInecChannelBits) - 1);
+  if (index >= operation.channels.size() || !operation.channels[index].open) return;
+  operation.channels[index].open = false;
+  --operation.channels_open;
+  if (completion.status == WcStatus::kSuccess) return;
+  // A WAIT fails because of what it waits for, and that is told as the first error.
+  if (completion.opcode == Opcode::kWait && operation.stage == Stage::kCalculating) {
+    operation.wait_failed = completion;
+    operation.wait_failed_channel = index;
+    return;
   }
+  Fail(operation, InecStep::kSend, StatusOf(completion), index);
 }
 
 bool InecPrimitives::TakeReceives() {

@@ -22,8 +22,6 @@
 //            are made with send_cq() as their send queue; nobody else polls it. One queue pair may
 //            be a channel of many operations; it must not be destroyed while one of them is under
 //            way.
-//            Without outcomes, deadlines and receives, for requests whose completions are their
-//            owner's: ec_send.h.
 // Units:     nanoseconds of the caller's clock; bytes.
 // Ownership: descriptors are free when a call returns, buffers with the outcome, but for those of
 //            channels that it calls unfinished: they are the device's until these are reset.
@@ -47,6 +45,7 @@
 #ifndef RING_EC_OFFLOAD_INEC_PRIMITIVES_H_
 #define RING_EC_OFFLOAD_INEC_PRIMITIVES_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -173,6 +172,7 @@ class InecPrimitives {
   bool PollCalc();
   void OnCalc(const rdma::WorkCompletion& completion);
   bool PollSends();
+  void OnSend(const rdma::WorkCompletion& completion);
   bool TakeReceives();
   void OnReceive(const rdma::CompletionQueue* cq, std::uint64_t number,
                  const rdma::WorkCompletion& completion);
@@ -201,7 +201,8 @@ class InecPrimitives {
   ReceiveLedger ledger_;
   Fifo<InecOutcome> outcomes_;
   InecCounters counters_;
-  // Of one call.
+  // Of one call. Made once: clearing completions takes longer than a poll.
+  std::array<rdma::WorkCompletion, 16> completions_;
   std::vector<rdma::WorkRequest> chain_;
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;

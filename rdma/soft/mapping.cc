@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -53,6 +54,14 @@ absl::Status CheckLayout(const MappingLayout& layout, std::uint64_t file_size) {
   return absl::OkStatus();
 }
 
+// A thread is born with the processors of the one that made it, and one that serves may have a
+// processor to itself: the process's are those of its first thread.
+void LeaveProcessor() {
+  cpu_set_t processors;
+  if (sched_getaffinity(getpid(), sizeof(processors), &processors) == 0)
+    sched_setaffinity(0, sizeof(processors), &processors);  // a wish
+}
+
 }  // namespace
 
 // The last reference to a peer that is gone is often dropped in the middle of a fail-over, by a
@@ -71,12 +80,16 @@ void Mapping::GiveUp(Mapping* mapping) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   const auto destroy = [](void* given) -> void* {
+    LeaveProcessor();
     delete static_cast<Mapping*>(given);
     under_way.fetch_sub(1);
     return nullptr;
   };
   pthread_t thread;
-  if (pthread_create(&thread, &attributes, destroy, mapping) != 0) destroy(mapping);
+  if (pthread_create(&thread, &attributes, destroy, mapping) != 0) {
+    under_way.fetch_sub(1);
+    delete mapping;
+  }
   pthread_attr_destroy(&attributes);
 }
 

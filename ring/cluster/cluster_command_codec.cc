@@ -12,7 +12,7 @@
 namespace ring::cluster {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kMemgestCountMax = 0x10000;
 
 absl::Status Bad(absl::string_view what) {

@@ -36,21 +36,22 @@ void TakeAddresses(const NodeInfo& from, NodeInfo* to) {
   to->local_address = from.local_address;
   to->shm_address = from.shm_address;
   to->tcp_address = from.tcp_address;
+  to->rdma_address = from.rdma_address;
   to->admin_address = from.admin_address;
   to->host = from.host;
 }
 
 bool EqualAddresses(const NodeInfo& a, const NodeInfo& b) {
   return a.shm_address == b.shm_address && a.tcp_address == b.tcp_address &&
-         a.admin_address == b.admin_address;
+         a.rdma_address == b.rdma_address && a.admin_address == b.admin_address;
 }
 
 absl::Status CheckAddressesFree(const View& view, const NodeInfo& info) {
   for (const NodeInfo& node : view.nodes) {
-    for (const std::string* taken :
-         {&node.local_address, &node.shm_address, &node.tcp_address, &node.admin_address}) {
-      for (const std::string* wanted :
-           {&info.local_address, &info.shm_address, &info.tcp_address, &info.admin_address}) {
+    for (const std::string* taken : {&node.local_address, &node.shm_address, &node.tcp_address,
+                                     &node.rdma_address, &node.admin_address}) {
+      for (const std::string* wanted : {&info.local_address, &info.shm_address, &info.tcp_address,
+                                        &info.rdma_address, &info.admin_address}) {
         if (wanted->empty() || *wanted != *taken) continue;
         return absl::AlreadyExistsError(absl::StrCat("address=", *wanted, " is that of node ",
                                                      node.id.value(), " (", node.name,

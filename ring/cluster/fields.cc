@@ -10,8 +10,9 @@ void PutNode(ByteWriter& out, const NodeInfo& node) {
   out.Put(node.id.value());
   out.Put(node.incarnation.value());
   out.Put(static_cast<std::uint8_t>(node.status));
-  for (const std::string* text : {&node.name, &node.local_address, &node.shm_address,
-                                  &node.tcp_address, &node.admin_address, &node.host}) {
+  for (const std::string* text :
+       {&node.name, &node.local_address, &node.shm_address, &node.tcp_address, &node.rdma_address,
+        &node.admin_address, &node.host}) {
     out.PutString(*text);
   }
 }
@@ -22,7 +23,7 @@ std::optional<NodeInfo> ReadNode(ByteReader& in) {
   node.incarnation = Incarnation(in.Get<std::uint64_t>());
   node.status = static_cast<NodeStatus>(in.Get<std::uint8_t>());
   for (std::string* text : {&node.name, &node.local_address, &node.shm_address, &node.tcp_address,
-                            &node.admin_address, &node.host}) {
+                            &node.rdma_address, &node.admin_address, &node.host}) {
     const absl::string_view read = in.GetString();
     text->assign(read.data(), read.size());
   }

@@ -17,7 +17,7 @@
 
 namespace ring::cluster {
 
-// u32 id, u64 incarnation, u8 status, six strings. Any status code is read: Validate looks at it.
+// u32 id, u64 incarnation, u8 status, seven strings. Any status code is read: Validate looks at it.
 void PutNode(ByteWriter& out, const NodeInfo& node);
 std::optional<NodeInfo> ReadNode(ByteReader& in);
 

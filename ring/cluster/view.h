@@ -56,6 +56,7 @@ struct NodeInfo {
   std::string local_address;  // "local:NAME" inside one process, or empty
   std::string shm_address;    // "shm:PATH", or empty
   std::string tcp_address;    // "tcp:HOST:PORT"
+  std::string rdma_address;   // "rdma:HOST:PORT"; empty also where its device did not open
   std::string admin_address;  // "HOST:PORT" of the gRPC admin service, or empty
   // Of the machine: equal means that shm works. The label in the founders' file until the node was
   // heard of, then rdma::HostIdentity.

@@ -13,7 +13,7 @@ namespace ring::cluster {
 namespace {
 
 constexpr std::uint32_t kViewMagic = 0x57455652;  // "RVEW"
-constexpr std::uint16_t kViewVersion = 2;
+constexpr std::uint16_t kViewVersion = 3;
 // Flags of the cluster.
 constexpr std::uint8_t kFailOver = 1;
 constexpr std::uint8_t kWeakWasDefault = 2;

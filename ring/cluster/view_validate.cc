@@ -40,6 +40,7 @@ absl::Status ValidateNode(const NodeInfo& node) {
       {"local_address", node.local_address},
       {"shm_address", node.shm_address},
       {"tcp_address", node.tcp_address},
+      {"rdma_address", node.rdma_address},
       {"admin_address", node.admin_address},
       {"host", node.host}};
   for (const auto& [field, text] : fields) {
@@ -73,8 +74,8 @@ absl::Status ValidateNodes(const View& view) {
     if (!names.insert(node.name).second) {
       return Refuse(absl::StrCat("two nodes have name=", node.name));
     }
-    for (const std::string* address :
-         {&node.local_address, &node.shm_address, &node.tcp_address, &node.admin_address}) {
+    for (const std::string* address : {&node.local_address, &node.shm_address, &node.tcp_address,
+                                       &node.rdma_address, &node.admin_address}) {
       if (!address->empty() && !addresses.insert(*address).second) {
         return Refuse(absl::StrCat("two listeners have address=", *address));
       }

@@ -12,6 +12,7 @@
 namespace ring::coordinator {
 
 void ShardCoordinator::BeginEpoch(Epoch epoch) {
+  EndDegradedReads(/*tell=*/true);
   options_.epoch = epoch;
   tenure_counter_ = 0;  // V1: the epoch makes its versions new
   served_ |= !log_.held();

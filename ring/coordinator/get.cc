@@ -10,6 +10,10 @@ constexpr std::uint16_t kAnswerPinsMax = 0xff00;
 }  // namespace
 
 bool ShardCoordinator::Get(const Request& request) {
+  if ((request.flags & protocol::kDegraded) != 0 && options_.decoder == nullptr) {
+    Refuse(request, protocol::Outcome::kBadRequest);
+    return true;
+  }
   const std::uint32_t* const entry = keys_.Find(request.hash, request.key);
   if (entry == nullptr) {
     ++counters_.gets;
@@ -21,6 +25,7 @@ bool ShardCoordinator::Get(const Request& request) {
   if (committed(head)) {
     if (lines_.line(head).pins >= kAnswerPinsMax) return false;
     if (with_value && absent(head)) return AwaitValue(request, head);
+    if (with_value && DecodesInstead(request, head)) return ReadDegraded(request, head);
     ++counters_.gets;
     AnswerLine(request, head, with_value);
     return true;
@@ -35,6 +40,7 @@ bool ShardCoordinator::Get(const Request& request) {
     if (seen) {
       if (lines_.line(highest).pins >= kAnswerPinsMax) return false;
       if (with_value && absent(highest)) return AwaitValue(request, highest);
+      if (with_value && DecodesInstead(request, highest)) return ReadDegraded(request, highest);
       ++counters_.gets;
       AnswerLine(request, highest, with_value);
       return true;

@@ -82,6 +82,7 @@ struct Reply {
   std::uint32_t value_crc = 0;
   std::uint64_t expiry_ns = 0;  // reserved: 0, as nothing sets one (V10)
   ValueSource value;
+  absl::string_view bytes = {};  // a value that lies in no slot: it is copied
 };
 
 class ShardCoordinator;

@@ -11,6 +11,7 @@ using protocol::Outcome;
 
 void ShardCoordinator::Retire(Farewell farewell) {
   if (is_retired_) return;
+  EndDegradedReads(farewell == Farewell::kUnknown);
   SayFarewell(farewell);
   operations_.clear();
   deferred_.clear();

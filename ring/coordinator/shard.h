@@ -5,8 +5,9 @@
 //            acts on commits, collect.cc frees old versions, deferred.cc keeps what must wait,
 //            answer.cc checks and answers, write.cc is the step of every write. expire.cc forgets
 //            clients, release.cc gives memory back, drain.cc empties a memgest, unknown.cc asks for
-//            one that is not known. epoch.cc, takeover.cc, rebuild.cc, absent.cc and retire.cc: new
-//            epochs, a role that came here, new parities, values that are not here, the end.
+//            one that is not known. epoch.cc, shard_builder.cc, rebuild.cc, absent.cc,
+//            degraded_read.cc and retire.cc: new epochs, a role that came here, new parities,
+//            values that are not here, or read as if they were not, the end.
 // Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
 // Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
 //            device, sink, arena.
@@ -41,35 +42,10 @@
 #include "ring/coordinator/key_table.h"
 #include "ring/coordinator/landing_places.h"
 #include "ring/coordinator/request.h"
+#include "ring/coordinator/shard_options.h"
 #include "ring/protocol/memgest_descriptor.h"
 
 namespace ring::coordinator {
-
-class CatalogueReader;
-
-struct ShardOptions {
-  GroupId group;
-  ShardId shard;
-  Epoch epoch;
-  int s = 0;
-  int d = 0;
-  std::uint32_t line_count_max = 1u << 26;
-  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
-  std::uint64_t hash_seed = 0;
-  // The epoch in which the role came here from another coordinator; none: nobody had it before.
-  Epoch took_over_in;
-  CatalogueReader* catalogue = nullptr;  // null: what is known here is all there is
-  Pace* pace = nullptr;                  // of what new parities are sent; null: as fast as it goes
-};
-
-// Counters of what was served; plain, summed by whoever asks.
-struct ShardCounters {
-  std::uint64_t gets = 0;
-  std::uint64_t puts = 0;
-  std::uint64_t deletes = 0;
-  std::uint64_t moves = 0;
-  std::uint64_t refusals = 0;
-};
 
 // Whom a Normal names for one memgest.
 struct NamedSet {
@@ -95,6 +71,7 @@ enum class Farewell : std::uint8_t {
 };
 
 class LargeWrite;
+class ShardBuilder;
 class ValueFetcher;
 struct FoldedShard;
 
@@ -103,13 +80,6 @@ class ShardCoordinator {
   ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
                    ReplySink* sink);
   ~ShardCoordinator();
-  // takeover.cc: of what a member folded. Waits for its epoch's Normal (ApplyNormal); members come
-  // by log().AddWriter. fetcher: where values come from that are not here. Errors: kDataLoss, the
-  // lines contradict each other; kFailedPrecondition, a memgest is missing (V2);
-  // kResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<ShardCoordinator>> TakeOver(
-      const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
-      ReplySink* sink, ValueFetcher* fetcher, FoldedShard folded);
 
   // The memgest becomes usable here; its members' writers are log()'s, and those of these roles
   // count.
@@ -226,6 +196,9 @@ class ShardCoordinator {
   void RetryLost(absl::FunctionRef<bool(std::uint32_t line)> may_come);
   // ... nobody brings values any more: the role is lost.
   void AbandonValues();
+  // degraded_read.cc: of BlockDecoder, all bytes of the block; none: it is zero. Of a token that is
+  // not known, nobody's.
+  void OnDecoded(std::uint64_t token, const absl::StatusOr<absl::string_view>& block);
   // Of a committed version of a replicated memgest, for a member; as MemberShard::ReadValue.
   absl::StatusOr<memgest::ValuePiece> ReadValue(std::uint32_t line, Version version,
                                                 std::uint64_t first, std::size_t size) const;
@@ -245,6 +218,7 @@ class ShardCoordinator {
 
  private:
   friend class LargeWrite;
+  friend class ShardBuilder;
 
   // An operation that was appended: who is answered at its commit.
   struct Waiting {
@@ -321,16 +295,9 @@ class ShardCoordinator {
   // What if_version is compared with: none for a missing key and for a tombstone.
   Version VersionThere(const std::uint32_t* head) const;
 
+  // shard_builder.cc: with what a member folded, which the builder then looks through.
   ShardCoordinator(const ShardOptions& options, rdma::Device* device, memgest::DeltaArena* arena,
                    ReplySink* sink, ValueFetcher* fetcher, FoldedShard* folded);
-
-  // takeover.cc
-  absl::Status AdoptMemgests(FoldedShard* folded);
-  absl::Status AdoptLines();
-  absl::Status AdoptGranule(std::uint32_t first);
-  absl::Status AdoptLine(std::uint32_t line, std::uint64_t hash);
-  void AdoptKeys();
-  void AdoptKey(std::uint32_t head);
 
   // retire.cc
   void SayFarewell(Farewell farewell);
@@ -345,6 +312,12 @@ class ShardCoordinator {
   template <class Visit>
   void ForEachRun(std::uint32_t line, Visit visit) const;
   std::uint32_t ValueCrc(std::uint32_t line) const;
+
+  // degraded_read.cc
+  bool DecodesInstead(const Request& request, std::uint32_t line);
+  std::uint32_t BlockCells(std::uint32_t line);
+  bool ReadDegraded(const Request& request, std::uint32_t line);
+  void EndDegradedReads(bool tell);
 
   // deferred.cc
   bool Defer(const Request& request,
@@ -430,6 +403,7 @@ class ShardCoordinator {
   static constexpr memgest::EntryPayload kNoPayload = {};
   static constexpr std::size_t kStalledMax = 2048;   // requests waiting for room
   static constexpr std::size_t kDeferredMax = 8192;  // requests waiting for anything: copies
+  static constexpr std::size_t kDegradedReadsMax = 256;
   static constexpr std::size_t kPrefetchLines = 16;  // of a value: beyond, the hardware streams
 
   ShardOptions options_;
@@ -465,6 +439,12 @@ class ShardCoordinator {
     bool lost = false;
   };
   absl::flat_hash_map<std::uint32_t, Absent> absent_;  // by line, of those somebody asked for
+  struct DegradedRead {
+    ReplyTo reply;
+    std::uint32_t line = 0;  // pinned
+  };
+  absl::flat_hash_map<std::uint64_t, DegradedRead> degraded_reads_;  // by token
+  std::uint64_t degraded_tokens_ = 0;
   LandingPlaces landing_places_;
   std::vector<std::unique_ptr<LargeWrite>> large_writes_;
   std::size_t large_places_taken_ = 0;

@@ -66,6 +66,8 @@ struct NodeStats {
   std::uint64_t device_faults = 0;      // injected into its device
   std::uint64_t scrub_checked = 0;      // values and parity rows, by itself in idle time
   std::uint64_t scrub_mismatches = 0;   // of those
+  std::uint64_t degraded_gets = 0;      // of the gets, answered with decoded bytes
+  std::uint64_t blocks_decoded = 0;     // for others, of which it holds a parity
 };
 
 struct ClusterStats {

@@ -137,6 +137,9 @@ class ClientPort final : public coordinator::ReplySink {
   void StageValue(Connection& connection, const coordinator::ReplyTo& to,
                   const coordinator::Reply& reply, coordinator::ShardCoordinator& shard,
                   protocol::ReplyHeader* header);
+  void StageCopy(Connection& connection, const coordinator::ReplyTo& to,
+                 protocol::ReplyHeader header, absl::string_view value,
+                 const coordinator::ShardCoordinator* of);
   void StageHeader(Connection& connection, const coordinator::ReplyTo& to,
                    const protocol::ReplyHeader& header, const rdma::Sge* value,
                    const coordinator::ShardCoordinator* shard = nullptr);

@@ -39,7 +39,9 @@ void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply
   header.expiry_ns = reply.expiry_ns;
   header.view_epoch = view_epoch_;
   header.owner = options_.node.value();
-  if (reply.value.line == memgest::kNoLine) {
+  if (!reply.bytes.empty()) {
+    StageCopy(*connection, to, header, reply.bytes, &shard);
+  } else if (reply.value.line == memgest::kNoLine) {
     StageHeader(*connection, to, header, nullptr, Mutant("L3") ? nullptr : &shard);
   } else {
     StageValue(*connection, to, reply, shard, &header);
@@ -152,13 +154,19 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     StageHeader(*connection, to, header, nullptr, of);
     return;
   }
-  // Views: rare, so the bytes are copied.
   header.value_length = static_cast<std::uint32_t>(value.size());
   header.value_crc = Crc32c(value.data(), value.size());
+  StageCopy(*connection, to, header, value, of);
+}
+
+// Of what lies in no slot, views and decoded values: both are rare.
+void ClientPort::StageCopy(Connection& connection, const coordinator::ReplyTo& to,
+                           ReplyHeader header, absl::string_view value,
+                           const coordinator::ShardCoordinator* of) {
   const bool is_inline = value.size() <= protocol::kInlineValueSizeMax;
   if (!is_inline && (!to.has_buffer || to.buffer_length < value.size())) {
     header.word.outcome = Outcome::kReplyTooLarge;
-    StageHeader(*connection, to, header, nullptr, of);
+    StageHeader(connection, to, header, nullptr, of);
     return;
   }
   const absl::StatusOr<std::uint32_t> copy = copies_.Keep(value);
@@ -166,18 +174,18 @@ void ClientPort::AnswerBare(const coordinator::ReplyTo& to, Outcome outcome, Nod
     header = ReplyHeader{};
     header.word.stamp = to.stamp;
     header.word.outcome = Outcome::kResourceExhausted;
-    StageHeader(*connection, to, header, nullptr, of);
+    StageHeader(connection, to, header, nullptr, of);
     return;
   }
-  connection->pinned.push_back({capture_ & kSequenceMask, nullptr, *copy});  // V6
+  connection.pinned.push_back({capture_ & kSequenceMask, nullptr, *copy});  // V6
   const rdma::Sge sge = copies_.At(*copy);
   if (is_inline) {
-    StageHeader(*connection, to, header, &sge, of);
+    StageHeader(connection, to, header, &sge, of);
     return;
   }
   header.word.flags = protocol::kValueInBuffer;
-  connection->bodies.push_back({sge, to.buffer_rkey, to.buffer_address, capture_, of});
-  StageHeader(*connection, to, header, nullptr, of);
+  connection.bodies.push_back({sge, to.buffer_rkey, to.buffer_address, capture_, of});
+  StageHeader(connection, to, header, nullptr, of);
 }
 
 // As many as there is room for; the rest stays for another turn.

@@ -38,6 +38,7 @@ class ControlServices {
 
   CatalogueService& catalogue() { return catalogue_; }
   const ScrubService& scrub() const { return scrub_; }
+  const DecodeService& decode() const { return decode_; }
 
  private:
   absl::StatusOr<std::string> Seal(absl::string_view body);

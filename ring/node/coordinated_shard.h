@@ -24,8 +24,10 @@
 
 #include "ring/cluster/cluster_command.h"
 #include "ring/cluster/view.h"
+#include "ring/coordinator/block_decoder.h"
 #include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
+#include "ring/coordinator/shard_builder.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/events/event_log.h"
@@ -55,7 +57,8 @@ struct ShardContext {
   EventLog* events = nullptr;
   CommandSink propose;  // nothing is heard of it but the view that follows
   coordinator::CatalogueReader* catalogue = nullptr;
-  std::uint64_t lag_ns = 0;  // a member may lag so long (E5); 0: for ever
+  coordinator::BlockDecoder* decoder = nullptr;  // null: degraded reads are refused
+  std::uint64_t lag_ns = 0;                      // a member may lag so long (E5); 0: for ever
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
@@ -164,7 +167,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
   coordinator::ShardOptions MakeOptions() const;
-  absl::Status TakeOver();
+  void BeginTakeOver();
+  void GoOnTakingOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
   bool OverrunAllowed() const;
@@ -197,7 +201,12 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
-  std::unique_ptr<Takeover> takeover_;    // of this epoch
+  std::unique_ptr<Takeover> takeover_;  // of this epoch
+  struct Building {
+    std::unique_ptr<AbsentValues> values;
+    std::unique_ptr<coordinator::ShardBuilder> builder;  // refers to the values
+  };
+  std::unique_ptr<Building> building_;    // of what takeover_ fetched
   std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   Epoch made_in_;  // the epoch in which coordinator_ began, or is about to

@@ -9,6 +9,8 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kSealTimeoutNs = 100'000'000;
+// 32 KiB of metadata: a node may take several shards over at once.
+constexpr std::uint64_t kLinesPerStep = 512;
 }  // namespace
 
 void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
@@ -31,18 +33,16 @@ void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
 
 void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>& logs) {
   takeover_ = std::make_unique<Takeover>(context_->device, context_->control, change_->plan(), logs,
-                                         [this](absl::Status status) {
-                                           if (status.ok()) status = TakeOver();
-                                           context_->control->Spend(ControlPort::kTurnBytes);
-                                           if (!status.ok())
-                                             last_error_ = std::string(status.message());
+                                         [this](const absl::Status& status) {
+                                           if (status.ok()) return BeginTakeOver();
+                                           last_error_ = std::string(status.message());
                                            change_->OnFetched(status);
                                          });
   takeover_->Start();
 }
 
-// Builds the coordinator from what was fetched.
-absl::Status CoordinatedShard::TakeOver() {
+// What was fetched becomes a coordinator, a step in each turn: others' requests wait meanwhile.
+void CoordinatedShard::BeginTakeOver() {
   const std::unique_ptr<memgest::MemberShard> store = takeover_->Release();
   std::vector<coordinator::FoldedMemgest> memgests;
   for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
@@ -55,21 +55,34 @@ absl::Status CoordinatedShard::TakeOver() {
       memgest.heap.emplace(store->TakeHeap(descriptor.id));
     memgests.push_back(std::move(memgest));
   }
-  values_ = std::make_unique<AbsentValues>(context_->control, context_->pace, group_, shard_,
-                                           [this] { active = true; });  // who waits goes on
-  RING_ASSIGN_OR_RETURN(
-      coordinator_,
-      coordinator::ShardCoordinator::TakeOver(
-          MakeOptions(), context_->device, context_->arena, context_->sink, values_.get(),
-          {std::move(store->lines()), std::move(store->completions()), std::move(memgests)}));
-  coordinator_->log().set_calc_queue(context_->calc_queue);
-  values_->Attach(coordinator_.get());
-  absl::Status adopted = takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
-  if (!adopted.ok()) {  // all of it is fetched again
+  building_ = std::make_unique<Building>();
+  building_->values =
+      std::make_unique<AbsentValues>(context_->control, context_->pace, group_, shard_,
+                                     [this] { active = true; });  // who waits goes on
+  building_->builder = std::make_unique<coordinator::ShardBuilder>(
+      MakeOptions(), context_->device, context_->arena, context_->sink, building_->values.get(),
+      coordinator::FoldedShard{std::move(store->lines()), std::move(store->completions()),
+                               std::move(memgests)});
+}
+
+void CoordinatedShard::GoOnTakingOver() {
+  absl::StatusOr<bool> done = building_->builder->Step(kLinesPerStep);
+  if (done.ok() && !*done) return;
+  const std::unique_ptr<Building> built = std::move(building_);
+  absl::Status status = done.status();
+  if (status.ok()) {
+    values_ = std::move(built->values);
+    coordinator_ = built->builder->Release();
+    coordinator_->log().set_calc_queue(context_->calc_queue);
+    values_->Attach(coordinator_.get());
+    status = takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
+  }
+  if (!status.ok()) {  // all of it is fetched again
+    last_error_ = std::string(status.message());
     values_.reset();
     coordinator_.reset();
   }
-  return adopted;
+  change_->OnFetched(status);
 }
 
 coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
@@ -83,6 +96,7 @@ coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
   options.hash_seed = context_->hash_seed;
   options.catalogue = context_->catalogue;
   options.pace = context_->pace;
+  options.decoder = context_->decoder;
   if (change_->plan().last.has_value()) options.took_over_in = options.epoch;
   return options;
 }

@@ -193,6 +193,7 @@ cluster::View HostImpl::MakeView(const std::vector<cluster::NodeInfo>& infos) co
     node.host = info.host;
     node.tcp_address = info.tcp_address;
     node.shm_address = info.shm_address;
+    node.rdma_address = info.rdma_address;
     // Inside one process; a cluster of several processes has one view, in which it would mislead
     // the others.
     if (whole) node.local_address = info.local_address;

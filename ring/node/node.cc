@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/node/config/link_policy.h"
 #include "ring/node/control_services.h"
 
 namespace ring::node {
@@ -61,7 +62,9 @@ absl::Status Node::OpenDevice() {
   rdma::SoftDeviceOptions device;
   device.name = info_.name;
   device.arena_size_max = options_.config.arena_size_max;
-  device.shareable = options_.config.transport != Transport::kTcp;
+  device.shareable = MayUse(options_.config, options_.id, Transport::kShm);
+  device.verbs.device = options_.config.rdma_device;
+  device.verbs.gid_index = options_.config.rdma_gid_index;
   device.qp_count_max = options_.config.client_max + kPeerQpCount;
   device.connection_count_max = std::min(kConnectionMax, options_.config.client_max + kPeerQpCount);
   device.clock = options_.clock;
@@ -156,6 +159,7 @@ void Node::FillShardContext() {
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
+  if (options_.config.fault_injection) shard_context_.decoder = &degraded_decoder_;
   // Who is left out of an epoch has to join from nothing. So nobody is while it may just be slow:
   // of who is lost the cluster hears sooner.
   std::uint64_t& patience_ns = shard_context_.timeouts.patience_ns;
@@ -238,23 +242,36 @@ absl::Status Node::ListenAll() {
       device_->Listen(absl::StrCat("local:", options_.config.cluster_name, "/", entry.name, "/",
                                    absl::Hex(info_.incarnation.value()))));
   if (calc_ != nullptr) calc_->set_address(info_.local_address);
-  if (!entry.shm.empty() && options_.config.transport != Transport::kTcp) {
+  const auto offers = [this](Transport kind) { return Offers(options_.config, options_.id, kind); };
+  if (offers(Transport::kShm)) {
     RING_ASSIGN_OR_RETURN(info_.shm_address, device_->Listen(absl::StrCat("shm:", entry.shm)));
   }
-  if (!entry.data.empty() && options_.config.transport != Transport::kShm) {
+  if (offers(Transport::kTcp)) {
     RING_ASSIGN_OR_RETURN(info_.tcp_address, device_->Listen(absl::StrCat("tcp:", entry.data)));
   }
+  if (offers(Transport::kRdma)) RING_RETURN_IF_ERROR(ListenRdma(entry.rdma));
   info_.admin_address = entry.admin;
   return absl::OkStatus();
 }
 
-std::string Node::AddressOf(const cluster::NodeInfo& peer) const {
-  const bool may_choose = options_.config.transport == Transport::kAuto;
-  if (may_choose && !peer.local_address.empty()) return peer.local_address;
-  const bool may_share = options_.config.transport != Transport::kTcp && !peer.shm_address.empty();
-  if (may_share && (peer.host == info_.host || options_.config.transport == Transport::kShm))
-    return peer.shm_address;
-  return peer.tcp_address;
+// A node that has to have it does not start without; any other says so, here and in its views.
+absl::Status Node::ListenRdma(const std::string& address) {
+  absl::StatusOr<std::string> listens = device_->Listen(absl::StrCat("rdma:", address));
+  if (listens.ok()) {
+    info_.rdma_address = *std::move(listens);
+    return absl::OkStatus();
+  }
+  const std::string& device = options_.config.rdma_device;
+  const std::string what =
+      absl::StrCat("rdma=", address, device.empty() ? "" : " rdma_device=", device,
+                   " cannot be used: ", listens.status().message(),
+                   ": ringctl doctor --config FILE --node ", info_.name, " says what is missing");
+  if (Requires(options_.config, options_.id, Transport::kRdma)) {
+    return absl::Status(listens.status().code(),
+                        absl::StrCat(what, "; or let transport = \"auto\" do without"));
+  }
+  RING_LOG(WARNING) << "node=" << info_.id.value() << " is not reached by rdma: " << what;
+  return absl::OkStatus();
 }
 
 // What no request waits for is looked at when the device says that something happened, and once in

@@ -7,7 +7,7 @@
 // Ownership: owns everything below it; borrows config and clock.
 // Threads:   one, its reactor's.
 // Errors:    Open: kResourceExhausted, kInvalidArgument, kUnavailable (address in use), naming the
-//            address.
+//            address; what the device says of an rdma address that the node has to have.
 // Cost:      an idle node's turn is a few loads per client and ring.
 // Source:    docs/ARCHITECTURE.md "The loop".
 #ifndef RING_NODE_NODE_H_
@@ -42,6 +42,7 @@
 #include "ring/node/fence/check_fence.h"
 #include "ring/node/fence/word_links.h"
 #include "ring/node/member_port.h"
+#include "ring/node/recovery/degraded_decoder.h"
 #include "ring/node/recovery/held_memory.h"
 
 namespace ring::node {
@@ -163,7 +164,8 @@ class Node {
   absl::Status OpenDevice();
   absl::Status OpenCalc();
   absl::Status ListenAll();
-  std::string AddressOf(const cluster::NodeInfo& peer) const;
+  absl::Status ListenRdma(const std::string& address);
+  std::string AddressOf(const cluster::NodeInfo& peer);
   void FillShardContext();
   void OpenMembership();
   void OpenCatalogueReads();
@@ -208,9 +210,11 @@ class Node {
   std::unique_ptr<WordLinks> words_;         // null: the fence needs none
   CheckFence* check_ = nullptr;              // the fence, if it is one
   std::vector<cluster::NodeInfo> contacts_;  // how nodes are reached until they register
+  std::vector<std::string> told_links_;      // by peer, what was said last of how it is reached
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
   HeldMemory held_memory_{this};
+  DegradedDecoder degraded_decoder_{this};
   ShardContext shard_context_;
   std::shared_ptr<const cluster::View> view_;
   std::string encoded_view_;

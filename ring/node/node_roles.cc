@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
+#include "ring/node/config/link_policy.h"
 #include "ring/node/node.h"
 
 namespace ring::node {
@@ -19,6 +20,26 @@ bool IsAwaited(const cluster::View& view, const cluster::NodeInfo& node) {
 }
 
 }  // namespace
+
+// Of a choice that nothing forced it tells once, and again when it changes; within a process there
+// is none.
+std::string Node::AddressOf(const cluster::NodeInfo& peer) {
+  const std::optional<Transport> policy = LinkPolicy(options_.config, options_.id, peer.id);
+  LinkChoice choice;
+  if (policy.has_value()) choice = ChooseLink(info_, peer, *policy);
+  const bool told = peer.id != options_.id && peer.status != cluster::NodeStatus::kRemoved &&
+                    peer.local_address.empty() && policy == Transport::kAuto;
+  if (!told) return choice.address;
+  told_links_.resize(std::max<std::size_t>(told_links_.size(), peer.id.value() + 1));
+  const std::string by = choice.address.substr(0, choice.address.find(':'));
+  std::string text = absl::StrCat(by.empty() ? "nothing" : by, " (", choice.why, ")");
+  if (told_links_[peer.id.value()] != text) {
+    RING_LOG(INFO) << "node=" << options_.id.value() << " reaches node=" << peer.id.value()
+                   << " by " << text;
+    told_links_[peer.id.value()] = std::move(text);
+  }
+  return choice.address;
+}
 
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
@@ -42,7 +63,7 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   if (words_ != nullptr) {
     std::vector<WordLinks::Peer> peers;
     for (const cluster::NodeInfo& node : view_->nodes)
-      peers.push_back({AddressOf(node), node.incarnation});
+      peers.push_back({addresses[node.id.value()], node.incarnation});
     words_->SetPeers(std::move(peers));
   }
   TakeRoles();

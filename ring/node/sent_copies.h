@@ -1,8 +1,9 @@
-// ring/node/sent_copies.h — copies of what is sent and changes meanwhile: views.
+// ring/node/sent_copies.h — copies of what is sent and changes meanwhile: views, decoded values.
 //
 // What:      SentCopies: Keep gives a registered copy of the bytes, the same one for the same
 //            bytes; it stays as it is until each Keep of it was answered by a Release.
-// Shape:     few: views change seldom. A client that takes nothing holds the one that it was sent.
+// Shape:     few: views change seldom, and degraded reads are for measurements. A client that takes
+//            nothing holds the one that it was sent.
 // Units:     bytes.
 // Ownership: owns the memory, until the device goes.
 // Threads:   one, the node's.

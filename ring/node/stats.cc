@@ -47,6 +47,7 @@ void AddShard(CoordinatedShard& shard, NodeStats* stats) {
   stats->deletes += counters.deletes;
   stats->moves += counters.moves;
   stats->refusals += counters.refusals;
+  stats->degraded_gets += counters.degraded_gets;
   stats->log_entries_appended += coordinator.log().next_order() - 1;
   for (const memgest::ShardLog::Link& link : coordinator.log().links())
     stats->log_bytes += link.writer->position();
@@ -86,6 +87,7 @@ NodeReport CollectStats(Node& node) {
   const IdleScrub::Totals& scrubbed = node.services().scrub().idle_totals();
   stats.scrub_checked = scrubbed.checked;
   stats.scrub_mismatches = scrubbed.mismatches;
+  stats.blocks_decoded = node.services().decode().blocks_decoded();
   stats.fence = std::string(node.fence().name());
   return report;
 }
@@ -97,7 +99,8 @@ std::string EncodeReport(const NodeReport& report) {
   for (const std::uint64_t value :
        {node.resident_bytes, node.gets, node.puts, node.deletes, node.moves, node.refusals,
         node.clients, node.log_entries_appended, node.log_entries_folded, node.log_bytes,
-        node.wakeups, node.device_faults, node.scrub_checked, node.scrub_mismatches})
+        node.wakeups, node.device_faults, node.scrub_checked, node.scrub_mismatches,
+        node.degraded_gets, node.blocks_decoded})
     out.Put(value);
   for (const auto field : rdma::kSystemCallCounts) out.Put(node.system_calls.*field);
   out.Put(static_cast<std::uint32_t>(node.transports.size()));
@@ -121,7 +124,8 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
   for (std::uint64_t* const value :
        {&node.resident_bytes, &node.gets, &node.puts, &node.deletes, &node.moves, &node.refusals,
         &node.clients, &node.log_entries_appended, &node.log_entries_folded, &node.log_bytes,
-        &node.wakeups, &node.device_faults, &node.scrub_checked, &node.scrub_mismatches})
+        &node.wakeups, &node.device_faults, &node.scrub_checked, &node.scrub_mismatches,
+        &node.degraded_gets, &node.blocks_decoded})
     *value = in.Get<std::uint64_t>();
   for (const auto field : rdma::kSystemCallCounts)
     node.system_calls.*field = in.Get<std::uint64_t>();

@@ -34,6 +34,7 @@ int AllowedFlags(Operation operation) {
     case Operation::kWhoOwns:
       return 0;
     case Operation::kGet:
+      return kLargeValue | kDegraded;
     case Operation::kGetView:
       return kLargeValue;
     case Operation::kPut:

@@ -59,6 +59,9 @@ enum RequestFlags : std::uint8_t {
   // if_version is then the highest version of the shard that the client had been told of before its
   // first attempt (X7).
   kRetried = 8,
+  // get: the value is decoded from the blocks of other nodes; kBadRequest unless the node takes
+  // faults
+  kDegraded = 16,
 };
 
 // The first 8 bytes of a request: stored last, in one WRITE.

@@ -133,7 +133,8 @@ class FakeAdminPort : public node::AdminPort {
   absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override {
     MutexLock lock(mutex_);
     node_changes.push_back(absl::StrCat("add ", info.name, " ", info.tcp_address, " ",
-                                        info.shm_address, " ", info.admin_address));
+                                        info.shm_address, " ", info.admin_address,
+                                        info.rdma_address.empty() ? "" : " ", info.rdma_address));
     if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
     return NodeId(static_cast<std::uint32_t>(view_.nodes.size()));
   }

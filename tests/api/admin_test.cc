@@ -128,11 +128,13 @@ TEST_F(AdminTest, ANodeIsAddedWithWhatItIsReachedBy) {
   info.tcp_address = "tcp:10.0.0.9:7800";
   info.shm_address = "shm:/run/n9.sock";
   info.admin_address = "10.0.0.9:7900";
+  info.rdma_address = "rdma:10.1.0.9:7801";
   EXPECT_THAT(client_->AddNode(info),
               ::ring::testing::IsOkAndHolds(
                   NodeId(static_cast<std::uint32_t>(port_.GetView()->nodes.size()))));
   EXPECT_THAT(port_.node_changes,
-              ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900"));
+              ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900 "
+                          "rdma:10.1.0.9:7801"));
   port_.fail_next = {absl::AlreadyExistsError("address=tcp:10.0.0.9:7800 is that of node 1")};
   EXPECT_THAT(client_->AddNode(info).status(),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("is that of node 1")));

@@ -113,16 +113,38 @@ TEST_P(ClientLink, SleepersAreWoken) {
 INSTANTIATE_TEST_SUITE_P(Links, ClientLink, ::testing::Values("local", "shm", "tcp"),
                          [](const auto& link) { return std::string(link.param); });
 
-TEST(ClientTransport, ANamedTransportThatTheNodeDoesNotOfferIsAnErrorAndNoFallback) {
+class NamedTransport : public ::testing::TestWithParam<Transport> {};
+INSTANTIATE_TEST_SUITE_P(Transports, NamedTransport,
+                         ::testing::Values(Transport::kShm, Transport::kRdma),
+                         [](const auto& transport) {
+                           return transport.param == Transport::kShm ? "Shm" : "Rdma";
+                         });
+
+TEST_P(NamedTransport, ThatTheNodeDoesNotOfferIsAnErrorAndNoFallback) {
   TwinCluster cluster(1, "tcp");
   ClientOptions options;
-  options.transport = Transport::kShm;
+  options.transport = GetParam();
   const auto client = cluster.Connect(options);  // the view itself comes from the seed's address
   EXPECT_THAT(client->Put("k", "v", {.deadline = absl::Milliseconds(100)}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(client->Connections()[0].transport, "");
   MutexLock lock(cluster.store().mutex);
   EXPECT_EQ(cluster.store().executed_count, 0);
+}
+
+// An rdma seed is leave to use it: who cannot goes on with what comes behind it.
+TEST(ClientTransport, AutoGoesOnByTcpWhereThereIsNoRdmaDevice) {
+  TwinCluster cluster(1, "tcp");
+  const std::string nowhere = "rdma:192.0.2.1:1";  // no machine has it, by RFC 5737
+  cluster.ChangeView([&](cluster::View* view) {
+    view->nodes[0].rdma_address = nowhere;
+    view->nodes[0].host = "another machine";
+  });
+  ClientOptions options;
+  options.seeds = {nowhere, cluster.node().address()};
+  ASSERT_OK_AND_ASSIGN(const auto client, Client::Connect(options));
+  ASSERT_OK(client->Put("k", "v"));
+  EXPECT_EQ(client->Connections()[0].transport, "tcp");
 }
 
 TEST(ClientTransport, AutoLeavesASlowSeedForANearerLink) {

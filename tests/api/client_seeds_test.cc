@@ -20,14 +20,14 @@ using Seeds = std::vector<std::string>;
 
 TEST(ParseSeeds, TakesEveryFormAndListsAndDropsRepetitions) {
   EXPECT_THAT(ParseSeeds(Seeds{"127.0.0.1:7000, tcp:node2:7001,,shm:/tmp/ring", "local:a",
-                               "tcp:127.0.0.1:7000"}),
-              IsOkAndHolds(
-                  ElementsAre("tcp:127.0.0.1:7000", "tcp:node2:7001", "shm:/tmp/ring", "local:a")));
+                               "tcp:127.0.0.1:7000", "rdma:10.0.0.1:7001"}),
+              IsOkAndHolds(ElementsAre("tcp:127.0.0.1:7000", "tcp:node2:7001", "shm:/tmp/ring",
+                                       "local:a", "rdma:10.0.0.1:7001")));
 }
 
 TEST(ParseSeeds, NamesTheSeedThatIsWrong) {
   for (const std::string seed : {"localhost", "host:", "host:0", "host:65536", "host:7x", ":7000",
-                                 "tcp:7000", "shm:", "local:"}) {
+                                 "tcp:7000", "rdma:h", "rdma:", "shm:", "local:"}) {
     EXPECT_THAT(ParseSeeds(Seeds{seed}), StatusIs(kInvalid, HasSubstr("seed=" + seed))) << seed;
   }
   EXPECT_THAT(ParseSeeds(Seeds{}), StatusIs(kInvalid, HasSubstr("no seeds")));
@@ -40,19 +40,25 @@ TEST(NodeAddresses, AutoPrefersTheNearestLinkThatCanWork) {
   node.shm_address = "shm:/n";
   node.tcp_address = "tcp:h:1";
   node.host = "boot-1";
-  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "boot-1"),
-              ElementsAre("local:n", "shm:/n", "tcp:h:1"));
-  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "boot-2"), ElementsAre("tcp:h:1"));
-  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, ""), ElementsAre("tcp:h:1"));
+  node.rdma_address = "rdma:h:2";
+  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "boot-1", true),
+              ElementsAre("local:n", "shm:/n", "rdma:h:2", "tcp:h:1"));
+  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "boot-2", true),
+              ElementsAre("rdma:h:2", "tcp:h:1"));
+  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "boot-2", false), ElementsAre("tcp:h:1"));
+  EXPECT_THAT(NodeAddresses(node, Transport::kAuto, "", false), ElementsAre("tcp:h:1"));
 }
 
 TEST(NodeAddresses, ANamedTransportNeverFallsBack) {
   cluster::NodeInfo node;
   node.tcp_address = "tcp:h:1";
   node.shm_address = "shm:/n";
-  EXPECT_THAT(NodeAddresses(node, Transport::kShm, "other"), ElementsAre("shm:/n"));
-  EXPECT_THAT(NodeAddresses(node, Transport::kTcp, "other"), ElementsAre("tcp:h:1"));
-  EXPECT_TRUE(NodeAddresses(node, Transport::kLocal, "other").empty());
+  EXPECT_THAT(NodeAddresses(node, Transport::kShm, "other", true), ElementsAre("shm:/n"));
+  EXPECT_THAT(NodeAddresses(node, Transport::kTcp, "other", true), ElementsAre("tcp:h:1"));
+  EXPECT_TRUE(NodeAddresses(node, Transport::kLocal, "other", true).empty());
+  EXPECT_TRUE(NodeAddresses(node, Transport::kRdma, "other", true).empty());
+  node.rdma_address = "rdma:h:2";
+  EXPECT_THAT(NodeAddresses(node, Transport::kRdma, "other", false), ElementsAre("rdma:h:2"));
 }
 
 TEST(SeedsFromEnvironment, ReadsRingSeeds) {

@@ -84,6 +84,10 @@ TEST(View, RefusesImpossibleNodesAndRoles) {
   ExpectRefused([](View& v) { v.nodes[3].name.clear(); }, "node=3 has no name");
   ExpectRefused([](View& v) { v.nodes[3].tcp_address = v.nodes[0].tcp_address; },
                 "address=tcp:10.0.0.1:7800");
+  ExpectRefused([](View& v) { v.nodes[3].rdma_address = v.nodes[0].rdma_address = "rdma:h:1"; },
+                "address=rdma:h:1");
+  ExpectRefused([](View& v) { v.nodes[3].rdma_address.assign(300, 'h'); },
+                "rdma_address has size=300");
   ExpectRefused([](View& v) { v.nodes[3].host.assign(300, 'h'); }, "host has size=300");
   ExpectRefused([](View& v) { v.groups[0].roles[0] = NodeId(6); }, "unknown node=6");
   ExpectRefused([](View& v) { v.groups[0].epoch = Epoch(0); }, "group=0 epoch=0");
@@ -204,6 +208,7 @@ View FullView() {
   view.nodes[1].incarnation = Incarnation(0x1122334455667788);
   view.nodes[1].local_address = "local:n1";
   view.nodes[1].shm_address = "shm:/run/ring/n1";
+  view.nodes[1].rdma_address = "rdma:10.1.0.2:7801";
   view.nodes[1].admin_address = "10.0.0.2:7900";
   view.nodes[1].host = std::string("\0binary", 7);
   view.voter_count = 3;

@@ -61,6 +61,7 @@ ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
   shard.pace = options.pace;
   shard.hash_seed = kHashSeed;
   shard.catalogue = options.catalogue;
+  shard.decoder = options.decoder;
   shard_ = std::make_unique<ShardCoordinator>(shard, &device_, arena_.get(), this);
   for (const int role : {1, 3, 4}) {
     members_.push_back(
@@ -184,8 +185,9 @@ int ShardHarness::Move(absl::string_view key, MemgestId memgest, const SendOptio
   return Send(std::move(sent));
 }
 
-int ShardHarness::Get(absl::string_view key) {
+int ShardHarness::Get(absl::string_view key, std::uint8_t flags) {
   Sent sent;
+  sent.request.flags = flags;
   sent.key = std::string(key);
   sent.request.operation = protocol::Operation::kGet;
   return Send(std::move(sent));
@@ -218,6 +220,7 @@ void ShardHarness::Answer(const ReplyTo& to, const Reply& reply, ShardCoordinato
   order_.push_back(static_cast<int>(to.stamp));
   const Sent& request = sent_.at(to.stamp);
   if (request.client != nullptr) request.client->Finished(request.request.seq);
+  answer.value = std::string(reply.bytes);
   if (reply.value.line == memgest::kNoLine) return;
   answer.value = ValueOf(reply.value.line);
   EXPECT_EQ(answer.value.size(), reply.value_length);

@@ -23,6 +23,7 @@
 
 #include "gtest/gtest.h"
 #include "memgest/delta_arena.h"
+#include "ring/coordinator/block_decoder.h"
 #include "ring/coordinator/catalogue_reader.h"
 #include "ring/coordinator/shard.h"
 #include "ring/coordinator/takeover.h"
@@ -51,6 +52,7 @@ struct HarnessOptions {
   std::set<std::uint16_t> commit_all = {};  // ids of memgests whose puts wait for every member
   CatalogueReader* catalogue = nullptr;
   Pace* pace = nullptr;  // of new parities
+  BlockDecoder* decoder = nullptr;
 };
 
 // What came of one request.
@@ -118,7 +120,7 @@ class ShardHarness final : public ReplySink, public ValueFetcher {
           const SendOptions& options = {});
   int Delete(absl::string_view key, const SendOptions& options = {});
   int Move(absl::string_view key, MemgestId memgest, const SendOptions& options = {});
-  int Get(absl::string_view key);
+  int Get(absl::string_view key, std::uint8_t flags = 0);
   // Again, as a client does that got no answer: same client, seq and payload, another place for the
   // answer. known: it says that it does so, and what it knew before its first attempt.
   int Resend(int number, std::optional<Version> known = std::nullopt);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ring/coordinator/shard_builder.h"
 #include "ring/node/recovery/shipped_tail.h"
 #include "tests/coordinator/shard_harness.h"
 
@@ -78,10 +79,12 @@ void ShardHarness::TakeOver(const std::set<int>& gone) {
   options.epoch = options.took_over_in = epoch_;
   shard_.reset();
   arena_ = *memgest::DeltaArena::Create(&taker_device_);
-  absl::StatusOr<std::unique_ptr<ShardCoordinator>> taken = ShardCoordinator::TakeOver(
-      options, &taker_device_, arena_.get(), this, this, std::move(folded));
-  RING_CHECK(taken.ok()) << taken.status().ToString();
-  shard_ = *std::move(taken);
+  ShardBuilder builder(options, &taker_device_, arena_.get(), this, this, std::move(folded));
+  absl::StatusOr<bool> done = false;
+  for (; done.ok() && !*done; done = builder.Step(/*line_count=*/1)) {
+  }
+  RING_CHECK(done.ok()) << done.status().ToString();
+  shard_ = builder.Release();
   for (std::size_t i = 0; no_memory_for_tails && i < memgest::DeltaArena::kAsideMax; ++i)
     RING_CHECK(arena_->TakeAside(64).ok());
   const absl::Status adopted = tail.AdoptInto(shard_.get(), arena_.get());

@@ -1,6 +1,7 @@
 """tools/local-cluster: nodes in processes of their own, over shared memory and over TCP."""
 
 import json
+import re
 import signal
 import unittest
 
@@ -57,8 +58,29 @@ class LocalCluster(Programs):
                          f"lease_ms = {lease}"):
                 self.assertIn(f"\n{line}\n", text)
 
+    def test_rdma_gives_each_node_an_address_of_the_device(self):
+        for addresses, expected in (("10.77.0.1", ["10.77.0.1"] * 3),
+                                    ("10.0.0.1,10.0.0.2,10.0.0.3",
+                                     ["10.0.0.1", "10.0.0.2", "10.0.0.3"])):
+            folder = self.folder / addresses.replace(",", "-")
+            result = self.run_program(LOCAL_CLUSTER, 3, "--transport", "rdma", "--rdma-address",
+                                      addresses, "--dir", folder, "--write-only")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            text = (folder / "ring.toml").read_text()
+            self.assertIn('\ntransport = "rdma"\n', text)
+            self.assertEqual(re.findall(r'\nrdma = "([\d.]+):\d+"', text), expected)
+            self.assertNotIn("shm =", text)
+
+    def test_a_node_that_has_to_have_a_device_says_what_to_do_without_one(self):
+        result = self.run_program(LOCAL_CLUSTER, 2, "--transport", "rdma", "--rdma-address",
+                                  "192.0.2.1")  # that no machine has
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(b"rdma=192.0.2.1:", result.stderr)
+        self.assertIn(b"ringctl doctor --config FILE --node n0", result.stderr)
+
     def test_wrong_arguments_are_status_2(self):
-        for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--")):
+        for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--"),
+                     (5, "--rdma-address", "10.0.0.1,10.0.0.2")):
             self.assertEqual(self.run_program(LOCAL_CLUSTER, *argv).returncode, 2, argv)
 
 

@@ -133,12 +133,14 @@ TEST_F(AddNodeTest, ANodeThatWasNeverStartedHoldsNothingUp) {
 
 TEST_F(AddNodeTest, WhatCannotBeIsRefusedWithItsField) {
   const auto add = [this](const std::string& name, const std::string& tcp,
-                          const std::string& shm = "", const std::string& admin = "") {
+                          const std::string& shm = "", const std::string& admin = "",
+                          const std::string& rdma = "") {
     cluster::NodeInfo info;
     info.name = name;
     info.tcp_address = tcp;
     info.shm_address = shm;
     info.admin_address = admin;
+    info.rdma_address = rdma;
     return cluster_.admin().AddNode(info).status();
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -152,6 +154,10 @@ TEST_F(AddNodeTest, WhatCannotBeIsRefusedWithItsField) {
               StatusIs(kInvalid, HasSubstr("shm=relative")));
   EXPECT_THAT(add("n6", "tcp:127.0.0.1:1", "", "127.0.0.1"),
               StatusIs(kInvalid, HasSubstr("admin=127.0.0.1")));
+  EXPECT_THAT(add("n6", "tcp:127.0.0.1:1", "", "", "rdma:127.0.0.1"),
+              StatusIs(kInvalid, HasSubstr("rdma=127.0.0.1")));
+  EXPECT_THAT(add("n6", "tcp:127.0.0.1:1", "", "", "tcp:127.0.0.1:2"),
+              StatusIs(kInvalid, HasSubstr("is no RDMA address")));
   EXPECT_THAT(add("n2", "tcp:127.0.0.1:1"),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("name=n2")));
   const std::string taken = cluster_.admin().GetView()->nodes[1].tcp_address;

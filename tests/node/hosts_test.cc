@@ -61,12 +61,19 @@ class StaticHostsTest : public HostsTest {
   void Configure(NodeConfig* config) override { config->control.fail_over = false; }
 };
 
+// One node's links are tcp, whatever the others' are.
+class OwnTransportTest : public HostsTest {
+ protected:
+  void Configure(NodeConfig* config) override { config->nodes[2].transport = Transport::kTcp; }
+};
+
 std::string NameOf(const ::testing::TestParamInfo<Transport>& transport) {
   return transport.param == Transport::kTcp ? "Tcp" : "Auto";
 }
 const auto kTransports = ::testing::Values(Transport::kAuto, Transport::kTcp);
 INSTANTIATE_TEST_SUITE_P(Transports, HostsTest, kTransports, NameOf);
 INSTANTIATE_TEST_SUITE_P(Transports, StaticHostsTest, kTransports, NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, OwnTransportTest, ::testing::Values(Transport::kAuto), NameOf);
 
 protocol::MemgestDescriptor Stretched(const std::string& name) {
   protocol::MemgestDescriptor memgest;
@@ -76,6 +83,22 @@ protocol::MemgestDescriptor Stretched(const std::string& name) {
   memgest.m = 2;
   memgest.block_size = 65536;
   return memgest;
+}
+
+TEST_P(OwnTransportTest, IsThatOfItsLinksAndOfNoOthers) {
+  ASSERT_OK(client_->Put("key", std::string(20'000, 'x'), {.memgest = "SRS32"}).status());
+  ASSERT_OK_AND_ASSIGN(const ClusterStats stats, hosts_[0]->admin().GetStats());
+  ASSERT_EQ(stats.nodes.size(), 6u);
+  for (std::size_t from = 0; from < 6; ++from) {
+    for (std::size_t to = 0; to < 6; ++to) {
+      const bool own = from == 2 || to == 2;
+      EXPECT_EQ(stats.nodes[from].transports[to], from == to ? ""
+                                                  : own      ? "tcp"
+                                                             : "shm")
+          << from << " to " << to;
+    }
+  }
+  EXPECT_EQ(hosts_[0]->admin().GetView()->nodes[2].shm_address, "") << "nobody may come there";
 }
 
 TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {

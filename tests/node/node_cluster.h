@@ -40,6 +40,10 @@ class NodeCluster {
 
   // Before Start.
   void PutApart(NodeId id) { apart_id_ = id; }
+  // Lives until Start has returned.
+  void UseDevices(const DeviceFactory* factory) { factory_ = factory; }
+  // Nodes take each other for those of other processes.
+  void HideLocal() { hides_local_ = true; }
   // The node that is apart does nothing until this is destroyed.
   class Still {
    public:
@@ -100,9 +104,12 @@ class NodeCluster {
       for (const std::unique_ptr<Node>& node : reactor->nodes())
         view.nodes[node->id().value()] = node->info();
     }
+    seed_ = view.nodes[0].local_address;
+    for (cluster::NodeInfo& node : view.nodes) {
+      if (hides_local_) node.local_address.clear();
+    }
     RING_ASSIGN_OR_RETURN(admin_,
                           StartClusterAdmin(reactors, std::make_shared<const cluster::View>(view)));
-    seed_ = view.nodes[0].local_address;
     return absl::OkStatus();
   }
 
@@ -196,6 +203,7 @@ class NodeCluster {
     options.clock = &clock_;
     options.random = &party->random;
     options.host = "here";
+    options.open_device = factory_;
     options.die = [party](NodeId dying) {
       party->reactor->Post([party, dying] { party->reactor->DropNode(dying); });
     };
@@ -207,6 +215,8 @@ class NodeCluster {
   NodeConfig config_;
   MonotonicClock clock_;
   NodeId apart_id_ = cluster::kNoNode;
+  const DeviceFactory* factory_ = nullptr;
+  bool hides_local_ = false;
   // Two clusters of one process have other starts of their nodes.
   static std::uint64_t NextSeed() {
     static std::atomic<std::uint64_t> last{0};

@@ -291,7 +291,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 9;
+constexpr std::uint16_t kVersion = 10;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},           {"LogAccept", 0x70753c5d},
@@ -310,11 +310,11 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"NodeEvents", 0x281db5ff},         {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},      {"ScrubFindings", 0xcb727813},
       {"ScrubState", 0x6d915773},         {"NodeHealth", 0x39ffe135},
-      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0x638b2e26},
-      {"DeviceFaults", 0x2f992d78},       {"View", 0xfc76d368},
-      {"RegisterNode", 0x03e978d3},       {"NewEpoch", 0x8b6f3a16},
-      {"SetNormal", 0x205f18fb},          {"CatalogueCommand", 0x5a58a4db},
-      {"DeletedCommand", 0xeb9c2aec},     {"consensus append", 0x88479ed8},
+      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0xe0f69978},
+      {"DeviceFaults", 0x2f992d78},       {"View", 0x8b40d978},
+      {"RegisterNode", 0x21ad3a10},       {"NewEpoch", 0x6b425ef7},
+      {"SetNormal", 0x4214a29e},          {"CatalogueCommand", 0x9ec844bb},
+      {"DeletedCommand", 0x9d6fa6fd},     {"consensus append", 0x88479ed8},
       {"consensus snapshot", 0x89293713}, {"log entry", 0x102b8add},
       {"snapshot", 0x16990525},
   };

@@ -216,7 +216,7 @@ TEST_F(DecodeRequestTest, UnknownOperationsAndFlagsAreRefused) {
   }
   const int allowed[] = {0,
                          0,
-                         kLargeValue,
+                         kLargeValue | kDegraded,
                          kIfVersion | kLargeValue | kDefaultMemgest | kRetried,
                          kIfVersion | kRetried,
                          kIfVersion | kDefaultMemgest | kRetried,

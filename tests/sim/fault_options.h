@@ -31,6 +31,8 @@ struct FaultOptions {
   std::uint64_t check_one_in = 3;     // runs fenced by checks, not by leases
   // Runs in which what is lost comes back as slowly as it may: faults meet it half done.
   std::uint64_t slow_recovery_one_in = 5;
+  // Gets that are degraded reads; then all nodes take faults.
+  std::uint64_t degraded_one_in = 0;
 
   // --- F1: crashes ---
   std::uint64_t f1_client_mean_ns = 60 * kMs;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/client_requests.h"
 #include "ring/base/status.h"
+#include "tests/sim/fault_options.h"
 
 namespace ring::sim {
 namespace {
@@ -130,7 +131,8 @@ void SimClient::SubmitDue() {
   while (!asked_.empty() && Submit(asked_.back())) asked_.pop_back();
   while (issued_ < options_.operations && under_way_ < options_.window &&
          network_->now_ns() >= next_ns_) {
-    if (!Submit(workload_->Next(core_->view()))) {
+    const bool degraded = OneIn(network_->random(), options_.degraded_one_in);
+    if (!Submit(workload_->Next(core_->view()), degraded)) {
       next_ns_ = network_->now_ns() + kRefusedNs;
       return;
     }
@@ -139,7 +141,7 @@ void SimClient::SubmitDue() {
   }
 }
 
-bool SimClient::Submit(Operation op) {
+bool SimClient::Submit(Operation op, bool degraded) {
   const std::string key = KeyName(op.key);
   const std::string value = op.value != 0 ? ValueBytes(op.value, op.size) : std::string();
   api::Request request;
@@ -150,6 +152,7 @@ bool SimClient::Submit(Operation op) {
   request.if_version = op.if_version;
   request.deadline = absl::Nanoseconds(static_cast<std::int64_t>(op.patience_ns));
   request.sink = api::Sink::kPipeline;
+  request.degraded = degraded && op.kind == OpKind::kGet;
   op.process = options_.process;
   op.invoke_ns = network_->now_ns();
   // The place is known before the submission, which may refuse.

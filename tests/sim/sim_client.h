@@ -53,7 +53,8 @@ struct SimClientOptions {
   std::size_t window = 4;          // operations under way
   std::uint64_t operations = 100;  // then it is done
   std::uint64_t deadline_ns = 0;
-  bool sleeps = false;  // at once, not after polling for a while
+  bool sleeps = false;                // at once, not after polling for a while
+  std::uint64_t degraded_one_in = 0;  // of the gets
 };
 
 class SimClient final : public rdma::sim::SimHost,
@@ -93,7 +94,7 @@ class SimClient final : public rdma::sim::SimHost,
       : network_(network), workload_(workload), recorder_(recorder), options_(options) {}
   void Run(std::uint64_t at_ns, State state);
   void Step();
-  bool Submit(Operation op);
+  bool Submit(Operation op, bool degraded = false);
   void NoteSent(const api::Operation& op, std::size_t at, int key);
   void SubmitDue();
   bool TakeAnswers();

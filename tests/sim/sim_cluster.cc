@@ -64,6 +64,7 @@ absl::Status SimCluster::Open() {
   config_.arena_size_max = std::uint64_t{4} << 30;
   config_.client_max = 64;
   config_.encode = options_.encode;
+  config_.fault_injection = options_.degraded_one_in != 0;
   config_.recovery_rate = options_.recovery_rate;
   config_.control.fail_over = options_.fail_over;
   config_.control.heartbeat_ms = options_.heartbeat_ms;
@@ -124,6 +125,7 @@ absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations,
   options.operations = operations;
   options.sleeps = sleeps;
   options.deadline_ns = options_.deadline_ns;
+  options.degraded_one_in = options_.degraded_one_in;
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimClient> client,
                         SimClient::Start(&network_, &random_, &workload_, this, options));
   clients_.push_back(std::move(client));

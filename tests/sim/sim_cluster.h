@@ -48,6 +48,7 @@ struct ClusterOptions {
   std::uint32_t lease_ms = 100;
   node::FenceKind fence = node::FenceKind::kLease;
   node::EncodePath encode = node::EncodePath::kAuto;
+  std::uint64_t degraded_one_in = 0;  // of the gets; not 0: nodes take faults
   std::uint64_t recovery_rate = node::NodeConfig().recovery_rate;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "ring/base/log.h"
 #include "ring/cluster/routing.h"
+#include "ring/node/stats.h"
 #include "tests/sim/checkers/durability_checker.h"
 #include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
@@ -102,6 +103,7 @@ class Run {
     if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
     cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
+    cluster.degraded_one_in = faults().degraded_one_in;
     const bool slow = Drawn(faults().slow_recovery_one_in, 0x510);
     if (slow) cluster.recovery_rate = node::kRecoveryRateMin;
     // Swarm: what a seed makes of blocks and delays, the next may not.
@@ -145,6 +147,7 @@ class Run {
     result_.events = cluster_->network().events().count();
     for (const auto& node : cluster_->nodes()) {
       result_.turns += node->turns();
+      if (node->up()) result_.degraded_gets += node::CollectStats(node->node()).node.degraded_gets;
       if (!node->up() || node->node().calc() == nullptr) continue;
       result_.nic_deltas += node->node().calc()->queue().counters().calculated;
       result_.nic_redone += node->node().calc()->queue().counters().redone;

@@ -48,6 +48,7 @@ struct RunResult {
   std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
   std::uint64_t nic_deltas = 0;     // puts whose deltas a device calculated, at nodes still up
   std::uint64_t nic_redone = 0;     // ... or failed to
+  std::uint64_t degraded_gets = 0;  // answered with decoded bytes, as nodes still up count
   rdma::sim::FaultCounts faults;
   bool overran = false;  // more was lost than memgests survive (F3)
   bool damaged = false;  // bits turned in values, copies or rows (F10)

@@ -136,6 +136,18 @@ TEST(SimRun, F15DevicesCalculateDeltasAndFailAreWrongAndLate) {
   EXPECT_GT(injected, 0u);
 }
 
+TEST(SimRun, S2V6DegradedReadsAreReadsWhateverBefallsNodes) {
+  RunOptions options;
+  options.operations = 300;
+  options.faults.degraded_one_in = 2;
+  // Bits that turn in other blocks of a row are no liveness of this one's.
+  options.faults.f10_value_run_one_in = options.faults.f10_row_run_one_in = 0;
+  std::uint64_t decoded = 0;
+  for (options.seed = 9001; options.seed <= 9012; ++options.seed)
+    decoded += RunClean(options).degraded_gets;
+  EXPECT_GT(decoded, 100u);
+}
+
 TEST(SimRun, EqualSeedsGiveEqualHashesWhenNodesAreLost) {
   for (const std::uint64_t seed : {2001u, 2002u}) {
     const RunResult first = RunClean(seed, 300, /*node_failures=*/true);

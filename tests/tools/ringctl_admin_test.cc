@@ -125,6 +125,12 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
   port_.stats.nodes = {node};
   EXPECT_THAT(Run({"stats"}).out,
               AllOf(HasSubstr("REP3"), HasSubstr("42"), HasSubstr("check  tcp - shm")));
+  // The others did not say.
+  EXPECT_THAT(Run({"cluster"}).out, AllOf(HasSubstr("PEERS BY"), HasSubstr("shm 1, tcp 1\n")));
+  const nlohmann::json linked = RunJson({"cluster"});
+  EXPECT_EQ(linked["nodes"][2]["transports"], (nlohmann::json{"tcp", "", "shm"}));
+  EXPECT_EQ(linked["nodes"][1]["transports"], nlohmann::json::array());
+  EXPECT_EQ(linked["nodes"][1]["rdma"], "");
   const nlohmann::json stats = RunJson({"stats"});
   EXPECT_EQ(stats["memgests"][0]["name"], "REP3");
   EXPECT_EQ(stats["nodes"][0]["gets"], 42);
@@ -242,9 +248,10 @@ TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
   const ProgramResult shown = Run({"node", "add", "n9", "--data", "10.0.0.9:7800"});
   EXPECT_EQ(shown.status, 0);
   EXPECT_THAT(shown.out, HasSubstr("ringd --config FILE --node n9 --added"));
+  EXPECT_EQ(Run({"node", "add", "n9", "--rdma", "10.1.0.9:7801"}).status, 0);
   EXPECT_THAT(port_.node_changes,
               ::testing::ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900",
-                                     "add n9 tcp:10.0.0.9:7800  "));
+                                     "add n9 tcp:10.0.0.9:7800  ", "add n9    rdma:10.1.0.9:7801"));
   port_.fail_next = {absl::AlreadyExistsError("name=n1 is that of node 1, which has others")};
   const ProgramResult refused = Run({"node", "add", "n1", "--data", "10.0.0.9:7800"});
   EXPECT_EQ(refused.status, 1);

@@ -48,6 +48,43 @@ TEST(KeyChooser, ZipfianPrefersFewKeys) {
   EXPECT_LT(keys, 60u);
 }
 
+TEST(DegradedArrivals, TheShareOfTheReadsComesOut) {
+  for (const double share : {0.001, 0.01, 0.2, 0.7}) {
+    for (const double shape : {0.7, 0.75, 0.8, 2.0}) {
+      DegradedArrivals arrivals({.share = share, .shape = shape}, 7);
+      int degraded = 0;
+      const int reads = static_cast<int>(20'000 / share);
+      for (int i = 0; i < reads; ++i) degraded += arrivals.Next() ? 1 : 0;
+      EXPECT_NEAR(degraded, 20'000, 600) << share << " " << shape;
+    }
+  }
+}
+
+// Of the gaps of a Weibull distribution, 1 - 1/e are below its scale, whatever its shape.
+TEST(DegradedArrivals, GapsHaveAWeibullDistribution) {
+  for (const double shape : {0.7, 0.8}) {
+    DegradedArrivals arrivals({.share = 0.01, .shape = shape, .scale = 1000}, 3);
+    int below = 0, below_tenth = 0, count = 0;
+    for (int gap = 1; count < 5'000; ++gap) {
+      if (!arrivals.Next()) continue;
+      ++count;
+      below += gap <= 1000 ? 1 : 0;
+      below_tenth += gap <= 100 ? 1 : 0;
+      gap = 0;
+    }
+    EXPECT_NEAR(below / 5e3, 1 - std::exp(-1), 0.03);
+    EXPECT_NEAR(below_tenth / 5e3, 1 - std::exp(-std::pow(0.1, shape)), 0.03);
+  }
+}
+
+TEST(DegradedArrivals, AllOrNone) {
+  DegradedArrivals all({.share = 1}, 1), none({}, 1);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(all.Next());
+    EXPECT_FALSE(none.Next());
+  }
+}
+
 TEST(Value, OneOfAnotherKeyOrSizeIsNoticed) {
   std::string value(100, '.');
   FillValue(5, absl::MakeSpan(value));

@@ -19,6 +19,7 @@ ClientLoop::ClientLoop(Client* client, const LoopOptions& options)
     : client_(client),
       options_(options),
       keys_(options.distribution, options.key_count, options.seed),
+      degraded_(options.degraded, ~options.seed),
       slots_(options.pipeline) {
   SeededRandom random(options.seed);
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
@@ -48,6 +49,7 @@ void ClientLoop::Issue(std::uint64_t start) {
   if (slot.is_get) {
     GetOptions get;
     get.value_size_hint = options_.value_size;
+    get.degraded = slot.is_degraded = degraded_.Next();
     status = client_->SubmitGet(token, key.view(), get);
   } else {
     FillValue(slot.index, absl::MakeSpan(slot.value));
@@ -76,9 +78,11 @@ void ClientLoop::Take(const Completion& completion, std::uint64_t now) {
   if (slot.is_get && !CheckValue(slot.index, options_.value_size, completion.value)) {
     ++result_.wrong_values;
   }
+  if (slot.is_get && slot.is_degraded) ++result_.degraded_answered;
   if (!Measuring(now)) return;
   const auto ns = static_cast<std::uint64_t>(static_cast<double>(now - slot.start) * ns_per_tick_);
-  (slot.is_get ? result_.gets : result_.puts).Record(ns);
+  Histogram& reads = slot.is_degraded ? result_.degraded : result_.gets;
+  (slot.is_get ? reads : result_.puts).Record(ns);
 }
 
 bool ClientLoop::Step() {

@@ -33,7 +33,8 @@ struct LoopOptions {
   double read_ratio = 1;
   Distribution distribution = Distribution::kUniform;
   std::size_t pipeline = 1;
-  double rate = 0;  // requests a second of this client; 0: closed loop
+  DegradedOptions degraded = {};  // of the gets
+  double rate = 0;                // requests a second of this client; 0: closed loop
   double warm_up_seconds = 0.2;
   double seconds = 1;
   std::uint64_t seed = 1;
@@ -42,6 +43,8 @@ struct LoopOptions {
 struct LoopResult {
   Histogram gets;
   Histogram puts;
+  Histogram degraded;                   // gets, apart from the others
+  std::uint64_t degraded_answered = 0;  // also those that were not measured
   double seconds = 0;
   std::uint64_t failed = 0;
   std::uint64_t wrong_values = 0;
@@ -49,7 +52,7 @@ struct LoopResult {
   CostCounters before;
   CostCounters after;
 
-  std::uint64_t completed() const { return gets.count() + puts.count(); }
+  std::uint64_t completed() const { return gets.count() + puts.count() + degraded.count(); }
 };
 
 class ClientLoop {
@@ -63,6 +66,7 @@ class ClientLoop {
     std::uint64_t start = 0;  // ticks
     std::uint64_t index = 0;  // of the key
     bool is_get = false;
+    bool is_degraded = false;
     std::vector<char> value;
   };
   void Start(std::uint64_t now);
@@ -76,6 +80,7 @@ class ClientLoop {
   Client* client_;
   LoopOptions options_;
   KeyChooser keys_;
+  DegradedArrivals degraded_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::array<Completion, 64> completions_;  // built once: clearing it takes longer than a poll

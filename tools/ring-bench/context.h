@@ -23,11 +23,13 @@ struct Context {
 };
 
 void AddKvCommand(CLI::App& app, Context* context);
+void AddYcsbCommand(CLI::App& app, Context* context);
 void AddMoveCommand(CLI::App& app, Context* context);
 void AddMemoryCommand(CLI::App& app, Context* context);
 void AddLimitsCommand(CLI::App& app, Context* context);
 void AddRecoveryCommand(CLI::App& app, Context* context);
 void AddEcCommand(CLI::App& app, Context* context);
+void AddEcSendCommand(CLI::App& app, Context* context);
 void AddEcApiCommand(CLI::App& app, Context* context);
 void AddPeersCommand(CLI::App& app, Context* context);
 

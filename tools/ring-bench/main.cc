@@ -23,12 +23,14 @@ int main(int argc, char** argv) {
       "--no-progress", [&context] { context.progress = false; },
       "No progress bars (there are none without a terminal anyway)");
   ring::bench::AddKvCommand(app, &context);
+  ring::bench::AddYcsbCommand(app, &context);
   ring::bench::AddMoveCommand(app, &context);
   ring::bench::AddMemoryCommand(app, &context);
   ring::bench::AddLimitsCommand(app, &context);
   ring::bench::AddRecoveryCommand(app, &context);
   ring::bench::AddEcCommand(app, &context);
   ring::bench::AddEcApiCommand(app, &context);
+  ring::bench::AddEcSendCommand(app, &context);
   ring::bench::AddPeersCommand(app, &context);
   app.footer(
       "EXIT STATUS\n  0 measured; 1 an error, or an operation failed or gave a wrong value;\n"
@@ -37,6 +39,7 @@ int main(int argc, char** argv) {
       "  ring-bench kv --memgest REP3 --op put --pipeline 16 --transport shm --json put.json\n"
       "  ring-bench kv --memgest REP3 --op mixed --read-ratio 0.95 --distribution zipfian "
       "--rate 100000\n"
+      "  ring-bench ycsb --workload A,B,C --degraded 0.01 --memgest SRS32 --repair rs,ppr\n"
       "  ring-bench limits\n"
       "  ring-bench ec --scheme triec --k 6 --m 3 --op encode --fit\n"
       "  ring-bench ec-api --k 10 --m 4 --chunk 65536 --api sync,async,eco");

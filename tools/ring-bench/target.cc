@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/cluster/default_memgests.h"
 
 namespace ring::bench {
 namespace {
@@ -40,6 +41,20 @@ void RunOn(unsigned first, unsigned last) {
   CPU_ZERO(&set);
   for (unsigned i = first; i < last; ++i) CPU_SET(i, &set);
   sched_setaffinity(0, sizeof(set), &set);  // a wish: a container may refuse it
+}
+
+// An embedded cluster of (s, d) and a spare.
+void Reshape(int s, int d, node::NodeConfig* config) {
+  const node::NodeEntry like = config->nodes.front();
+  config->s = s;
+  config->d = d;
+  config->nodes.clear();
+  for (int i = 0; i < s + d + 1; ++i) {
+    node::NodeEntry& entry = config->nodes.emplace_back(like);
+    entry.name = absl::StrCat("n", i);
+    entry.shm = absl::StrCat(absl::StripSuffix(like.shm, ".sock"), "-", i, ".sock");
+  }
+  config->memgests = cluster::DefaultMemgests(s, d);
 }
 
 }  // namespace
@@ -78,6 +93,8 @@ absl::StatusOr<std::unique_ptr<Target>> Target::StartUnpinned(const TargetOption
         options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
     host.config.encode = options.encode == "nic" ? node::EncodePath::kNic : node::EncodePath::kHost;
     host.config.encode_check = options.encode_check;
+    host.config.fault_injection = options.fault_injection;
+    if (options.s > 0) Reshape(options.s, options.d, &host.config);
     RING_ASSIGN_OR_RETURN(target->host_, node::Host::Start(host));
     RING_RETURN_IF_ERROR(target->host_->WaitReady(kStartTimeout));
     target->options_.seeds =

@@ -36,6 +36,10 @@ struct TargetOptions {
   // ... and what calculates the deltas of puts into coded memgests: host, nic.
   std::string encode = "host";
   std::uint32_t encode_check = 1;  // of so many that the NIC calculates one is made again
+  // ... its shape; 0: that of an embedded cluster. Nodes take faults, and degraded reads.
+  int s = 0;
+  int d = 0;
+  bool fault_injection = false;
   std::size_t value_size_max = std::size_t{16} << 20;
 };
 

@@ -54,6 +54,31 @@ std::uint64_t KeyChooser::Next() {
   return Scatter(NextRank()) % key_count_;
 }
 
+double WeibullScale(const DegradedOptions& options) {
+  if (options.scale > 0) return options.scale;
+  return 1 / (options.share * std::tgamma(1 + 1 / options.shape));
+}
+
+DegradedArrivals::DegradedArrivals(const DegradedOptions& options, std::uint64_t seed)
+    : options_(options), random_(seed) {
+  if (options_.share <= 0 || options_.share >= 1) return;
+  scale_ = WeibullScale(options_);
+  next_ = Gap();
+}
+
+double DegradedArrivals::Gap() {
+  const double unit = static_cast<double>((random_.Next64() >> 11) + 1) * 0x1.0p-53;  // not 0
+  return scale_ * std::pow(-std::log(unit), 1 / options_.shape);
+}
+
+bool DegradedArrivals::Next() {
+  if (options_.share <= 0 || options_.share >= 1) return options_.share >= 1;
+  for (clock_ += 1; next_ <= clock_; next_ += Gap()) ++waiting_;
+  if (waiting_ == 0) return false;
+  --waiting_;
+  return true;
+}
+
 void FillValue(std::uint64_t index, absl::Span<char> value) {
   if (value.empty()) return;  // memcpy takes no null, not even for nothing
   std::memcpy(value.data(), &index, std::min(value.size(), sizeof(index)));

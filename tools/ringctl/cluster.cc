@@ -1,11 +1,13 @@
 // ringctl cluster: nodes, roles, groups and who leads, once or again and again.
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "ring/cluster/health.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
@@ -37,7 +39,33 @@ nlohmann::json ShardJson(const View& view, const cluster::ShardView& shard) {
   return {{"normal_epoch", shard.normal.epoch.value()}, {"memgests", memgests}};
 }
 
-nlohmann::json ViewJson(const View& view, NodeId leader) {
+// By node, how it reaches each node: "shm", "" for itself, "down"; empty where it did not say.
+using Links = std::vector<std::vector<std::string>>;
+
+Links LinksOf(const View& view, admin::AdminClient& client) {
+  Links links(view.nodes.size());
+  const auto stats = client.GetStats();
+  if (!stats.ok()) return links;
+  for (const node::NodeStats& node : stats->nodes) {
+    if (node.node.value() < links.size()) links[node.node.value()] = node.transports;
+  }
+  return links;
+}
+
+// "shm 2, tcp 3".
+std::string LinksText(const std::vector<std::string>& links) {
+  std::map<std::string, int> counts;
+  for (const std::string& link : links) {
+    if (!link.empty()) ++counts[link];
+  }
+  const std::string text =
+      absl::StrJoin(counts, ", ", [](std::string* out, const auto& kind_and_count) {
+        absl::StrAppend(out, kind_and_count.first, " ", kind_and_count.second);
+      });
+  return text.empty() ? "-" : text;
+}
+
+nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const cluster::NodeInfo& node : view.nodes) {
     nlohmann::json out = {{"id", node.id.value()},
@@ -47,8 +75,10 @@ nlohmann::json ViewJson(const View& view, NodeId leader) {
     SetBytes(&out, "local", node.local_address);
     SetBytes(&out, "shm", node.shm_address);
     SetBytes(&out, "tcp", node.tcp_address);
+    SetBytes(&out, "rdma", node.rdma_address);
     SetBytes(&out, "admin", node.admin_address);
     SetBytes(&out, "host", node.host);
+    out["transports"] = links[node.id.value()];
     nodes.push_back(out);
   }
   nlohmann::json groups = nlohmann::json::array();
@@ -106,7 +136,8 @@ std::string RolesText(const Roles& roles, cluster::NodeStatus status) {
 
 // The first address that there is: what a client would try.
 std::string Address(const cluster::NodeInfo& node) {
-  for (const std::string* address : {&node.tcp_address, &node.shm_address, &node.local_address}) {
+  for (const std::string* address :
+       {&node.tcp_address, &node.rdma_address, &node.shm_address, &node.local_address}) {
     if (!address->empty()) return ShowBytes(*address);
   }
   return "-";
@@ -118,18 +149,19 @@ std::string IncarnationText(Incarnation incarnation) {
   return absl::StrFormat("%08x", incarnation.value() & 0xffffffff);
 }
 
-void PrintView(const View& view, NodeId leader) {
+void PrintView(const View& view, NodeId leader, const Links& links) {
   std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d  leader=%s\n\n",
               static_cast<unsigned long long>(view.cluster), view.epoch, view.s, view.d,
               view.nodes.size(), view.spare_count(),
               leader == cluster::kNoNode ? "-" : absl::StrCat(leader.value()).c_str());
-  Table nodes({"NODE", "NAME", "STATUS", "INCARNATION", "ROLES", "ADDRESS", "ADMIN"});
-  for (const std::size_t column : {1, 2, 3, 4, 5, 6}) nodes.AlignLeft(column);
+  Table nodes({"NODE", "NAME", "STATUS", "INCARNATION", "ROLES", "ADDRESS", "ADMIN", "PEERS BY"});
+  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 7}) nodes.AlignLeft(column);
   for (const cluster::NodeInfo& node : view.nodes) {
     nodes.AddRow({absl::StrCat(node.id.value()), ShowBytes(node.name),
                   std::string(cluster::StatusName(node.status)), IncarnationText(node.incarnation),
                   RolesText(RolesOf(view, node.id), node.status), Address(node),
-                  node.admin_address.empty() ? "-" : node.admin_address});
+                  node.admin_address.empty() ? "-" : node.admin_address,
+                  LinksText(links[node.id.value()])});
   }
   std::printf("%s\n", nodes.ToString().c_str());
   Table groups({"GROUP", "EPOCH", "COORDINATORS", "REDUNDANT"});
@@ -157,10 +189,11 @@ int Show(const Options& options, admin::AdminClient& client) {
   if (!view.ok()) return Fail(options, In("cluster", view.status()));
   const auto health = client.GetHealth();  // knows who leads
   const NodeId leader = health.ok() ? health->leader : cluster::kNoNode;
+  const Links links = LinksOf(*view, client);
   if (options.json) {
-    PrintJson(ViewJson(*view, leader));
+    PrintJson(ViewJson(*view, leader, links));
   } else {
-    PrintView(*view, leader);
+    PrintView(*view, leader, links);
   }
   return kExitOk;
 }

@@ -68,6 +68,7 @@ int Main(int argc, char** argv) {
   AddWhere(app, &invocation);
   AddLoad(app, &invocation);
   AddVerify(app, &invocation);
+  AddDoctor(app, &invocation);
   // For --help; the words above have taken the others already.
   for (const AdminCommand& one : kAdminCommands) AddAdminCommand(app, one);
   const auto named = app.get_subcommands(

@@ -132,6 +132,7 @@ void AddNodeAdd(CLI::App& node, Invocation* invocation) {
     std::string name;
     std::string data;
     std::string shm;
+    std::string rdma;
     std::string admin;
   };
   const auto given = std::make_shared<Addresses>();
@@ -141,6 +142,8 @@ void AddNodeAdd(CLI::App& node, Invocation* invocation) {
       ->type_name("HOST:PORT");
   add->add_option("--shm", given->shm, "Socket where peers of the same host meet")
       ->type_name("PATH");
+  add->add_option("--rdma", given->rdma, "Where the others reach it by RDMA")
+      ->type_name("HOST:PORT");
   add->add_option("--admin", given->admin, "Where its admin service listens")
       ->type_name("HOST:PORT");
   add->callback([=] {
@@ -148,6 +151,7 @@ void AddNodeAdd(CLI::App& node, Invocation* invocation) {
     info.name = given->name;
     if (!given->data.empty()) info.tcp_address = absl::StrCat("tcp:", given->data);
     if (!given->shm.empty()) info.shm_address = absl::StrCat("shm:", given->shm);
+    if (!given->rdma.empty()) info.rdma_address = absl::StrCat("rdma:", given->rdma);
     info.admin_address = given->admin;
     invocation->run = [=] { return RunAdd(invocation->options, info); };
   });

@@ -14,7 +14,8 @@ void AddOptions(CLI::App& app, Options* options) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--seeds", options->seeds,
-                 "Nodes to begin with: HOST:PORT, tcp:HOST:PORT or shm:PATH, with commas")
+                 "Nodes to begin with: HOST:PORT, tcp:HOST:PORT, rdma:HOST:PORT or shm:PATH, with "
+                 "commas")
       ->envname("RING_SEEDS")
       ->type_name("LIST");
   app.add_option("--admin", options->admin, "Admin addresses: HOST:PORT, with commas")

@@ -63,6 +63,8 @@ void AddMove(CLI::App& app, Invocation* invocation);
 void AddWhere(CLI::App& app, Invocation* invocation);
 void AddLoad(CLI::App& app, Invocation* invocation);
 void AddVerify(CLI::App& app, Invocation* invocation);
+// Of this machine; asks nobody.
+void AddDoctor(CLI::App& app, Invocation* invocation);
 
 // --- The commands of operators, in ringctl-admin ---
 struct AdminCommand {

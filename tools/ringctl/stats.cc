@@ -42,7 +42,9 @@ nlohmann::json NodeJson(const node::NodeStats& node) {
           {"fence", node.fence},
           {"device_faults", node.device_faults},
           {"scrub_checked", node.scrub_checked},
-          {"scrub_mismatches", node.scrub_mismatches}};
+          {"scrub_mismatches", node.scrub_mismatches},
+          {"degraded_gets", node.degraded_gets},
+          {"blocks_decoded", node.blocks_decoded}};
 }
 
 void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {

@@ -100,10 +100,12 @@ int Fail(const absl::Status& status) {
   return is_configuration ? 2 : 1;
 }
 
-// Without TCP clients come through shared memory.
+// Without TCP clients come through shared memory, or by rdma.
 std::string Seeds(const node::Host& host, const node::NodeConfig& config) {
   std::string seeds = host.seeds();
-  return seeds.empty() ? absl::StrCat("shm:", config.self_entry().shm) : seeds;
+  const node::NodeEntry& self = config.self_entry();
+  if (!seeds.empty()) return seeds;
+  return self.shm.empty() ? absl::StrCat("rdma:", self.rdma) : absl::StrCat("shm:", self.shm);
 }
 
 // Waits until the cluster serves. False: a signal came first.

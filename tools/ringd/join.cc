@@ -10,6 +10,7 @@
 #include "ring/base/log.h"
 #include "ring/base/status.h"
 #include "ring/node/config/added_node.h"
+#include "ring/node/config/link_policy.h"
 
 namespace ring::tools {
 namespace {
@@ -20,10 +21,16 @@ ClientOptions Seeds(const node::NodeConfig& config) {
   ClientOptions options;
   options.deadline = kPatience;
   options.window = 1;
-  for (const node::NodeEntry& entry : config.nodes) {
-    const bool tcp = !entry.data.empty() && config.transport != node::Transport::kShm;
-    if (tcp) options.seeds.push_back(absl::StrCat("tcp:", entry.data));
-    if (!tcp && !entry.shm.empty()) options.seeds.push_back(absl::StrCat("shm:", entry.shm));
+  for (std::size_t i = 0; i < config.nodes.size(); ++i) {
+    const node::NodeEntry& entry = config.nodes[i];
+    const NodeId id(static_cast<std::uint32_t>(i));
+    if (node::Offers(config, id, node::Transport::kTcp)) {
+      options.seeds.push_back(absl::StrCat("tcp:", entry.data));
+    } else if (node::Offers(config, id, node::Transport::kShm)) {
+      options.seeds.push_back(absl::StrCat("shm:", entry.shm));
+    } else if (node::Offers(config, id, node::Transport::kRdma)) {
+      options.seeds.push_back(absl::StrCat("rdma:", entry.rdma));
+    }
   }
   return options;
 }

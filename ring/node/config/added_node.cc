@@ -13,7 +13,7 @@ absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(wha
 
 absl::Status CheckHostPort(absl::string_view field, absl::string_view address) {
   if (address.empty()) return absl::OkStatus();
-  if (IsHostPort(address) && address.size() <= cluster::kAddressSizeMax - 4) {
+  if (IsHostPort(address) && address.size() <= cluster::kAddressSizeMax - 5) {
     return absl::OkStatus();
   }
   return Bad(absl::StrCat(field, "=", address.substr(0, 64),
@@ -38,6 +38,11 @@ absl::Status CheckAddedNode(const cluster::NodeInfo& info, Transport transport) 
     return Bad(absl::StrCat("data=", tcp.substr(0, 64), " is no TCP address"));
   }
   if (absl::Status status = CheckHostPort("data", tcp); !status.ok()) return status;
+  absl::string_view rdma = info.rdma_address;
+  if (!rdma.empty() && !absl::ConsumePrefix(&rdma, "rdma:")) {
+    return Bad(absl::StrCat("rdma=", rdma.substr(0, 64), " is no RDMA address"));
+  }
+  if (absl::Status status = CheckHostPort("rdma", rdma); !status.ok()) return status;
   if (absl::Status status = CheckHostPort("admin", info.admin_address); !status.ok()) return status;
   absl::string_view shm = info.shm_address;
   const bool is_path = absl::ConsumePrefix(&shm, "shm:") && absl::StartsWith(shm, "/");
@@ -48,7 +53,11 @@ absl::Status CheckAddedNode(const cluster::NodeInfo& info, Transport transport) 
   if (transport == Transport::kShm && info.shm_address.empty()) {
     return Bad("the cluster's nodes talk by shared memory only: give the new one a shm path");
   }
-  if (transport != Transport::kShm && info.tcp_address.empty()) {
+  if (transport == Transport::kRdma && info.rdma_address.empty()) {
+    return Bad("the cluster's nodes talk by rdma only: give the new one a rdma address, HOST:PORT");
+  }
+  const bool by_tcp = transport == Transport::kAuto || transport == Transport::kTcp;
+  if (by_tcp && info.tcp_address.empty()) {
     return Bad("the new node has no data address, HOST:PORT, at which the others find it");
   }
   return absl::OkStatus();
@@ -87,6 +96,7 @@ absl::Status JoinConfig(const cluster::View& view, absl::string_view name, const
     entry.host = info.host;
     entry.data = std::string(absl::StripPrefix(info.tcp_address, "tcp:"));
     entry.shm = std::string(absl::StripPrefix(info.shm_address, "shm:"));
+    entry.rdma = std::string(absl::StripPrefix(info.rdma_address, "rdma:"));
     entry.admin = info.admin_address;
     config->nodes.push_back(std::move(entry));
   }

@@ -13,6 +13,7 @@
 #include "ring/cluster/catalogue.h"
 #include "ring/cluster/default_memgests.h"
 #include "ring/node/config/config_reader.h"
+#include "ring/node/config/link_policy.h"
 
 namespace ring::node {
 namespace {
@@ -41,15 +42,15 @@ class Parser {
   void ReadMemgest(const toml::table& table, std::size_t index);
   void ReadScheme(TableReader& in, MemgestDescriptor& memgest);
   void ReadSelf(TableReader& root);
+  static Transport ChooseTransport(TableReader& in);
   void ReadTransport(TableReader& in);
-  void CheckTransport(const TableReader& in);
   void FindSelf(const toml::source_region& where, const std::string& name);
 
   ConfigProblems problems_;
   std::string node_name_;
   SelfIs self_is_;
   NodeConfig config_;
-  bool rdma_ = false;
+  std::vector<toml::source_region> transport_at_;           // by node: its own, or the node
   std::vector<std::pair<std::string, std::string>> taken_;  // (kind of name, text)
 };
 
@@ -62,11 +63,6 @@ absl::StatusOr<NodeConfig> Parser::Parse(const toml::table& root) {
   ReadSelf(in);
   in.Finish();
   RING_RETURN_IF_ERROR(problems_.ToStatus());
-  if (rdma_) {
-    return absl::UnimplementedError(
-        "transport=rdma is not built in this version, and Ring never falls back silently: set "
-        "transport = \"auto\", \"shm\" or \"tcp\"");
-  }
   const absl::Status status = config_.InitialView().Validate();
   if (!status.ok()) problems_.Add(root.source(), absl::string_view(status.message()));
   RING_RETURN_IF_ERROR(problems_.ToStatus());
@@ -146,7 +142,7 @@ void Parser::CheckUnique(const toml::source_region& where, absl::string_view key
 
 void Parser::CheckAddress(TableReader& in, absl::string_view key, const std::string& address) {
   if (address.empty()) return;
-  if (!IsHostPort(address) || address.size() > cluster::kAddressSizeMax - 4) {
+  if (!IsHostPort(address) || address.size() > cluster::kAddressSizeMax - 5) {
     in.Problem(key, absl::StrCat(key, "=\"", address.substr(0, 64),
                                  "\" must be HOST:PORT or [IPV6]:PORT with a port 1 to 65535"));
     return;
@@ -161,13 +157,17 @@ void Parser::ReadNode(const toml::table& table, std::size_t index) {
   node.host = in.String("host", node.name);
   node.data = in.String("data", "");
   node.shm = in.String("shm", "");
+  node.rdma = in.String("rdma", "");
   node.admin = in.String("admin", "");
+  if (in.Has("transport")) node.transport = ChooseTransport(in);
+  transport_at_.push_back(in.where("transport"));
   if (node.name.size() > cluster::kAddressSizeMax || node.host.size() > cluster::kAddressSizeMax) {
     in.Problem("name", absl::StrCat("name and host of a node have at most ",
                                     cluster::kAddressSizeMax, " bytes"));
   }
   CheckUnique(in.where("name"), "name", node.name);
   CheckAddress(in, "data", node.data);
+  CheckAddress(in, "rdma", node.rdma);
   CheckAddress(in, "admin", node.admin);
   if (!node.shm.empty() && (node.shm.front() != '/' || node.shm.size() > kShmPathSizeMax)) {
     in.Problem("shm",
@@ -176,10 +176,10 @@ void Parser::ReadNode(const toml::table& table, std::size_t index) {
   } else {
     CheckUnique(in.where("shm"), "shm", node.shm);
   }
-  if (node.data.empty() && node.shm.empty()) {
+  if (node.data.empty() && node.shm.empty() && node.rdma.empty()) {
     problems_.Add(in.where(), absl::StrCat("node name=", node.name,
-                                           " has no address: add data = \"HOST:PORT\" or shm = "
-                                           "\"/path\""));
+                                           " has no address: add data = \"HOST:PORT\", shm = "
+                                           "\"/path\" or rdma = \"HOST:PORT\""));
   }
   in.Finish();
   config_.nodes.push_back(std::move(node));
@@ -348,47 +348,33 @@ void Parser::FindSelf(const toml::source_region& where, const std::string& name)
                                     "; or, if it was added since, start with --added"));
 }
 
-void Parser::ReadTransport(TableReader& in) {
-  const auto transport =
-      in.Choice<std::optional<Transport>>("transport", {{"auto", Transport::kAuto},
-                                                        {"shm", Transport::kShm},
-                                                        {"tcp", Transport::kTcp},
-                                                        {"rdma", std::nullopt}});
-  rdma_ = !transport.has_value();
-  if (rdma_) return;
-  config_.transport = *transport;
-  CheckTransport(in);
+Transport Parser::ChooseTransport(TableReader& in) {
+  return in.Choice<Transport>("transport", {{"auto", Transport::kAuto},
+                                            {"shm", Transport::kShm},
+                                            {"tcp", Transport::kTcp},
+                                            {"rdma", Transport::kRdma}});
 }
 
 // Every pair of nodes must be able to talk as the transport says: never another one silently.
-void Parser::CheckTransport(const TableReader& in) {
-  const std::vector<NodeEntry>& nodes = config_.nodes;
-  for (const NodeEntry& node : nodes) {
-    if (config_.transport == Transport::kTcp && node.data.empty()) {
-      problems_.Add(in.where("transport"), absl::StrCat("transport=tcp, and node name=", node.name,
-                                                        " has no data address: add it"));
-      return;
-    }
-    if (config_.transport == Transport::kShm &&
-        (node.shm.empty() || node.host != nodes.front().host)) {
-      problems_.Add(in.where("transport"),
-                    absl::StrCat("transport=shm, and node name=", node.name,
-                                 " has no shm path or another host than name=", nodes.front().name,
-                                 ": all nodes must share one host"));
-      return;
-    }
-    for (const NodeEntry& peer : nodes) {
-      const bool shared = node.host == peer.host && !node.shm.empty() && !peer.shm.empty();
-      if (config_.transport == Transport::kAuto && !shared &&
-          (node.data.empty() || peer.data.empty())) {
-        problems_.Add(in.where("transport"),
-                      absl::StrCat("nodes name=", node.name, " and name=", peer.name,
-                                   " have no transport in common: give both a data address, or "
-                                   "one host and shm paths"));
-        return;
-      }
-    }
+void Parser::ReadTransport(TableReader& in) {
+  config_.transport = ChooseTransport(in);
+  config_.rdma_device = in.String("rdma_device", "");
+  if (config_.rdma_device.size() > kRdmaDeviceSizeMax) {
+    in.Problem("rdma_device", absl::StrCat("rdma_device has size=", config_.rdma_device.size(),
+                                           ", at most ", kRdmaDeviceSizeMax));
   }
+  if (in.Has("rdma_gid_index")) {
+    config_.rdma_gid_index = static_cast<int>(in.Integer("rdma_gid_index", 0, 0, kRdmaGidIndexMax));
+  }
+  const std::optional<TransportProblem> problem = CheckTransport(config_);
+  if (!problem.has_value()) return;
+  const bool own = problem->first != cluster::kNoNode;
+  std::string what = problem->what;
+  if (problem->second != cluster::kNoNode) {
+    absl::StrAppend(&what, " in line ", transport_at_[problem->second.value()].begin.line,
+                    ": give both the same, or one of them \"auto\"");
+  }
+  problems_.Add(own ? transport_at_[problem->first.value()] : in.where("transport"), what);
 }
 
 }  // namespace

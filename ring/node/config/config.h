@@ -8,13 +8,13 @@
 // Ownership: values.
 // Threads:   pure but for LoadNodeConfig, which reads a file.
 // Errors:    kInvalidArgument: every line is one problem, file:line:column: what, and what to do.
-//            kUnimplemented: the file is sound and asks for a transport that this version lacks.
 //            LoadNodeConfig also: kNotFound, kPermissionDenied, kUnavailable for the file itself.
 // Source:    docs/OPERATIONS.md "Configuration"; docs/RULES.md "Faults and bad input".
 #ifndef RING_NODE_CONFIG_CONFIG_H_
 #define RING_NODE_CONFIG_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,15 +39,18 @@ inline constexpr std::uint64_t kRecoveryRateMax = 1ull << 40;
 inline constexpr std::uint32_t kClientCountMax = 65536;
 inline constexpr std::uint64_t kMinuteNs = 60'000'000'000;
 inline constexpr std::uint32_t kScrubMinutesMax = 525'600;  // a year
+inline constexpr std::size_t kRdmaDeviceSizeMax = 63;       // IBV_SYSFS_NAME_MAX, with its end
+inline constexpr int kRdmaGidIndexMax = 255;
 inline constexpr std::size_t kShmPathSizeMax = 100;  // sun_path has 108, and devices append to it
 
 // HOST:PORT or [IPV6]:PORT with a port that others can know.
 bool IsHostPort(absl::string_view text);
 
 enum class Transport : std::uint8_t {
-  kAuto,  // shared memory between nodes of one host, TCP between hosts
-  kShm,   // shared memory only: all nodes on one host
+  kAuto,  // shared memory between nodes of one host; between hosts RDMA where both can, else TCP
+  kShm,   // the others: that one only
   kTcp,
+  kRdma,
 };
 
 enum class PollPolicy : std::uint8_t {
@@ -68,7 +71,9 @@ struct NodeEntry {
   std::string host;   // a label of the machine: nodes with an equal one share memory
   std::string data;   // HOST:PORT, or empty
   std::string shm;    // absolute path of the rendezvous socket, or empty
+  std::string rdma;   // HOST:PORT of an RDMA device's network address, or empty
   std::string admin;  // HOST:PORT of the gRPC admin service, or empty
+  std::optional<Transport> transport;  // of its links, before that of [node] (link_policy.h)
 };
 
 struct NodeConfig {
@@ -84,6 +89,8 @@ struct NodeConfig {
 
   NodeId self;  // index into nodes
   Transport transport = Transport::kAuto;
+  std::string rdma_device;  // by which this node has its rdma address; empty: whose address it is
+  int rdma_gid_index = -1;  // of that device's port; -1: the one that fits the address
   std::uint64_t ring_size = 4ull << 20;
   std::uint64_t arena_size_max = 8ull << 30;
   std::uint64_t recovery_rate = 256ull << 20;        // bytes a second, in the background

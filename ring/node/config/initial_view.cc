@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/check.h"
 #include "ring/node/config/config.h"
+#include "ring/node/config/link_policy.h"
 
 namespace ring::node {
 
@@ -14,12 +15,10 @@ cluster::View NodeConfig::InitialView() const {
     cluster::NodeInfo info;
     info.id = NodeId(static_cast<std::uint32_t>(i));
     info.name = node.name;
-    if (!node.shm.empty() && transport != Transport::kTcp) {
-      info.shm_address = absl::StrCat("shm:", node.shm);
-    }
-    if (!node.data.empty() && transport != Transport::kShm) {
-      info.tcp_address = absl::StrCat("tcp:", node.data);
-    }
+    if (Offers(*this, info.id, Transport::kShm)) info.shm_address = absl::StrCat("shm:", node.shm);
+    if (Offers(*this, info.id, Transport::kTcp)) info.tcp_address = absl::StrCat("tcp:", node.data);
+    if (Offers(*this, info.id, Transport::kRdma))
+      info.rdma_address = absl::StrCat("rdma:", node.rdma);
     info.admin_address = node.admin;
     info.host = node.host;
     infos.push_back(std::move(info));

@@ -72,6 +72,7 @@ class ControlLink {
 
   std::uint64_t retry_ns = 0;  // the port's
   std::uint64_t backoff_ns = 0;
+  bool moved = false;  // the peer is to be reached by another transport than before
   std::string last_error;
 
  private:

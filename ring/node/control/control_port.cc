@@ -7,6 +7,7 @@
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/node/config/link_policy.h"
 
 namespace ring::node {
 namespace {
@@ -63,6 +64,12 @@ rdma::CompletionQueue* ControlPort::QueueOf(NodeId peer) const {
 }
 
 void ControlPort::SetAddresses(std::vector<std::string> addresses, std::vector<bool> awaited) {
+  const std::size_t known = std::min({addresses_.size(), addresses.size(), links_.size()});
+  for (std::size_t i = 0; i < known; ++i) {
+    if (!IsOtherTransport(addresses_[i], addresses[i])) continue;
+    links_[i]->moved = true;
+    next_step_ns_ = now_ns_;
+  }
   addresses_ = std::move(addresses);
   awaited_ = std::move(awaited);
   const absl::Status grown = Grow(addresses_.size());

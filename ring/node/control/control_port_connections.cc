@@ -87,6 +87,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   TakeIncarnation(hello.node, hello.incarnation);
   ControlLink& link = *links_[hello.node];
   if (link.qp() != nullptr) Lose(link, "the peer connected anew");
+  link.moved = false;
   protocol::ControlAccept accept;
   accept.incarnation = options_.incarnation.value();
   accept.node = options_.node.value();
@@ -107,6 +108,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
 }
 
 void ControlPort::Connect(ControlLink& link) {
+  link.moved = false;
   link.backoff_ns = std::clamp(link.backoff_ns * 2, kBackoffMinNs, kBackoffMaxNs);
   link.retry_ns = now_ns_ + link.backoff_ns;
   protocol::ControlHello hello;
@@ -156,7 +158,12 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
 // Ends the connection; what was asked of the peer has an unknown outcome.
 void ControlPort::Lose(ControlLink& link, absl::string_view why) {
   const bool was_established = link.established();
-  if (was_established) {
+  // Both ends have seen the view that says so, so neither is surprised.
+  const bool planned = std::exchange(link.moved, false);
+  if (was_established && planned) {
+    RING_LOG(INFO) << "control connection is made anew node=" << options_.node.value()
+                   << " peer=" << link.peer().value() << ": " << why;
+  } else if (was_established) {
     RING_LOG(WARNING) << "control connection lost node=" << options_.node.value()
                       << " peer=" << link.peer().value() << ": " << why;
   }
@@ -195,6 +202,8 @@ void ControlPort::ConnectAll() {
     }
     const bool mine = link->peer() > options_.node && link->peer().value() < addresses_.size() &&
                       !addresses_[link->peer().value()].empty();
+    if (link->moved && mine && link->qp() != nullptr)
+      Lose(*link, "another transport reaches the peer now");
     if (mine && link->qp() == nullptr && now_ns_ >= link->retry_ns) Connect(*link);
   }
 }

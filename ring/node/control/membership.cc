@@ -278,7 +278,7 @@ bool Membership::Registered() const {
   const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
   return known.incarnation == options_.incarnation && known.status != cluster::NodeStatus::kDown &&
          known.tcp_address == self_.tcp_address && known.shm_address == self_.shm_address &&
-         known.local_address == self_.local_address;
+         known.rdma_address == self_.rdma_address && known.local_address == self_.local_address;
 }
 
 void Membership::ProgressRegistration(std::uint64_t now_ns) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/node/config/link_policy.h"
 #include "ring/node/fence/fence_word.h"
 
 namespace ring::node {
@@ -36,13 +37,16 @@ WordLinks::~WordLinks() {
 }
 
 void WordLinks::SetPeers(std::vector<Peer> peers) {
-  peers_ = std::move(peers);
+  std::vector<Peer> before = std::exchange(peers_, std::move(peers));
+  before.resize(peers_.size());
   while (links_.size() < peers_.size()) links_.push_back(std::make_unique<Link>());
   readers_.resize(std::max(readers_.size(), peers_.size()));
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const std::uint64_t present = peers_[i].incarnation.value();
     Link& link = *links_[i];
-    if (!link.established || present == 0 || link.incarnation == present) continue;
+    const bool other_start = present != 0 && link.incarnation != present;
+    const bool moved = IsOtherTransport(before[i].address, peers_[i].address);
+    if (!link.established || (!other_start && !moved)) continue;
     Drop(link);
     link.backoff_ns = link.retry_ns = 0;
   }

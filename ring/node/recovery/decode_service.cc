@@ -38,8 +38,12 @@ void DecodeService::StartJobs(std::uint64_t now_ns) {
     if (!room || queue.empty()) return;
     Queued next = std::move(queue.front());
     queue.pop_front();
-    jobs_.push_back(
-        std::make_unique<DecodeJob>(node_, next.request, std::move(next.reply), now_ns));
+    ControlReply reply = [this,
+                          to = std::move(next.reply)](absl::StatusOr<std::string> answer) mutable {
+      blocks_decoded_ += answer.ok() ? 1 : 0;
+      to(std::move(answer));
+    };
+    jobs_.push_back(std::make_unique<DecodeJob>(node_, next.request, std::move(reply), now_ns));
   }
 }
 

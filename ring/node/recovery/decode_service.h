@@ -34,6 +34,7 @@ class DecodeService {
   void Progress(std::uint64_t now_ns);
   bool busy() const { return !jobs_.empty() || !rows_.empty(); }
   bool HasWork() const;
+  std::uint64_t blocks_decoded() const { return blocks_decoded_; }
 
  private:
   struct Queued {
@@ -60,6 +61,7 @@ class DecodeService {
   std::deque<Queued> urgent_;
   std::deque<Queued> background_;
   std::vector<WaitingRow> rows_;
+  std::uint64_t blocks_decoded_ = 0;
 };
 
 }  // namespace ring::node

@@ -70,6 +70,25 @@ TEST_F(AddedConfigTest, TheFilesNodesStayTheFirstAndTheOthersFollow) {
   EXPECT_EQ(config_.added_count, 4u);
 }
 
+TEST_F(AddedConfigTest, AnAddedNodeHasTheAddressesThatItWasAddedWith) {
+  cluster::AddNode command;
+  command.info.name = "x";
+  command.info.tcp_address = "tcp:10.0.0.4:1";
+  command.info.rdma_address = "rdma:10.1.0.4:1";
+  ASSERT_OK(state_->Apply(command).status);
+  ASSERT_OK(Join("x"));
+  EXPECT_EQ(config_.self_entry().rdma, "10.1.0.4:1");
+  EXPECT_EQ(config_.InitialView().nodes[2].rdma_address, "rdma:10.1.0.4:1");
+  EXPECT_OK(CheckAddedNode(command.info, Transport::kRdma));
+  command.info.tcp_address.clear();
+  EXPECT_OK(CheckAddedNode(command.info, Transport::kRdma));
+  EXPECT_THAT(CheckAddedNode(command.info, Transport::kAuto),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no data address")));
+  command.info.rdma_address.clear();
+  EXPECT_THAT(CheckAddedNode(command.info, Transport::kRdma),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("by rdma only")));
+}
+
 TEST_F(AddedConfigTest, ARemovedNodeAndAnotherClusterAreRefused) {
   Add("x", "tcp:10.0.0.4:1");
   ASSERT_OK(state_->Apply(cluster::RemoveNode{NodeId(2)}).status);

@@ -86,6 +86,7 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.d, defaults.d);
   EXPECT_EQ(shown.value_size_max, defaults.value_size_max);
   EXPECT_EQ(shown.transport, defaults.transport);
+  EXPECT_EQ(shown.rdma_device, defaults.rdma_device);
   EXPECT_EQ(shown.ring_size, defaults.ring_size);
   EXPECT_EQ(shown.arena_size_max, defaults.arena_size_max);
   EXPECT_EQ(shown.recovery_rate, defaults.recovery_rate);
@@ -272,10 +273,9 @@ TEST(NodeConfig, IPv6AddressesAreAccepted) {
                 .status());
 }
 
-TEST(NodeConfig, RdmaIsATypedErrorAndNeverAnotherTransport) {
-  EXPECT_THAT(
-      ParseNodeConfig(Changed("log_level = \"warning\"", "transport = \"rdma\""), "ring.toml"),
-      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("not built in this version")));
+TEST(NodeConfig, RdmaNeedsAnAddressAndIsNeverAnotherTransport) {
+  ExpectRefused(Changed("log_level = \"warning\"", "transport = \"rdma\""), "7:13",
+                "transport=rdma, and node name=n0 has no rdma address");
 }
 
 TEST(NodeConfig, ATransportThatSomeNodesLackIsRefused) {

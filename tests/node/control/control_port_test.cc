@@ -306,6 +306,7 @@ class TwoPorts {
     ports_[i]->Progress(clock_.NowNs());
   }
   ControlPort& port(std::size_t i) { return *ports_[i]; }
+  rdma::Device& device(std::size_t i) { return *devices_[i]; }
 
  private:
   MonotonicClock clock_;
@@ -324,6 +325,25 @@ TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
   EXPECT_TRUE(two.port(0).connected(NodeId(1)));
   two.port(0).OnRegistered(NodeId(1), Incarnation(11));
   EXPECT_FALSE(two.port(0).connected(NodeId(1))) << "another start is the present one";
+}
+
+TEST(ControlPort, APeerThatAnotherTransportReachesIsConnectedToAnew) {
+  TwoPorts two;
+  ASSERT_OK(two.Connect());
+  const std::uint32_t before = two.port(0).generation(NodeId(1));
+  ASSERT_OK_AND_ASSIGN(const std::string tcp, two.device(1).Listen("tcp:127.0.0.1:0"));
+  two.port(0).SetAddresses({"", tcp}, {true, true});
+  EXPECT_TRUE(two.port(0).connected(NodeId(1))) << "whoever gave the view is still heard";
+  Await("the other transport", [&] {
+    two.Progress();
+    return two.port(0).TransportTo(NodeId(1)) == "tcp" && two.port(1).ready();
+  });
+  EXPECT_GT(two.port(0).generation(NodeId(1)), before);
+  // The same one again changes nothing.
+  const std::uint32_t after = two.port(0).generation(NodeId(1));
+  two.port(0).SetAddresses({"", tcp}, {true, true});
+  for (int i = 0; i < 1000; ++i) two.Progress();
+  EXPECT_EQ(two.port(0).generation(NodeId(1)), after);
 }
 
 TEST(ControlPort, ATurnEndsAfterItsBytesAndTheNextOneGoesOn) {

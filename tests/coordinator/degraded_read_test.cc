@@ -1,0 +1,165 @@
+// Gets whose value is decoded from the blocks of others, with a test in the place of those (V6,
+// S12, V7).
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ring/coordinator/block_decoder.h"
+#include "ring/coordinator/key_hash.h"
+#include "tests/coordinator/shard_harness.h"
+
+namespace ring::coordinator {
+namespace {
+
+using protocol::kDegraded;
+using protocol::Outcome;
+
+class TwinDecoder final : public BlockDecoder {
+ public:
+  struct Asked {
+    MemgestId memgest;
+    std::uint32_t block = 0;
+    std::uint64_t index = 0;
+    std::uint64_t token = 0;
+  };
+  void Decode(ShardCoordinator&, MemgestId memgest, std::uint32_t block, std::uint64_t index,
+              std::uint64_t token) override {
+    asked.push_back({memgest, block, index, token});
+  }
+  std::vector<Asked> asked;
+};
+
+constexpr std::size_t kBlock = 16 * 1024;
+
+class DegradedRead : public ::testing::Test {
+ protected:
+  // All bytes of the block, as they are.
+  std::string Block(const TwinDecoder::Asked& asked) {
+    const memgest::Memgest& memgest = *harness_.shard().FindMemgest(asked.memgest);
+    const auto* const bytes = reinterpret_cast<const char*>(
+        memgest.heap().At(asked.block * static_cast<std::uint32_t>(kBlock / kCacheLine)));
+    return std::string(bytes, kBlock);
+  }
+  // Of the key's highest version.
+  memgest::MetadataLine& LineOf(absl::string_view key) {
+    ShardCoordinator& shard = harness_.shard();
+    return shard.lines().line(*shard.keys().Find(KeyHash(key, shard.options().hash_seed), key));
+  }
+  std::byte* ValueAt(absl::string_view key) {
+    return const_cast<std::byte*>(
+        harness_.shard().FindMemgest(kSrs32)->heap().At(LineOf(key).offset_cells));
+  }
+  void PutAndSettle(absl::string_view key, absl::string_view value) {
+    harness_.Run(harness_.Put(kSrs32, key, value));
+    harness_.Settle();
+  }
+
+  TwinDecoder decoder_;
+  ShardHarness harness_{{.block_size = kBlock, .decoder = &decoder_}};
+};
+
+TEST_F(DegradedRead, GivesTheBytesThatWereDecodedAndNotThoseThatAreHere) {
+  PutAndSettle("k", "value");
+  const int get = harness_.Get("k", kDegraded);
+  ASSERT_EQ(decoder_.asked.size(), 1u);
+  EXPECT_FALSE(harness_.answered(get));
+  const std::string block = Block(decoder_.asked[0]);
+  std::memset(ValueAt("k"), 'x', 5);  // whoever reads them is noticed
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::string_view(block));
+  std::memcpy(ValueAt("k"), "value", 5);
+  ASSERT_EQ(harness_.outcome(get), Outcome::kOk);
+  EXPECT_EQ(harness_.answer(get).count, 1);
+  EXPECT_EQ(harness_.answer(get).value, "value");
+  EXPECT_EQ(harness_.shard().counters().degraded_gets, 1u);
+  harness_.Settle();
+  harness_.Scrub();
+}
+
+TEST_F(DegradedRead, V6PutsMeanwhileAreNotLostAndTheVersionThatWasReadStays) {
+  PutAndSettle("k", "first");
+  const int get = harness_.Get("k", kDegraded);
+  ASSERT_EQ(decoder_.asked.size(), 1u);
+  for (int i = 0; i < 50; ++i) {
+    harness_.Run(harness_.Put(kSrs32, "k", "other"));
+    harness_.Run(harness_.Put(kSrs32, std::to_string(i), "neighbour"));
+  }
+  harness_.Turns(20);
+  const std::string block = Block(decoder_.asked[0]);  // as it is behind all of these
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::string_view(block));
+  ASSERT_EQ(harness_.outcome(get), Outcome::kOk);
+  EXPECT_EQ(harness_.answer(get).value, "first");
+  EXPECT_EQ(harness_.Run(harness_.Get("k")).value, "other");
+  for (int i = 0; i < 50; ++i)
+    EXPECT_EQ(harness_.Run(harness_.Get(std::to_string(i))).value, "neighbour");
+  harness_.Settle();
+  harness_.Scrub();  // nothing is pinned any more
+}
+
+TEST_F(DegradedRead, AsksForWhatTheParityMustHaveFolded) {
+  PutAndSettle("k", "value");
+  const std::uint64_t last = harness_.shard().FindMemgest(kSrs32)->next_index() - 1;
+  PutAndSettle("far", std::string(kBlock, 'f'));  // another block
+  harness_.Get("k", kDegraded);
+  ASSERT_EQ(decoder_.asked.size(), 1u);
+  EXPECT_EQ(decoder_.asked[0].memgest, kSrs32);
+  EXPECT_GE(decoder_.asked[0].index, last);
+}
+
+TEST_F(DegradedRead, S12BytesThatDoNotFitAreNotAnswered) {
+  PutAndSettle("k", "value");
+  std::vector<int> gets;
+  for (int i = 0; i < 3; ++i) gets.push_back(harness_.Get("k", kDegraded));
+  ASSERT_EQ(decoder_.asked.size(), 3u);
+  std::string block = Block(decoder_.asked[0]);
+  block[LineOf("k").offset_cells % (kBlock / kCacheLine) * kCacheLine] ^= 1;
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::string_view(block));
+  harness_.shard().OnDecoded(decoder_.asked[1].token, absl::string_view());  // zeros
+  harness_.shard().OnDecoded(decoder_.asked[2].token, absl::UnavailableError("no parity"));
+  for (const int get : gets) EXPECT_EQ(harness_.outcome(get), Outcome::kUnavailable) << get;
+  EXPECT_EQ(harness_.shard().counters().degraded_gets, 0u);
+}
+
+TEST_F(DegradedRead, OfOtherValuesIsAnOrdinaryGet) {
+  harness_.Run(harness_.Put(kRep3, "copied", "c"));
+  harness_.Run(harness_.Put(kSrs32, "empty", ""));
+  harness_.Run(harness_.Put(kSrs32, "several", std::string(3 * kBlock, 's')));
+  harness_.Settle();
+  EXPECT_EQ(harness_.Run(harness_.Get("copied", kDegraded)).value, "c");
+  EXPECT_EQ(harness_.Run(harness_.Get("empty", kDegraded)).outcome, Outcome::kOk);
+  EXPECT_EQ(harness_.Run(harness_.Get("several", kDegraded)).value.size(), 3 * kBlock);
+  EXPECT_EQ(harness_.Run(harness_.Get("none", kDegraded)).outcome, Outcome::kNotFound);
+  EXPECT_TRUE(decoder_.asked.empty());
+}
+
+TEST_F(DegradedRead, V7AnEpochChangeEndsIt) {
+  PutAndSettle("k", "value");
+  const int get = harness_.Get("k", kDegraded);
+  ASSERT_EQ(decoder_.asked.size(), 1u);
+  const std::string block = Block(decoder_.asked[0]);
+  harness_.BeginEpoch();
+  EXPECT_EQ(harness_.outcome(get), Outcome::kUnavailable);
+  harness_.Normal();
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::string_view(block));
+  EXPECT_EQ(harness_.answer(get).count, 1);
+  harness_.Settle();
+  harness_.Scrub();
+}
+
+TEST_F(DegradedRead, V7ARoleThatIsLostSaysNothingAndHoldsNothing) {
+  PutAndSettle("k", "value");
+  const int get = harness_.Get("k", kDegraded);
+  harness_.shard().Retire(Farewell::kSilence);
+  EXPECT_TRUE(harness_.shard().gone());
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::UnavailableError("late"));
+  EXPECT_FALSE(harness_.answered(get));
+}
+
+TEST(DegradedReadOff, IsRefusedWhereNobodyDecodes) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kSrs32, "k", "value"));
+  EXPECT_EQ(harness.Run(harness.Get("k", kDegraded)).outcome, Outcome::kBadRequest);
+}
+
+}  // namespace
+}  // namespace ring::coordinator

@@ -1,0 +1,95 @@
+// tests/node/card_device.h — a device with the scheme of RDMA cards, on a machine without one.
+//
+// What:      CardDevice: "rdma:HOST:PORT" is TCP below. MakeCards: a factory that gives such a one
+//            to the nodes that are named, and to the others what the machine has.
+// Ownership: owns the device below.
+// Threads:   the device's.
+// Errors:    those of the device below.
+#ifndef RING_TESTS_NODE_CARD_DEVICE_H_
+#define RING_TESTS_NODE_CARD_DEVICE_H_
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "ring/base/status.h"
+#include "ring/node/node.h"
+
+namespace ring::node::testing {
+
+class CardDevice final : public rdma::Device {
+ public:
+  explicit CardDevice(std::unique_ptr<rdma::Device> below) : below_(std::move(below)) {}
+
+  const Caps& caps() const override { return below_->caps(); }
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, rdma::MemoryKind kind) override {
+    return below_->Allocate(size, kind);
+  }
+  void Free(std::byte* address, std::size_t size, rdma::MemoryKind kind) override {
+    below_->Free(address, size, kind);
+  }
+  void PreferHuge(std::byte* address, std::size_t size) override {
+    below_->PreferHuge(address, size);
+  }
+  std::uint32_t LocalKey(const std::byte* address) const override {
+    return below_->LocalKey(address);
+  }
+  void Discard(std::byte* address, std::size_t size) override { below_->Discard(address, size); }
+  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte* address,
+                                                               std::size_t length,
+                                                               std::uint32_t access) override {
+    return below_->Register(address, length, access);
+  }
+  absl::StatusOr<std::unique_ptr<rdma::CompletionQueue>> CreateCompletionQueue(
+      std::size_t depth) override {
+    return below_->CreateCompletionQueue(depth);
+  }
+  absl::StatusOr<std::string> Listen(absl::string_view address) override {
+    if (!absl::StartsWith(address, "rdma:")) return below_->Listen(address);
+    RING_ASSIGN_OR_RETURN(const std::string listens, below_->Listen(Tcp(address)));
+    return absl::StrCat("rdma:", absl::StripPrefix(listens, "tcp:"));
+  }
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Connect(
+      absl::string_view address, const rdma::QueuePairOptions& options,
+      absl::string_view private_data) override {
+    return below_->Connect(Tcp(address), options, private_data);
+  }
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Accept(std::uint64_t request,
+                                                          const rdma::QueuePairOptions& options,
+                                                          absl::string_view private_data) override {
+    return below_->Accept(request, options, private_data);
+  }
+  void Reject(std::uint64_t request, absl::string_view private_data) override {
+    below_->Reject(request, private_data);
+  }
+  bool PollEvent(rdma::ConnectionEvent* event) override { return below_->PollEvent(event); }
+  bool Progress() override { return below_->Progress(); }
+  int event_fd() const override { return below_->event_fd(); }
+  void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
+
+ private:
+  static std::string Tcp(absl::string_view address) {
+    const bool card = absl::ConsumePrefix(&address, "rdma:");
+    return absl::StrCat(card ? "tcp:" : "", address);
+  }
+
+  std::unique_ptr<rdma::Device> below_;
+};
+
+inline DeviceFactory MakeCards(std::set<std::string> names) {
+  return
+      [names = std::move(names)](
+          const rdma::SoftDeviceOptions& options) -> absl::StatusOr<std::unique_ptr<rdma::Device>> {
+        RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::Device> device, rdma::OpenSoftDevice(options));
+        if (names.count(options.name) == 0) return device;
+        return {std::make_unique<CardDevice>(std::move(device))};
+      };
+}
+
+}  // namespace ring::node::testing
+
+#endif  // RING_TESTS_NODE_CARD_DEVICE_H_

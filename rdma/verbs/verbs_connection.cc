@@ -47,6 +47,11 @@ void VerbsConnection::Break() {
   SetRestless(true);
 }
 
+// What is with a card that takes no more has no completion: the end of the connection answers it.
+void VerbsConnection::BreakWithData() {
+  if (data_->broken()) Break();
+}
+
 // --- ends ---
 
 // Before the connection is there: a rejection. The peer of a handshake sees a disconnect.
@@ -73,7 +78,9 @@ void VerbsConnection::Disconnect() {
   control_.reset();
   const bool connected = state_ >= State::kAwaitAnswer;
   SetState(State::kClosing);
-  if (!connected || rdma_disconnect(id_) != 0) Die();
+  if (!connected) return Die();
+  // Then no event follows, but the queue pair hears of the end all the same.
+  if (rdma_disconnect(id_) != 0) Break();
 }
 
 // What came before the end counts: it is taken first.
@@ -251,18 +258,23 @@ soft::IssueResult VerbsConnection::Issue(const WorkRequest& wr, std::uint64_t se
         break;
     }
   }
-  return data_->Issue(wr, sequence, rkey);
+  const soft::IssueResult result = data_->Issue(wr, sequence, rkey);
+  BreakWithData();
+  return result;
 }
 
 soft::CommitResult VerbsConnection::Commit() {
-  return data_ == nullptr ? soft::CommitResult{} : data_->Commit();
+  if (data_ == nullptr) return {};
+  const soft::CommitResult result = data_->Commit();
+  BreakWithData();
+  return result;
 }
 
 void VerbsConnection::OnReceivePosted() {
   soft::SoftQueuePair* const own = qp();
   if (own == nullptr || data_ == nullptr) return;
   data_->PostReceives(own->receives());
-  if (data_->broken()) Break();
+  BreakWithData();
 }
 
 }  // namespace ring::rdma::verbs

@@ -114,6 +114,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   void SetState(State state);
   void SetRestless(bool restless);
   void Break();
+  void BreakWithData();
   absl::Status MakeControl();
   absl::Status ConnectControl(absl::Span<const std::byte> greeting);
   absl::StatusOr<std::unique_ptr<DataQueue>> MakeData(const soft::SoftQueuePair& own);

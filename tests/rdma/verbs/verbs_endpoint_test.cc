@@ -171,6 +171,8 @@ TEST_P(VerbsEndpoint, AConnectionAtRestAndOneThatEndedAskTheSystemForNothing) {
   ConnectionEvent event;
   ASSERT_TRUE(Await(*a_, ConnectionEvent::Kind::kDisconnected, &event));
   EXPECT_LE(looks_of(4096), 5u) << "the queue pair in error is still there";
+  a_->qp.reset();
+  EXPECT_LE(looks_of(4096), 5u);
 }
 
 TEST_P(VerbsEndpoint, AFullDeviceRefusesWithItsReason) {

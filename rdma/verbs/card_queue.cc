@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::rdma::verbs {
@@ -58,8 +59,11 @@ absl::StatusOr<std::unique_ptr<CardQueue>> CardQueue::Make(Nic* nic, const Sizes
       " queue pairs=", nic->attributes().max_qp, ", and locked memory may be limited"));
 }
 
+// That the peer reaches nothing any more rests on it (L5). A card that is gone answers nobody.
 CardQueue::~CardQueue() {
-  if (qp_ != nullptr) ibv_destroy_qp(qp_);
+  const int error = qp_ == nullptr ? 0 : ibv_destroy_qp(qp_);
+  RING_CHECK(error == 0 || error == EIO || error == ENODEV)
+      << "verbs device=" << nic_->name() << " keeps a queue pair: " << std::strerror(error);
   nic_->ReleaseCompletions(reserved_);
 }
 

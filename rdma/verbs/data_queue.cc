@@ -71,6 +71,13 @@ void DataQueue::FillInline(const WorkRequest& wr, ibv_send_wr* out) {
   out->sg_list[0].lkey = bounce_mr_->lkey;
 }
 
+bool DataQueue::Reaches(const WorkRequest& wr) const {
+  std::uint32_t lkey = 0;
+  return std::all_of(wr.sges.begin(), wr.sges.end(), [&](const Sge& sge) {
+    return sge.length == 0 || nic_->memory().LocalKey(sge, &lkey);
+  });
+}
+
 // To some cards a piece without bytes is one of 2 GiB.
 bool DataQueue::FillSges(const WorkRequest& wr, Cursor* cursor, ibv_send_wr* out) {
   std::uint64_t left = nic_->message_size_max();
@@ -137,6 +144,8 @@ soft::IssueResult DataQueue::Issue(const WorkRequest& wr, std::uint64_t sequence
   const std::uint64_t parts = PartsOf(wr);
   if (parts > send_depth_ || (parts > 1 && wr.opcode == Opcode::kSend))
     return {IssueState::kFailed, WcStatus::kLocalLength};
+  // A part in the batch whose request ends nowhere would hide the completion of those before it.
+  if (parts > 1 && !Reaches(wr)) return {IssueState::kFailed, WcStatus::kLocalProtection};
   Cursor cursor;
   for (std::uint64_t part = 1; part <= parts; ++part) {
     const WcStatus status = IssuePart(wr, sequence, rkey, part == parts, &cursor);

@@ -40,8 +40,11 @@ class DataQueue {
   CardQueue& card() { return *card_; }
   bool broken() const { return broken_; }
 
-  // Whether it has to wait for completions.
-  bool Full(const WorkRequest& wr) const { return issued_ - done_ + PartsOf(wr) > send_depth_; }
+  // Whether it has to wait for completions. What never has room is for Issue to refuse.
+  bool Full(const WorkRequest& wr) const {
+    const std::uint64_t parts = PartsOf(wr);
+    return parts <= send_depth_ && issued_ - done_ + parts > send_depth_;
+  }
   // REQUIRES: !Full(wr). rkey: the peer's card's.
   soft::IssueResult Issue(const WorkRequest& wr, std::uint64_t sequence, std::uint32_t rkey);
   soft::CommitResult Commit();
@@ -66,6 +69,7 @@ class DataQueue {
       : nic_(nic), serial_(serial), send_depth_(send_depth), signals_(send_depth) {}
   absl::Status MakeBounce();
   std::uint64_t PartsOf(const WorkRequest& wr) const;
+  bool Reaches(const WorkRequest& wr) const;
   bool FillSges(const WorkRequest& wr, Cursor* cursor, ibv_send_wr* out);
   void FillInline(const WorkRequest& wr, ibv_send_wr* out);
   WcStatus IssuePart(const WorkRequest& wr, std::uint64_t sequence, std::uint32_t rkey,

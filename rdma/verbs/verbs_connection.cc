@@ -22,7 +22,10 @@ VerbsConnection::VerbsConnection(soft::SoftDevice* device, Hub* hub, std::uint32
   hub_->AddRestless(1);
 }
 
-VerbsConnection::~VerbsConnection() { Die(); }
+VerbsConnection::~VerbsConnection() {
+  Die();
+  Forget();
+}
 
 soft::SoftQueuePair* VerbsConnection::qp() const { return device_->FindQueuePair(qp_number_); }
 
@@ -42,6 +45,11 @@ void VerbsConnection::SetRestless(bool restless) {
 void VerbsConnection::Break() {
   broken_ = true;
   SetRestless(true);
+}
+
+// What is with a card that takes no more has no completion: the end of the connection answers it.
+void VerbsConnection::BreakWithData() {
+  if (data_->broken()) Break();
 }
 
 // --- ends ---
@@ -70,7 +78,9 @@ void VerbsConnection::Disconnect() {
   control_.reset();
   const bool connected = state_ >= State::kAwaitAnswer;
   SetState(State::kClosing);
-  if (!connected || rdma_disconnect(id_) != 0) Die();
+  if (!connected) return Die();
+  // Then no event follows, but the queue pair hears of the end all the same.
+  if (rdma_disconnect(id_) != 0) Break();
 }
 
 // What came before the end counts: it is taken first.
@@ -174,8 +184,9 @@ void VerbsConnection::OnDataCompletion(const WrId& id, const ibv_wc& completion)
     if (own != nullptr) own->OnRemoteDone(sequence);
     return;
   }
-  TellUnusual(completion.status);
-  if (own != nullptr) own->OnRemoteFailed(sequence, StatusOf(completion.status, false));
+  const WcStatus status = StatusOf(completion.status, false);
+  TellUnusual(completion.status, status);
+  if (own != nullptr) own->OnRemoteFailed(sequence, status);
 }
 
 void VerbsConnection::OnArrival(const ibv_wc& completion) {
@@ -187,7 +198,7 @@ void VerbsConnection::OnArrival(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
     // Flushed: the queue pair is in error already, of which nothing else tells.
     if (arrival.status != WcStatus::kFlushed) own->CompleteReceive(arrival);
-    TellUnusual(completion.status);
+    TellUnusual(completion.status, arrival.status);
     return own->EnterError();
   }
   arrival.has_imm = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
@@ -198,10 +209,9 @@ void VerbsConnection::OnArrival(const ibv_wc& completion) {
 }
 
 // What the port has no name for.
-void VerbsConnection::TellUnusual(ibv_wc_status status) {
+void VerbsConnection::TellUnusual(ibv_wc_status status, WcStatus meaning) {
   static std::atomic<bool> told{false};
-  const bool named =
-      StatusOf(status, false) != WcStatus::kRetryExceeded || status == IBV_WC_RETRY_EXC_ERR;
+  const bool named = meaning != WcStatus::kRetryExceeded || status == IBV_WC_RETRY_EXC_ERR;
   if (named || told.exchange(true)) return;
   RING_LOG(WARNING) << "verbs device=" << nic_->name()
                     << " failed a request: " << ibv_wc_status_str(status);
@@ -248,18 +258,23 @@ soft::IssueResult VerbsConnection::Issue(const WorkRequest& wr, std::uint64_t se
         break;
     }
   }
-  return data_->Issue(wr, sequence, rkey);
+  const soft::IssueResult result = data_->Issue(wr, sequence, rkey);
+  BreakWithData();
+  return result;
 }
 
 soft::CommitResult VerbsConnection::Commit() {
-  return data_ == nullptr ? soft::CommitResult{} : data_->Commit();
+  if (data_ == nullptr) return {};
+  const soft::CommitResult result = data_->Commit();
+  BreakWithData();
+  return result;
 }
 
 void VerbsConnection::OnReceivePosted() {
   soft::SoftQueuePair* const own = qp();
   if (own == nullptr || data_ == nullptr) return;
   data_->PostReceives(own->receives());
-  if (data_->broken()) Break();
+  BreakWithData();
 }
 
 }  // namespace ring::rdma::verbs

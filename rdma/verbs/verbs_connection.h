@@ -88,8 +88,9 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   State state() const { return state_; }
   std::uint32_t serial() const { return serial_; }
   bool AwaitsHello() const { return state_ == State::kAwaitHello; }
-  // Needs Progress.
+  // Needs Progress; a dead one, to be forgotten.
   bool restless() const { return restless_; }
+  void Forget() { SetRestless(false); }
   bool peer_closed() const { return peer_closed_; }
 
   void OnCmEvent(const CmEvent& event);
@@ -113,6 +114,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   void SetState(State state);
   void SetRestless(bool restless);
   void Break();
+  void BreakWithData();
   absl::Status MakeControl();
   absl::Status ConnectControl(absl::Span<const std::byte> greeting);
   absl::StatusOr<std::unique_ptr<DataQueue>> MakeData(const soft::SoftQueuePair& own);
@@ -130,7 +132,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   void OnArrival(const ibv_wc& completion);
   void WakePeer();
   void AskKey(std::uint32_t key);
-  void TellUnusual(ibv_wc_status status);
+  void TellUnusual(ibv_wc_status status, WcStatus meaning);
   void Fail(absl::string_view reason);
   void Disconnect();
   void Die();

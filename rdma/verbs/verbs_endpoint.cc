@@ -237,6 +237,7 @@ bool VerbsEndpoint::Progress() {
     }
   }
   for (const std::uint32_t serial : dead) {
+    connections_[serial]->Forget();  // a link may still hold it
     connections_.erase(serial);
     worked = true;
   }

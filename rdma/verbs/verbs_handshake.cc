@@ -235,11 +235,10 @@ absl::Status VerbsConnection::AcceptWith(soft::SoftQueuePair* own, absl::string_
 }
 
 void VerbsConnection::OnAnswer(const ControlMessage& message) {
+  if (state_ != State::kAwaitAnswer) return Break();
   soft::SoftQueuePair* const own = qp();
-  if (state_ != State::kAwaitAnswer || own == nullptr || own->state() != QpState::kInit ||
-      message.type == ControlType::kReject) {
-    return Fail(message.data());
-  }
+  const bool rejected = message.type == ControlType::kReject;
+  if (rejected || own == nullptr || own->state() != QpState::kInit) return Fail(message.data());
   peer_table_ = {message.table_address, message.table_rkey};
   peer_word_ = {message.word_address, message.word_rkey};
   const absl::Status connected = data_->card().Connect(path_, message.data_qp_number,
@@ -254,6 +253,7 @@ void VerbsConnection::OnAnswer(const ControlMessage& message) {
 void VerbsConnection::Link(soft::SoftQueuePair* own, std::string private_data) {
   SetState(State::kLinked);
   data_->PostReceives(own->receives());
+  BreakWithData();
   device_->Establish(own, std::make_unique<VerbsLink>(shared_from_this()), std::move(private_data));
 }
 

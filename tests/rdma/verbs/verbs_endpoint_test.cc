@@ -158,6 +158,23 @@ TEST_P(VerbsEndpoint, OneRegionServesPeersOfSeveralLinks) {
   EXPECT_TRUE(BytesAtB(64, "both"));
 }
 
+// Each look costs a system call: it is made often only while a connection begins or ends.
+TEST_P(VerbsEndpoint, AConnectionAtRestAndOneThatEndedAskTheSystemForNothing) {
+  const auto looks_of = [&](int turns) {
+    for (int i = 0; i < 2000; ++i) a_->CollectEvents();  // takes what came before
+    const std::uint64_t before = a_->device->system_calls().waits;
+    for (int i = 0; i < turns; ++i) a_->device->Progress();
+    return a_->device->system_calls().waits - before;
+  };
+  EXPECT_LE(looks_of(4096), 5u);
+  b_->qp.reset();
+  ConnectionEvent event;
+  ASSERT_TRUE(Await(*a_, ConnectionEvent::Kind::kDisconnected, &event));
+  EXPECT_LE(looks_of(4096), 5u) << "the queue pair in error is still there";
+  a_->qp.reset();
+  EXPECT_LE(looks_of(4096), 5u);
+}
+
 TEST_P(VerbsEndpoint, AFullDeviceRefusesWithItsReason) {
   SoftDeviceOptions options = Options();
   options.connection_count_max = 0;

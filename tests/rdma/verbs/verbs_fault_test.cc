@@ -166,27 +166,6 @@ TEST_P(VerbsFault, ARequestOfMorePartsThanTheQueueHoldsFails) {
   EXPECT_EQ(PostOne(Write(sge, 0)).status, WcStatus::kLocalLength);
 }
 
-// The card has the memory for peers only.
-TEST_P(VerbsFault, ARequestWhoseLaterPartIsOutOfReachFailsAfterThoseBeforeIt) {
-  std::vector<std::byte> foreign(kPartSize);
-  const auto region = a_->device->Register(foreign.data(), foreign.size(), kRemoteWrite);
-  ASSERT_TRUE(region.ok()) << region.status();
-  const Sge small = a_->At(0, 8);
-  const std::array<Sge, 2> sges = {a_->At(0, kPartSize),
-                                   Sge{foreign.data(), kPartSize, (*region)->lkey()}};
-  ASSERT_EQ(PostOne(Write(small, 0)).status, WcStatus::kSuccess);
-  WorkRequest before = Write(small, 0);
-  WorkRequest failing = Write(small, 64);
-  failing.sges = sges;
-  before.signaled = failing.signaled = true;
-  before.next = &failing;
-  ASSERT_TRUE(a_->qp->PostSend(before).ok());
-  const std::vector<WorkCompletion> completions = Completions(*a_, *a_->send_cq, 2);
-  ASSERT_EQ(completions.size(), 2u);
-  EXPECT_EQ(completions[0].status, WcStatus::kSuccess);
-  EXPECT_EQ(completions[1].status, WcStatus::kLocalProtection);
-}
-
 TEST_P(VerbsFault, AnEndThatTheManagerRefusesIsToldAllTheSame) {
   faults.disconnect_fails = true;
   EXPECT_EQ(PostOne(Write(a_->At(0, (Side::kDepth + 1) * kPartSize), 0)).status,

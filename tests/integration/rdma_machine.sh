@@ -78,7 +78,7 @@ wait_ready() {
 # All memgests hold all copies that they promise; that a node is lost or no spare is left may be.
 wait_protected() {
   local i
-  for ((i = 0; i < 300; ++i)); do
+  for ((i = 0; i < 120; ++i)); do
     "$ringctl" health --json --timeout 20 >"$folder/health" 2>&1 || true
     if grep -q '"shards_not_serving":\[\]' "$folder/health" &&
       ! grep -oE '"condition":"[a-z]+"' "$folder/health" | grep -qv '"protected"'; then

@@ -233,8 +233,9 @@ enum class MemoryKind : std::uint8_t {
   kPrivateHuge = 2,  // the same in huge pages, where the system allows
 };
 
-// What a device asked of the system since it was opened, to carry messages. Without tcp connections
-// only `waits` moves, and rarely. A batch is what goes one way over one connection in one turn.
+// What a device asked of the system since it was opened, to carry messages, and what it carried.
+// Without tcp connections only `waits` moves of the former, and rarely. A batch is what goes one
+// way over one connection in one turn.
 struct SystemCalls {
   std::uint64_t sends = 0;
   std::uint64_t batches_sent = 0;
@@ -247,6 +248,19 @@ struct SystemCalls {
   std::uint64_t uring_enters = 0;
   std::uint64_t uring_enters_in_vain = 0;  // of those: neither brought nor armed anything
   std::uint64_t urings = 0;                // rings that are open
+  // Over whatever link.
+  std::uint64_t chains = 0;    // posted
+  std::uint64_t requests = 0;  // in them
+  std::uint64_t request_bytes = 0;
+  std::uint64_t completions = 0;  // polled by who uses the device
+  // Of an RDMA card, with what keeps its connections. A real one takes no system call for requests,
+  // doorbells and completions, but one for what is made.
+  std::uint64_t card_requests = 0;
+  std::uint64_t card_doorbells = 0;    // of requests; the last one of each is signalled
+  std::uint64_t card_receives = 0;     // posted
+  std::uint64_t card_completions = 0;  // of both
+  std::uint64_t card_registrations = 0;
+  std::uint64_t card_queue_pairs = 0;
   friend bool operator==(const SystemCalls&, const SystemCalls&) = default;
 };
 inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
@@ -258,7 +272,17 @@ inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
                                                  &SystemCalls::waits_in_vain,
                                                  &SystemCalls::uring_enters,
                                                  &SystemCalls::uring_enters_in_vain,
-                                                 &SystemCalls::urings};
+                                                 &SystemCalls::urings,
+                                                 &SystemCalls::chains,
+                                                 &SystemCalls::requests,
+                                                 &SystemCalls::request_bytes,
+                                                 &SystemCalls::completions,
+                                                 &SystemCalls::card_requests,
+                                                 &SystemCalls::card_doorbells,
+                                                 &SystemCalls::card_receives,
+                                                 &SystemCalls::card_completions,
+                                                 &SystemCalls::card_registrations,
+                                                 &SystemCalls::card_queue_pairs};
 
 class Device {
  public:

@@ -180,6 +180,16 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     calls->set_uring_enters(node.system_calls.uring_enters);
     calls->set_uring_enters_in_vain(node.system_calls.uring_enters_in_vain);
     calls->set_urings(node.system_calls.urings);
+    calls->set_chains(node.system_calls.chains);
+    calls->set_requests(node.system_calls.requests);
+    calls->set_request_bytes(node.system_calls.request_bytes);
+    calls->set_completions(node.system_calls.completions);
+    calls->set_card_requests(node.system_calls.card_requests);
+    calls->set_card_doorbells(node.system_calls.card_doorbells);
+    calls->set_card_receives(node.system_calls.card_receives);
+    calls->set_card_completions(node.system_calls.card_completions);
+    calls->set_card_registrations(node.system_calls.card_registrations);
+    calls->set_card_queue_pairs(node.system_calls.card_queue_pairs);
     for (const std::string& transport : node.transports) out->add_transports(transport);
     out->set_fence(node.fence);
     out->set_device_faults(node.device_faults);
@@ -225,7 +235,17 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
                         .waits_in_vain = calls.waits_in_vain(),
                         .uring_enters = calls.uring_enters(),
                         .uring_enters_in_vain = calls.uring_enters_in_vain(),
-                        .urings = calls.urings()};
+                        .urings = calls.urings(),
+                        .chains = calls.chains(),
+                        .requests = calls.requests(),
+                        .request_bytes = calls.request_bytes(),
+                        .completions = calls.completions(),
+                        .card_requests = calls.card_requests(),
+                        .card_doorbells = calls.card_doorbells(),
+                        .card_receives = calls.card_receives(),
+                        .card_completions = calls.card_completions(),
+                        .card_registrations = calls.card_registrations(),
+                        .card_queue_pairs = calls.card_queue_pairs()};
     out.transports.assign(node.transports().begin(), node.transports().end());
     out.fence = node.fence();
     out.device_faults = node.device_faults();

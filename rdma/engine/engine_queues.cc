@@ -93,12 +93,12 @@ bool EngineQueuePair::HasRoom(std::size_t count) const {
 }
 
 absl::Status EngineQueuePair::PostSend(const WorkRequest& chain) {
-  std::uint32_t count = 0;
-  bool more = false;
+  soft::ChainSize size;
   const QpState now = state();
-  const bool certain = soft::CheckChain(chain, send_depth_, &count, &more).ok() &&
-                       (now == QpState::kReadyToSend || now == QpState::kError) && HasRoom(count) &&
-                       count <= nic_->doorbells().size() / 2;
+  const bool whole = soft::CheckChain(chain, send_depth_, &size).ok();
+  const std::uint32_t count = size.count;
+  const bool certain = whole && (now == QpState::kReadyToSend || now == QpState::kError) &&
+                       HasRoom(count) && count <= nic_->doorbells().size() / 2;
   if (!certain) return PostSendInCall(chain);
   nic_->AwaitRoom(count);
   for (const WorkRequest* request = &chain; request != nullptr; request = request->next) {

@@ -40,9 +40,9 @@ void SoftQueuePair::Establish(std::unique_ptr<Link> link) {
 }
 
 absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
-  std::uint32_t count = 0;
-  bool more = false;
-  RING_RETURN_IF_ERROR(CheckChain(chain, options_.send_depth, &count, &more));
+  ChainSize size;
+  RING_RETURN_IF_ERROR(CheckChain(chain, options_.send_depth, &size));
+  const std::uint32_t count = size.count;
   if (held_.size() + count > options_.send_depth || !send_cq_->HasRoom(count)) Settle();
   if (count > options_.send_depth - (tail_ - head_) || !send_cq_->HasRoom(count)) {
     return absl::ResourceExhaustedError(absl::StrCat("qp=", number_, ": no room for count=", count,
@@ -57,12 +57,16 @@ absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
     FlushChain(&chain);
     return absl::OkStatus();
   }
+  SystemCalls& calls = device_->calls();
+  ++calls.chains;
+  calls.requests += count;
+  calls.request_bytes += size.bytes;
   const WorkRequest* rest = head_ == tail_ ? ExecuteNow(chain) : &chain;
   if (rest != nullptr) {
     for (; rest != nullptr; rest = rest->next) Enqueue(*rest);
     Run();
   }
-  if (!mapped_ && state_ == QpState::kReadyToSend && !more) link_->Kick();
+  if (!mapped_ && state_ == QpState::kReadyToSend && !size.more) link_->Kick();
   if (device_->has_deferred()) device_->RunDeferred();
   return absl::OkStatus();
 }

@@ -74,12 +74,10 @@ std::uint32_t GatherLength(const WorkRequest& wr) {
   return static_cast<std::uint32_t>(length < kMessageSizeMax ? length : kMessageSizeMax + 1);
 }
 
-absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count,
-                        bool* more) {
-  *count = 0;
+absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, ChainSize* size) {
   for (const WorkRequest* wr = &chain; wr != nullptr; wr = wr->next) {
-    *more = wr->more;
-    if (++*count > count_max) {
+    size->more = wr->more;
+    if (++size->count > count_max) {
       return absl::ResourceExhaustedError(absl::StrCat("chain longer than send_depth=", count_max));
     }
     // The common case without a call.
@@ -87,9 +85,11 @@ absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::
     if (!plain) {
       if (absl::Status status = CheckRequest(*wr); !status.ok()) return status;
     }
-    if (wr->sges.size() > 1 && GatherLength(*wr) > kMessageSizeMax) {
+    const std::uint32_t length = wr->sges.size() == 1 ? wr->sges.front().length : GatherLength(*wr);
+    if (wr->sges.size() > 1 && length > kMessageSizeMax) {
       return absl::InvalidArgumentError(absl::StrCat("message longer than size=", kMessageSizeMax));
     }
+    size->bytes += length;
   }
   return absl::OkStatus();
 }

@@ -49,10 +49,13 @@ struct SendSlot {
   std::vector<std::uint32_t*> crc_out_;
 };
 
-// Counts the chain's requests, and tells whether its last says `more`. A chain longer than
-// count_max (or with a cycle) gives kResourceExhausted.
-absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, std::uint32_t* count,
-                        bool* more);
+struct ChainSize {
+  std::uint32_t count = 0;  // of requests
+  std::uint64_t bytes = 0;
+  bool more = false;  // its last one says so
+};
+// A chain longer than count_max (or with a cycle) gives kResourceExhausted.
+absl::Status CheckChain(const WorkRequest& chain, std::uint32_t count_max, ChainSize* size);
 
 std::uint32_t GatherLength(const WorkRequest& wr);
 

@@ -51,7 +51,10 @@ absl::StatusOr<std::unique_ptr<CardQueue>> CardQueue::Make(Nic* nic, const Sizes
     queue->inline_size_ = std::min(init.cap.max_inline_data, sizes.inline_size);
     if (queue->qp_ != nullptr || inline_size == 0) break;
   }
-  if (queue->qp_ != nullptr) return queue;
+  if (queue->qp_ != nullptr) {
+    ++nic->calls().card_queue_pairs;
+    return queue;
+  }
   return absl::ResourceExhaustedError(absl::StrCat(
       "verbs device=", nic->name(), " has no queue pair for send_depth=", sizes.send_depth,
       " recv_depth=", sizes.recv_depth, " sges=", sizes.send_sges, ": ", std::strerror(error),

@@ -158,7 +158,7 @@ absl::StatusOr<Nic*> VerbsEndpoint::OpenNic(const std::string& name) {
         absl::StrCat("verbs device=", wanted, " went away: open the device anew once it is back"));
   }
   if (nic_ != nullptr) return nic_.get();
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic, Nic::Open(options, name));
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic, Nic::Open(options, name, &device_->calls()));
   nic_ = std::move(nic);
   absl::Status opened = device_->TellMemory(this);
   if (opened.ok()) opened = device_->Watch(nic_->completion_fd(), &on_completion_, EPOLLIN);

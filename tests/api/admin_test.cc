@@ -204,7 +204,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   node.log_entries_folded = 9;
   node.log_bytes = 10;
   node.wakeups = 11;
-  node.system_calls = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  node.system_calls = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
   node.transports = {"tcp", "shm", ""};
   node.fence = "check";
   port_.stats.nodes = {node};

@@ -19,7 +19,7 @@ struct ChaosOptions {
   std::string folder;                   // for logs; voters' files are in its folder "voters"
   std::string ringd;                    // the program
   std::vector<std::string> namespaces;  // of the network, one a node; empty: none
-  std::string transport = "shm";        // of the clients: shm or tcp
+  std::string transport = "shm";        // of the clients: shm, tcp or rdma
   absl::Duration duration = absl::Minutes(1);
   std::vector<std::string> faults;  // classes (faults.h)
   int fault_max = 1'000'000;
@@ -29,6 +29,7 @@ struct ChaosOptions {
   double rate = 400;         // operations a second, of all together
   std::string history;       // file; empty: none
   bool unprotected = false;  // the cluster may end without being protected
+  int time_factor = 1;       // all deadlines are so many times longer: for emulated machines
 };
 
 }  // namespace ring::chaos

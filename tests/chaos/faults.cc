@@ -56,7 +56,7 @@ absl::Status FaultInjector::Run(absl::Time until) {
       absl::SleepFor(std::min(until - absl::Now(), absl::Milliseconds(100)));
       continue;
     }
-    RING_RETURN_IF_ERROR(watch_->WaitProtected(kProtectedMax));
+    RING_RETURN_IF_ERROR(watch_->WaitProtected(kProtectedMax * options_.time_factor));
     absl::SleepFor(Between(absl::Milliseconds(300), absl::Seconds(2)));
     if (const std::string dead = nodes_->FindDead(); !dead.empty())
       return absl::UnavailableError(dead);
@@ -129,7 +129,7 @@ absl::Status FaultInjector::Kill(std::vector<std::size_t> victims, absl::Duratio
     RING_RETURN_IF_ERROR(nodes_->Start(victim));
   }
   for (const std::size_t victim : victims)
-    RING_RETURN_IF_ERROR(nodes_->WaitReady(victim, kReadyMax));
+    RING_RETURN_IF_ERROR(nodes_->WaitReady(victim, kReadyMax * options_.time_factor));
   return absl::OkStatus();
 }
 
@@ -290,7 +290,8 @@ absl::Status FaultInjector::Heal() {
     RING_RETURN_IF_ERROR(nodes_->Start(i));
     started.push_back(i);
   }
-  for (const std::size_t i : started) RING_RETURN_IF_ERROR(nodes_->WaitReady(i, kReadyMax));
+  for (const std::size_t i : started)
+    RING_RETURN_IF_ERROR(nodes_->WaitReady(i, kReadyMax * options_.time_factor));
   return absl::OkStatus();
 }
 

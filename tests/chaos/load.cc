@@ -30,6 +30,11 @@ sim::OpResult ResultOf(OpOutcome outcome) {
   }
 }
 
+Transport TransportOf(const ChaosOptions& options) {
+  if (options.transport == "rdma") return Transport::kRdma;
+  return options.transport == "tcp" ? Transport::kTcp : Transport::kShm;
+}
+
 // Refusals that nothing which is injected explains.
 bool IsWrong(OpOutcome outcome) {
   return outcome == OpOutcome::kDataLost || outcome == OpOutcome::kBadRequest ||
@@ -60,7 +65,7 @@ class Load::Process {
       for (const int key : keys) {
         sim::Operation get;
         get.key = key;
-        while (!Submit(get, kPatience)) Poll();
+        while (!Submit(get, kPatience * load_->options_.time_factor)) Poll();
         while (!under_way_.empty()) Poll();
         if (operations_.back().result == sim::OpResult::kFailed)
           load_->Complain(
@@ -71,12 +76,14 @@ class Load::Process {
   }
 
  private:
+  absl::Duration Deadline() const { return kDeadline * load_->options_.time_factor; }
+
   bool Connect() {
     ClientOptions options;
     options.seeds = load_->seeds_;
-    options.transport = load_->options_.transport == "tcp" ? Transport::kTcp : Transport::kShm;
+    options.transport = TransportOf(load_->options_);
     options.window = static_cast<std::size_t>(load_->options_.window);
-    options.deadline = kDeadline;
+    options.deadline = Deadline();
     while (client_ == nullptr) {
       absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options);
       if (client.ok()) {
@@ -98,7 +105,7 @@ class Load::Process {
       const bool room = under_way_.size() < static_cast<std::size_t>(load_->options_.window);
       if (room && !load_->stop_ && tools::MonotonicNs() >= next_ns) {
         next_ns = tools::MonotonicNs() + random_.Below(think_max_ns);
-        Submit(load_->Next(random_), kDeadline);
+        Submit(load_->Next(random_), Deadline());
       }
       Poll();
     }

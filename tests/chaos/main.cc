@@ -21,6 +21,13 @@ namespace {
 constexpr absl::Duration kReadyMax = absl::Seconds(60);
 constexpr absl::Duration kProtectedMax = absl::Seconds(90);
 
+// Where clients of that transport reach a node.
+std::string SeedOf(const node::NodeEntry& entry, const std::string& transport) {
+  if (transport == "tcp") return absl::StrCat("tcp:", entry.data);
+  if (transport == "rdma") return absl::StrCat("rdma:", entry.rdma);
+  return absl::StrCat("shm:", entry.shm);
+}
+
 void Report(const std::string& kind, const std::string& detail) {
   std::printf("%s: %s\n", kind.c_str(), detail.c_str());
 }
@@ -45,7 +52,7 @@ std::string Scrub(const std::vector<std::string>& admins) {
   return wrong;
 }
 
-int Print(Verdict verdict, const FaultInjector& faults, int wrong) {
+int Print(Verdict verdict, const FaultInjector& faults, std::size_t owners_lost, int wrong) {
   for (sim::Violation& one : CheckRun(verdict, faults.counts()))
     verdict.violations.push_back(std::move(one));
   std::string injected;
@@ -55,14 +62,15 @@ int Print(Verdict verdict, const FaultInjector& faults, int wrong) {
   for (const sim::Violation& one : verdict.violations) Report(one.kind, one.detail);
   std::printf(
       "operations=%llu answered=%llu failed=%llu unknown=%llu faults:%s\n"
-      "searched_keys=%llu given_up=%llu keys_with_rep1_losses=%llu violations=%zu\n",
+      "searched_keys=%llu given_up=%llu coordinators_lost=%zu keys_with_rep1_losses=%llu "
+      "violations=%zu\n",
       static_cast<unsigned long long>(verdict.operations),
       static_cast<unsigned long long>(verdict.answered),
       static_cast<unsigned long long>(verdict.failed),
       static_cast<unsigned long long>(verdict.unknown),
       injected.empty() ? " none" : injected.c_str(),
       static_cast<unsigned long long>(verdict.search_keys),
-      static_cast<unsigned long long>(verdict.search_given_up),
+      static_cast<unsigned long long>(verdict.search_given_up), owners_lost,
       static_cast<unsigned long long>(verdict.keys_with_losses),
       verdict.violations.size() + static_cast<std::size_t>(wrong));
   return verdict.violations.empty() && wrong == 0 ? 0 : 1;
@@ -79,7 +87,7 @@ int Run(const ChaosOptions& options) {
                               .folder = options.folder,
                               .namespaces = options.namespaces},
                              *config);
-  if (const absl::Status started = nodes.StartAll(kReadyMax); !started.ok()) {
+  if (const absl::Status started = nodes.StartAll(kReadyMax * options.time_factor); !started.ok()) {
     std::fprintf(stderr, "ring-chaos: %s\n", std::string(started.message()).c_str());
     return 1;
   }
@@ -87,16 +95,16 @@ int Run(const ChaosOptions& options) {
   std::vector<std::string> seeds;
   for (const node::NodeEntry& entry : config->nodes) {
     admins.push_back(entry.admin);
-    seeds.push_back(options.transport == "tcp" ? absl::StrCat("tcp:", entry.data)
-                                               : absl::StrCat("shm:", entry.shm));
+    seeds.push_back(SeedOf(entry, options.transport));
   }
-  ViewWatch watch(admins);
+  ViewWatch watch(admins, options.time_factor);
   int wrong = 0;
   const auto complain = [&wrong](const std::string& kind, absl::string_view detail) {
     ++wrong;
     Report(kind, std::string(detail));
   };
-  if (const absl::Status ready = watch.WaitProtected(kReadyMax); !ready.ok()) {
+  if (const absl::Status ready = watch.WaitProtected(kReadyMax * options.time_factor);
+      !ready.ok()) {
     complain("start", ready.message());
     return 1;
   }
@@ -107,7 +115,7 @@ int Run(const ChaosOptions& options) {
     complain("fault", ran.message());
   if (const absl::Status healed = faults.Heal(); !healed.ok()) complain("heal", healed.message());
   if (!options.unprotected) {
-    const absl::Status whole = watch.WaitProtected(kProtectedMax);
+    const absl::Status whole = watch.WaitProtected(kProtectedMax * options.time_factor);
     if (!whole.ok()) complain("unprotected", whole.message());
   }
   load.Stop();
@@ -129,7 +137,7 @@ int Run(const ChaosOptions& options) {
   }
   const Verdict verdict =
       CheckHistory(history, watch.losses(), cluster::Routing(config->s, config->d));
-  return Print(verdict, faults, wrong);
+  return Print(verdict, faults, watch.losses().size(), wrong);
 }
 
 }  // namespace
@@ -145,7 +153,7 @@ int main(int argc, char** argv) {
   app.add_option("--namespaces", options.namespaces, "of the network, one for each node")
       ->delimiter(',');
   app.add_option("--transport", options.transport, "of the clients")
-      ->check(CLI::IsMember({"shm", "tcp"}));
+      ->check(CLI::IsMember({"shm", "tcp", "rdma"}));
   app.add_option("--minutes", minutes, "how long faults are injected")->check(CLI::PositiveNumber);
   app.add_option("--faults", options.faults, "classes of faults")
       ->delimiter(',')
@@ -164,6 +172,9 @@ int main(int argc, char** argv) {
   app.add_option("--history", options.history, "write what was asked and told, as JSON lines");
   app.add_flag("--may-end-unprotected", options.unprotected,
                "lost copies need not be made again; then nothing is scrubbed");
+  app.add_option("--time-factor", options.time_factor,
+                 "all deadlines are so many times longer: for emulated machines")
+      ->check(CLI::Range(1, 60));
   CLI11_PARSE(app, argc, argv);
   options.duration = absl::Minutes(minutes);
   if (!options.namespaces.empty() && options.transport != "tcp") {

@@ -27,11 +27,13 @@ std::unique_ptr<admin::AdminClient> NewClient(std::vector<std::string> addresses
 
 }  // namespace
 
-ViewWatch::ViewWatch(const std::vector<std::string>& admin_addresses) {
+ViewWatch::ViewWatch(const std::vector<std::string>& admin_addresses, int time_factor)
+    : late_max_ns_(kLateMaxNs * static_cast<std::uint64_t>(time_factor)) {
+  const absl::Duration patience = kPatience * time_factor;
   for (const std::string& address : admin_addresses) {
-    admins_.push_back(NewClient({address}, kPatience, kPatience));
+    admins_.push_back(NewClient({address}, patience, patience));
   }
-  any_ = NewClient(admin_addresses, absl::Seconds(1), absl::Seconds(5));
+  any_ = NewClient(admin_addresses, absl::Seconds(1) * time_factor, absl::Seconds(5) * time_factor);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -61,7 +63,7 @@ void ViewWatch::Take(cluster::View view) {
       losses_.push_back(
           {{GroupId(static_cast<std::uint16_t>(g)), ShardId(static_cast<std::uint16_t>(i))},
            after.epoch,
-           now_ns - std::min(now_ns, kLateMaxNs),
+           now_ns - std::min(now_ns, late_max_ns_),
            now_ns});
     }
   }

@@ -32,7 +32,8 @@ class ViewWatch {
   // How late a view that says so may be behind what happened.
   static constexpr std::uint64_t kLateMaxNs = 10'000'000'000;
 
-  explicit ViewWatch(const std::vector<std::string>& admin_addresses);
+  // time_factor: so many times longer a node may take to answer.
+  explicit ViewWatch(const std::vector<std::string>& admin_addresses, int time_factor = 1);
   ~ViewWatch();
 
   std::shared_ptr<const cluster::View> view() const;
@@ -47,6 +48,7 @@ class ViewWatch {
   void Run();
   void Take(cluster::View view);
 
+  const std::uint64_t late_max_ns_;
   std::vector<std::unique_ptr<admin::AdminClient>> admins_;
   std::unique_ptr<admin::AdminClient> any_;  // of the nodes
   mutable Mutex mutex_;

@@ -291,7 +291,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 10;
+constexpr std::uint16_t kVersion = 11;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},           {"LogAccept", 0x70753c5d},
@@ -310,7 +310,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"NodeEvents", 0x281db5ff},         {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},      {"ScrubFindings", 0xcb727813},
       {"ScrubState", 0x6d915773},         {"NodeHealth", 0x39ffe135},
-      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0xe0f69978},
+      {"ClusterResult", 0x27b6b042},      {"NodeReport", 0xd3bb2a2c},
       {"DeviceFaults", 0x2f992d78},       {"View", 0x8b40d978},
       {"RegisterNode", 0x21ad3a10},       {"NewEpoch", 0x6b425ef7},
       {"SetNormal", 0x4214a29e},          {"CatalogueCommand", 0x9ec844bb},

@@ -5,9 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "api/admin/admin_client.h"
 #include "ring/base/status.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
+#include "tools/ring-bench/device_work.h"
 #include "tools/ring-bench/load.h"
 #include "tools/ring-bench/memory_work.h"
 #include "tools/ring-bench/round_trip.h"
@@ -31,6 +34,7 @@ struct KvOptions {
   double rate = 0;
   bool floor = false;
   bool count_calls = false;
+  std::string admin;  // of a running cluster, whose calls are counted
   std::vector<std::string> fences = {"lease"};
   std::vector<std::string> encodes = {"host"};
   TargetOptions target;
@@ -77,6 +81,7 @@ class KvBench {
   void ReportFences();
   void ReportFloor();
   void ReportCalls();
+  void ReportWork();
   // What the nodes asked of the system so far; zeros where it is not counted.
   rdma::SystemCalls NodeCalls(const Cluster& cluster);
   absl::Status Verdict() const;
@@ -85,6 +90,7 @@ class KvBench {
   Context* context_;
   std::vector<std::unique_ptr<Cluster>> clusters_;  // those that are not measured idle
   std::vector<Cell> cells_;
+  std::unique_ptr<admin::AdminClient> admin_;  // null: the cluster is in this process
 };
 
 double RoundTripNs(std::size_t request_size, std::size_t reply_size) {
@@ -104,6 +110,11 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
   const bool is_default =
       options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
   options.in_process |= options_.count_calls || !is_default;
+  if (options_.count_calls && !options.seeds.empty()) {
+    if (options_.admin.empty())
+      return absl::InvalidArgumentError("--count-calls of --seeds takes its --admin, too");
+    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = {options_.admin}}));
+  }
   options.fence = fence;
   options.encode = encode;
   Cluster& cluster = *clusters_.emplace_back(std::make_unique<Cluster>());
@@ -189,9 +200,8 @@ void KvBench::RunCell(Cell* cell, int round) {
   loop.seconds = options_.seconds;
   const rdma::SystemCalls before = NodeCalls(*cell->cluster);
   std::vector<LoopResult> results = RunLoops(*cell->cluster, loop, round);
-  const rdma::SystemCalls after = NodeCalls(*cell->cluster);
-  for (const auto field : rdma::kSystemCallCounts)
-    cell->calls.*field += after.*field - before.*field;
+  const rdma::SystemCalls calls = Difference(NodeCalls(*cell->cluster), before);
+  for (const auto field : rdma::kSystemCallCounts) cell->calls.*field += calls.*field;
   Histogram all;
   for (const LoopResult& result : results) {
     cell->gets.Merge(result.gets);
@@ -310,7 +320,8 @@ void KvBench::ReportFloor() {
 rdma::SystemCalls KvBench::NodeCalls(const Cluster& cluster) {
   rdma::SystemCalls sum;
   if (!options_.count_calls) return sum;
-  const absl::StatusOr<node::ClusterStats> stats = cluster.target->admin()->GetStats();
+  const absl::StatusOr<node::ClusterStats> stats =
+      admin_ != nullptr ? admin_->GetStats() : cluster.target->admin()->GetStats();
   if (!stats.ok()) return sum;
   for (const node::NodeStats& node : stats->nodes) {
     for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
@@ -322,28 +333,37 @@ void KvBench::ReportCalls() {
   std::vector<Row> rows;
   for (const Cell& cell : cells_) {
     const rdma::SystemCalls& calls = cell.calls;
-    const auto per = [](std::uint64_t count, std::uint64_t of) {
-      const double ratio =
-          static_cast<double>(count) / static_cast<double>(std::max<std::uint64_t>(of, 1));
-      return std::round(ratio * 1e3) / 1e3;
-    };
     Row row;
     row["memgest"] = cell.memgest;
     row["op"] = cell.operation;
-    row["receives/batch"] = per(calls.receives - calls.receives_in_vain, calls.batches_received);
-    row["looks/batch"] = per(calls.waits - calls.waits_in_vain, calls.batches_received);
-    row["io_uring calls/batch"] = per(calls.uring_enters, calls.batches_received);
-    row["sends/batch"] = per(calls.sends, calls.batches_sent);
-    row["all calls/batch"] = per(calls.sends + calls.receives + calls.waits + calls.uring_enters,
+    row["receives/batch"] = Per(calls.receives - calls.receives_in_vain, calls.batches_received);
+    row["looks/batch"] = Per(calls.waits - calls.waits_in_vain, calls.batches_received);
+    row["io_uring calls/batch"] = Per(calls.uring_enters, calls.batches_received);
+    row["sends/batch"] = Per(calls.sends, calls.batches_sent);
+    row["all calls/batch"] = Per(calls.sends + calls.receives + calls.waits + calls.uring_enters,
                                  calls.batches_sent + calls.batches_received);
-    row["receives in vain/batch"] = per(calls.receives_in_vain, calls.batches_received);
-    row["looks in vain/batch"] = per(calls.waits_in_vain, calls.batches_received);
+    row["receives in vain/batch"] = Per(calls.receives_in_vain, calls.batches_received);
+    row["looks in vain/batch"] = Per(calls.waits_in_vain, calls.batches_received);
     rows.push_back(row);
   }
   context_->report.AddSection(
       "system calls of the nodes; a batch is what goes one way over one connection in one turn, "
       "and "
       "calls in vain are mostly those of turns in which nothing came",
+      rows);
+}
+
+void KvBench::ReportWork() {
+  std::vector<Row> rows;
+  for (const Cell& cell : cells_)
+    rows.push_back(WorkRow(cell.memgest, cell.operation, cell.calls, cell.operations));
+  const rdma::SystemCalls before = NodeCalls(*clusters_.front());
+  absl::SleepFor(absl::Seconds(1));
+  rows.push_back(
+      WorkRow("-", "a second of rest", Difference(NodeCalls(*clusters_.front()), before), 1));
+  context_->report.AddSection(
+      "work of all nodes' devices for an operation: what was posted and polled over whatever link, "
+      "and what an RDMA card was asked for",
       rows);
 }
 
@@ -377,7 +397,10 @@ absl::Status KvBench::Run() {
         RoundTripNs(0, 0), RoundTripNs(1024, 0), RoundTripNs(0, 1024)));
   }
   if (options_.floor) ReportFloor();
-  if (options_.count_calls) ReportCalls();
+  if (options_.count_calls) {
+    ReportCalls();
+    ReportWork();
+  }
   return Verdict();
 }
 
@@ -433,9 +456,13 @@ void AddKvCommand(CLI::App& app, Context* context) {
   AddWorkOptions(command, options.get());
   AddTargetOptions(command, &options->target);
   command
-      ->add_flag("--count-calls", options->count_calls,
-                 "Show the system calls of the cluster for each batch; it runs in this process")
-      ->excludes("--seeds");
+      ->add_option("--admin", options->admin,
+                   "HOST:PORT of the admin service of --seeds: for --count-calls")
+      ->needs("--seeds");
+  command->add_flag(
+      "--count-calls", options->count_calls,
+      "Show the system calls of the cluster for each batch, and what its devices did for "
+      "an operation; it runs in this process, or --seeds and --admin name another");
   command
       ->add_flag("--in-process", options->target.in_process,
                  "Run the cluster in this process, with --transport shm and tcp too")

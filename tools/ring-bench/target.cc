@@ -23,8 +23,9 @@ absl::StatusOr<Transport> ParseTransport(const std::string& name) {
   if (name == "shm") return Transport::kShm;
   if (name == "tcp") return Transport::kTcp;
   if (name == "auto") return Transport::kAuto;
+  if (name == "rdma") return Transport::kRdma;
   return absl::InvalidArgumentError(
-      absl::StrCat("transport=", name, " must be local, shm, tcp or auto"));
+      absl::StrCat("transport=", name, " must be local, shm, tcp, rdma or auto"));
 }
 
 // The seeds of "ready: seeds=... admin=...".
@@ -121,8 +122,8 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
           ->delimiter(',');
   command
       ->add_option("--transport", options->transport,
-                   "local (cluster in this process), shm, tcp; with --seeds also auto")
-      ->check(CLI::IsMember({"local", "shm", "tcp", "auto"}))
+                   "local (cluster in this process), shm, tcp; with --seeds also rdma, auto")
+      ->check(CLI::IsMember({"local", "shm", "tcp", "rdma", "auto"}))
       ->capture_default_str();
   command->add_option("--reactors", options->reactor_count, "Reactor threads of its own cluster")
       ->check(CLI::Range(1, 64))

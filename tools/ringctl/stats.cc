@@ -21,7 +21,17 @@ nlohmann::json CallsJson(const rdma::SystemCalls& calls) {
           {"waits_in_vain", calls.waits_in_vain},
           {"uring_enters", calls.uring_enters},
           {"uring_enters_in_vain", calls.uring_enters_in_vain},
-          {"urings", calls.urings}};
+          {"urings", calls.urings},
+          {"chains", calls.chains},
+          {"requests", calls.requests},
+          {"request_bytes", calls.request_bytes},
+          {"completions", calls.completions},
+          {"card_requests", calls.card_requests},
+          {"card_doorbells", calls.card_doorbells},
+          {"card_receives", calls.card_receives},
+          {"card_completions", calls.card_completions},
+          {"card_registrations", calls.card_registrations},
+          {"card_queue_pairs", calls.card_queue_pairs}};
 }
 
 nlohmann::json NodeJson(const node::NodeStats& node) {

@@ -347,9 +347,10 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<LinkKind, InecWay>>
 
 INSTANTIATE_TEST_SUITE_P(
     Links, Faults,
-    ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp,
-                                         LinkKind::kSim, LinkKind::kEngineLocal,
-                                         LinkKind::kEngineShm, LinkKind::kEngineTcp),
+    ::testing::Combine(::testing::ValuesIn(rdma::WithVerbs(
+                           {LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp, LinkKind::kSim,
+                            LinkKind::kEngineLocal, LinkKind::kEngineShm, LinkKind::kEngineTcp},
+                           {LinkKind::kVerbs})),
                        ::testing::Values(InecWay::kCoherent, InecWay::kIncoherent)),
     NameOf);
 

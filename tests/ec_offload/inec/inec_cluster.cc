@@ -26,20 +26,21 @@ constexpr std::chrono::seconds kDeadline{30};
 constexpr std::uint64_t kTurnNs = 1'000;
 constexpr std::uint64_t kDrainWrId = ~std::uint64_t{0};
 
-rdma::SoftDeviceOptions DeviceOptions(const InecClusterOptions& options) {
+rdma::SoftDeviceOptions DeviceOptions(const InecClusterOptions& options, std::size_t number) {
   rdma::SoftDeviceOptions device;
   device.arena_size_max = std::uint64_t{128} << 20;
   device.shareable = rdma::IsShm(options.link);
   device.rnr_timeout_ms = 60'000;  // a SEND without a receive hangs
   device.tcp_uring = rdma::UsesUring(options.link);
+  device.verbs = rdma::TestVerbsOptions(/*peer=*/number % 2 == 1);
   return device;
 }
 
 }  // namespace
 
-InecNode::InecNode(const InecClusterOptions& options, rdma::sim::SimNetwork* network,
-                   const Clock* clock)
-    : side_(DeviceOptions(options), false, network, rdma::HasEngine(options.link)) {
+InecNode::InecNode(const InecClusterOptions& options, std::size_t number,
+                   rdma::sim::SimNetwork* network, const Clock* clock)
+    : side_(DeviceOptions(options, number), false, network, rdma::HasEngine(options.link)) {
   if (options.faulty) {
     auto faulty = std::make_unique<rdma::FaultyDevice>(std::move(side_.device), clock, 1);
     faulty_ = faulty.get();
@@ -73,7 +74,7 @@ InecCluster::InecCluster(std::size_t node_count, const InecClusterOptions& optio
   if (options.link == LinkKind::kSim)
     network_ = std::make_unique<rdma::sim::SimNetwork>(1, rdma::sim::SimOptions());
   for (std::size_t i = 0; i < node_count; ++i)
-    nodes_.push_back(std::make_unique<InecNode>(options, network_.get(), &clock_));
+    nodes_.push_back(std::make_unique<InecNode>(options, i, network_.get(), &clock_));
   RING_CHECK(RunUntil([&] {
     bool ready = true;
     for (auto& node : nodes_) ready = ready && node->inec().ready();

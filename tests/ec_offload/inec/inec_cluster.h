@@ -34,7 +34,9 @@ struct InecClusterOptions {
 
 class InecNode {
  public:
-  InecNode(const InecClusterOptions& options, rdma::sim::SimNetwork* network, const Clock* clock);
+  // number: of several cards, every other node has the second one.
+  InecNode(const InecClusterOptions& options, std::size_t number, rdma::sim::SimNetwork* network,
+           const Clock* clock);
   // So many bytes that no one else has, zeroed.
   rdma::Sge Chunk(std::size_t size);
   InecPrimitives& inec() { return *inec_; }

@@ -344,9 +344,10 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<LinkKind, Mode>>& p
 INSTANTIATE_TEST_SUITE_P(
     Links, Primitives,
     ::testing::Combine(
-        ::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp, LinkKind::kTcpUring,
-                          LinkKind::kSim, LinkKind::kEngineLocal, LinkKind::kEngineShm,
-                          LinkKind::kEngineTcp),
+        ::testing::ValuesIn(rdma::WithVerbs(
+            {LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp, LinkKind::kTcpUring, LinkKind::kSim,
+             LinkKind::kEngineLocal, LinkKind::kEngineShm, LinkKind::kEngineTcp},
+            {LinkKind::kVerbs})),
         ::testing::Values(Mode::kCoherent, Mode::kIncoherent, Mode::kIncoherentOnHost)),
     NameOf);
 

@@ -166,8 +166,9 @@ constexpr auto kLarge = {
 
 INSTANTIATE_TEST_SUITE_P(Small, OverTheFabric,
                          ::testing::Combine(::testing::ValuesIn(kSmall),
-                                            ::testing::Values(LinkKind::kLocal, LinkKind::kShm,
-                                                              LinkKind::kTcp),
+                                            ::testing::ValuesIn(rdma::WithVerbs(
+                                                {LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp},
+                                                {LinkKind::kVerbs})),
                                             ::testing::Values(Mode::kCoherent, Mode::kIncoherent)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(OnTheHost, OverTheFabric,

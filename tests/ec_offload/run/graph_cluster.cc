@@ -16,14 +16,19 @@ namespace {
 
 constexpr std::chrono::seconds kDeadline{30};
 constexpr std::uint64_t kTurnNs = 1'000;
+// A run that gets on has ended until then; cards may be emulated ones.
+constexpr std::chrono::milliseconds kSoon{300};
+constexpr std::chrono::milliseconds kSoonOverCards{5'000};
 
-std::unique_ptr<rdma::Device> OpenDevice(LinkKind link) {
+// Of several cards, every other node has the second one.
+std::unique_ptr<rdma::Device> OpenDevice(LinkKind link, NodeId node) {
   rdma::SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;
   options.shareable = rdma::IsShm(link);
   options.qp_count_max = 128;
   options.rnr_timeout_ms = 60'000;  // a SEND without a receive hangs
   options.tcp_uring = false;
+  options.verbs = rdma::TestVerbsOptions(/*peer=*/node % 2 == 1);
   if (!rdma::HasEngine(link)) {
     auto device = rdma::OpenSoftDevice(options);
     RING_CHECK(device.ok()) << device.status();
@@ -39,7 +44,7 @@ std::unique_ptr<rdma::Device> OpenDevice(LinkKind link) {
 GraphCluster::Host& GraphCluster::HostOf(NodeId node) {
   Host& host = hosts_[node];
   if (host.device != nullptr) return host;
-  host.device = OpenDevice(options_.link);
+  host.device = OpenDevice(options_.link, node);
   if (options_.faulty) {
     auto faulty = std::make_unique<rdma::FaultyDevice>(std::move(host.device), &clock_, 1);
     host.faulty = faulty.get();
@@ -127,7 +132,8 @@ void GraphCluster::Start() {
 absl::Status GraphCluster::Finish() {
   const auto over = [](auto& entry) { return entry.second == nullptr || entry.second->done(); };
   // Turns alone would take a while to reach the deadline.
-  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  const auto soon =
+      std::chrono::steady_clock::now() + (rdma::IsVerbs(options_.link) ? kSoonOverCards : kSoon);
   const bool ended = RunUntil([&] {
     if (std::chrono::steady_clock::now() > soon) clock_.now_ns += kTimeoutNs / 20;
     return std::all_of(runs_.begin(), runs_.end(), over);

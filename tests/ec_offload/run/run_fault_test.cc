@@ -195,9 +195,10 @@ std::string NameOf(const ::testing::TestParamInfo<RunFaults::ParamType>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     Links, RunFaults,
-    ::testing::Combine(::testing::Values(LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp,
-                                         LinkKind::kEngineLocal, LinkKind::kEngineShm,
-                                         LinkKind::kEngineTcp),
+    ::testing::Combine(::testing::ValuesIn(rdma::WithVerbs(
+                           {LinkKind::kLocal, LinkKind::kShm, LinkKind::kTcp,
+                            LinkKind::kEngineLocal, LinkKind::kEngineShm, LinkKind::kEngineTcp},
+                           {LinkKind::kVerbs})),
                        ::testing::Values(InecWay::kCoherent, InecWay::kIncoherent)),
     NameOf);
 

@@ -47,11 +47,13 @@ void CheckPortState(const RdmaPort& port, Level missing, const std::string& name
 void CheckPortMtu(const RdmaDevice& device, const RdmaPort& port, Need need,
                   const std::string& name, Report* report) {
   const std::string check = absl::StrCat("mtu ", name);
+  if (port.active_mtu != 0 && !port.ethernet())
+    return report->Ok(check, absl::StrCat(port.active_mtu));
   if (!port.ethernet()) {
     return report->Ok(check, absl::StrCat("not in /sys for ", port.link_layer, ": ibv_devinfo -d ",
                                           device.name, " shows active_mtu"));
   }
-  const std::uint32_t mtu = RdmaMtu(port.mtu);
+  const std::uint32_t mtu = port.active_mtu != 0 ? port.active_mtu : RdmaMtu(port.mtu);
   const std::string found =
       mtu == 0 ? "unknown" : absl::StrCat(mtu, ", for ", port.netdev, " has mtu=", port.mtu);
   // In a device that the kernel makes the packets cost, not their headers.
@@ -116,9 +118,15 @@ void CheckDevice(const RdmaDevice& device, const Needs& needs, Report* report) {
     const bool fixed = needs.rdma_gid_index >= 0;
     CheckPortGids(port, needs, fixed ? Missing(need) : missing, name, report);
   }
-  report->Ok(absl::StrCat("limits ", device.name),
-             absl::StrCat("max_qp, max_mr, max_qp_wr are not in /sys: ibv_devinfo -v -d ",
-                          device.name, " shows them"));
+  const std::string limits = absl::StrCat("limits ", device.name);
+  if (device.queue_pairs_max != 0) {
+    return report->Ok(limits, absl::StrCat("max_qp=", device.queue_pairs_max, " max_mr=",
+                                           device.regions_max, " max_qp_wr=", device.requests_max));
+  }
+  report->Ok(limits,
+             absl::StrCat(device.limits_error.empty() ? "max_qp, max_mr, max_qp_wr not known"
+                                                      : device.limits_error,
+                          ": ibv_devinfo -v -d ", device.name, " shows them"));
 }
 
 }  // namespace

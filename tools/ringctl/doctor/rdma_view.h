@@ -2,8 +2,8 @@
 //
 // What:      ReadRdma: devices, their ports and GIDs, what of the verbs the kernel has loaded, and
 //            whether this user may use them.
-// Shape:     from files alone, so that a look costs no library and no open device. What files do
-//            not tell (the limits of a device, the MTU of an InfiniBand port) is not in here.
+// Shape:     from files alone. What files do not tell (the limits of a device, its ports' MTU) is
+//            for card_limits.h to add.
 // Ownership: values.
 // Threads:   any.
 // Errors:    none: what cannot be read is empty, or 0.
@@ -26,12 +26,13 @@ struct RdmaGid {
 
 struct RdmaPort {
   int number = 1;
-  std::string state;          // "ACTIVE", "DOWN", "INIT", "ARMED"
-  std::string link_layer;     // "Ethernet", "InfiniBand"
-  std::string rate;           // "100 Gb/sec (4X EDR)"
-  std::string netdev;         // of its GIDs; empty for InfiniBand
-  std::uint32_t mtu = 0;      // of the netdev, in bytes
-  std::vector<RdmaGid> gids;  // those that are set
+  std::string state;             // "ACTIVE", "DOWN", "INIT", "ARMED"
+  std::string link_layer;        // "Ethernet", "InfiniBand"
+  std::string rate;              // "100 Gb/sec (4X EDR)"
+  std::string netdev;            // of its GIDs; empty for InfiniBand
+  std::uint32_t mtu = 0;         // of the netdev, in bytes
+  std::uint32_t active_mtu = 0;  // 0: not known (card_limits.h)
+  std::vector<RdmaGid> gids;     // those that are set
   bool active() const { return state == "ACTIVE"; }
   bool ethernet() const { return link_layer == "Ethernet"; }
 };
@@ -41,6 +42,10 @@ struct RdmaDevice {
   std::string parent;  // the netdev below a device that the kernel makes (rxe, siw); else empty
   std::string firmware;
   std::vector<RdmaPort> ports;
+  std::uint32_t queue_pairs_max = 0;  // 0: this and the next two are not known (card_limits.h)
+  std::uint32_t regions_max = 0;
+  std::uint32_t requests_max = 0;  // of a queue pair, under way
+  std::string limits_error = {};   // why
   bool soft() const { return !parent.empty(); }
 };
 

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "rdma/soft/uring_receiver.h"
 #include "ring/base/processors.h"
+#include "tools/ringctl/doctor/card_limits.h"
 #include "tools/ringctl/doctor/files.h"
 
 namespace ring::tools {
@@ -96,6 +97,7 @@ std::string TryUring() {
 SystemView ReadSystem(const std::string& root) {
   SystemView view;
   view.rdma = ReadRdma(root);
+  if (root.empty()) ReadLimits(&view.rdma.devices);
   ReadMemory(root, &view);
   const std::string clock = root + "/sys/devices/system/clocksource/clocksource0/";
   view.clock_source = ReadLine(clock + "current_clocksource");

@@ -40,6 +40,13 @@ TEST(CheckRdma, SaysWhatADeviceIs) {
   SystemView view = GoodMachine();
   EXPECT_THAT(Rdma(view, {}, "device mlx5_0"), Is(Level::kOk, "hardware, firmware 20.1"));
   EXPECT_THAT(Rdma(view, {}, "limits mlx5_0"), Is(Level::kOk, "ibv_devinfo -v -d mlx5_0"));
+  view.rdma.devices[0].limits_error = "this build has no libibverbs";
+  EXPECT_THAT(Rdma(view, {}, "limits mlx5_0"), Is(Level::kOk, "this build has no libibverbs"));
+  view.rdma.devices[0].queue_pairs_max = 131072;
+  view.rdma.devices[0].regions_max = 16777216;
+  view.rdma.devices[0].requests_max = 32768;
+  EXPECT_THAT(Rdma(view, {}, "limits mlx5_0"),
+              Is(Level::kOk, "max_qp=131072 max_mr=16777216 max_qp_wr=32768"));
   view.rdma.devices[0].name = "rxe0";
   view.rdma.devices[0].parent = "eth0";
   EXPECT_THAT(Rdma(view, {}, "device rxe0"), Is(Level::kOk, "made by the kernel over eth0"));

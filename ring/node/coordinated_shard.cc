@@ -202,7 +202,6 @@ std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
 // The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
 void CoordinatedShard::EndEpoch() {
   change_.reset();
-  building_.reset();
   takeover_.reset();
   epoch_alive_.reset();
   applied_ = {};
@@ -247,7 +246,6 @@ void CoordinatedShard::StartEpoch() {
 }
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
-  if (building_ != nullptr) GoOnTakingOver();
   if (change_ != nullptr) change_->Step(now_ns);
   Urge(now_ns);
   if (!serving()) return;
@@ -396,7 +394,6 @@ void CoordinatedShard::ApplyCatalogue() {
 
 void CoordinatedShard::Retire() {
   change_.reset();
-  building_.reset();
   takeover_.reset();
   epoch_alive_.reset();
   for (Joiner& joiner : joiners_) joiner = Joiner();

@@ -102,8 +102,6 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool Meet(Epoch epoch);
   // Null before the first epoch of this node's tenure has begun.
   coordinator::ShardCoordinator* coordinator() { return coordinator_.get(); }
-  // What was fetched is being made a coordinator: each Progress does a part, and nothing rings.
-  bool building() const { return building_ != nullptr; }
   const recovery::EpochChange* change() const { return change_.get(); }
   memgest::LogWriter* WriterById(std::uint16_t writer_id) { return links_.WriterById(writer_id); }
   std::uint16_t writer_count() const { return links_.writer_count(); }
@@ -169,8 +167,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
   coordinator::ShardOptions MakeOptions() const;
-  void BeginTakeOver();
-  void GoOnTakingOver();
+  absl::Status TakeOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
   bool OverrunAllowed() const;
@@ -203,12 +200,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
-  std::unique_ptr<Takeover> takeover_;  // of this epoch
-  struct Building {
-    std::unique_ptr<AbsentValues> values;
-    std::unique_ptr<coordinator::ShardBuilder> builder;  // refers to the values
-  };
-  std::unique_ptr<Building> building_;    // of what takeover_ fetched
+  std::unique_ptr<Takeover> takeover_;    // of this epoch
   std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   Epoch made_in_;  // the epoch in which coordinator_ began, or is about to

@@ -423,7 +423,6 @@ bool Node::HasWork() const {
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     // What waits for acknowledgements is woken by them.
     if (shard->active && shard->coordinator()->HasWork()) return true;
-    if (shard->building()) return true;
   }
   return control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
          clients_->HasRequest() || (catalogue_reads_ != nullptr && catalogue_reads_->due());

@@ -8,7 +8,7 @@ from programs import BenchPrograms
 
 class BenchMore(BenchPrograms):
     def test_kv_mixes_by_the_ratio_and_reports_floors_and_calls(self):
-        measured, floors, calls = self.bench(
+        measured, floors, calls, work = self.bench(
             "kv", "--key-count", 200, "--seconds", 1, "--rounds", 1, "--memgest", "REP3,SRS32",
             "--op", "put,get,mixed", "--read-ratio", 0.25, "--distribution", "uniform", "--pin",
             "--transport", "tcp", "--floor", "--count-calls")
@@ -27,6 +27,16 @@ class BenchMore(BenchPrograms):
         self.assertEqual(len(calls["rows"]), 6)
         for row in calls["rows"]:
             self.assertGreater(row["all calls/batch"], 0)
+        self.assertEqual(len(work["rows"]), 7)  # and a second of rest
+        for row in work["rows"][:-1]:
+            self.assertGreaterEqual(row["requests"], row["chains"])
+            self.assertGreater(row["chains"], 0)
+            self.assertGreater(row["bytes"], 1024)
+            self.assertEqual(row["card requests"] + row["queue pairs made"], 0)  # by TCP
+        for memgest in ("REP3", "SRS32"):
+            sent = {row["op"]: row["bytes"] for row in work["rows"] if row["memgest"] == memgest}
+            self.assertGreater(sent["put"], 2 * 1024)  # to two members
+            self.assertLess(sent["get"], 2 * 1024)     # to the client alone
 
     def test_a_mix_of_one_kind_is_that_kind(self):
         for ratio, operation in ((1, "mixed get"), (0, "mixed put")):

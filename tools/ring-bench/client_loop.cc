@@ -78,6 +78,7 @@ void ClientLoop::Take(const Completion& completion, std::uint64_t now) {
   if (slot.is_get && !CheckValue(slot.index, options_.value_size, completion.value)) {
     ++result_.wrong_values;
   }
+  ++result_.answered;
   if (slot.is_get && slot.is_degraded) ++result_.degraded_answered;
   if (!Measuring(now)) return;
   const auto ns = static_cast<std::uint64_t>(static_cast<double>(now - slot.start) * ns_per_tick_);

@@ -45,6 +45,7 @@ struct LoopResult {
   Histogram puts;
   Histogram degraded;                   // gets, apart from the others
   std::uint64_t degraded_answered = 0;  // also those that were not measured
+  std::uint64_t answered = 0;           // likewise, of all
   double seconds = 0;
   std::uint64_t failed = 0;
   std::uint64_t wrong_values = 0;

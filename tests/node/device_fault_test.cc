@@ -139,7 +139,14 @@ class DeviceFaultTest : public ::testing::TestWithParam<Transport> {
   void Clear(absl::string_view node) {
     Fault fault;
     fault.kind = FaultKind::kClear;
-    ASSERT_OK(cluster_.admin().InjectFault(node, fault));
+    const absl::Time end = absl::Now() + kPatience;
+    absl::Status status = cluster_.admin().InjectFault(node, fault);
+    // What is to be cleared may break the control connection that this takes.
+    while (absl::IsUnavailable(status) && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(1));
+      status = cluster_.admin().InjectFault(node, fault);
+    }
+    ASSERT_OK(status);
   }
   rdma::DeviceFaultStatus StatusOf(absl::string_view node, DeviceFaultKind kind) {
     const absl::Time end = absl::Now() + kPatience;
@@ -196,6 +203,9 @@ class DeviceFaultTest : public ::testing::TestWithParam<Transport> {
   // `count` times; then it ends, as it was cleared.
   void Try(DeviceFault fault, std::uint64_t count) {
     Inject("n1", fault);
+    TryInjected(fault, count);
+  }
+  void TryInjected(const DeviceFault& fault, std::uint64_t count) {
     AwaitInjected("n1", fault.kind, count);
     Clear("n1");
     const rdma::DeviceFaultStatus status = StatusOf("n1", fault.kind);
@@ -216,13 +226,16 @@ class DeviceFaultTest : public ::testing::TestWithParam<Transport> {
     for (const rdma::DeviceFaultStatus& status : *faults) all += status.injected;
     return all;
   }
-  // Queue pairs fail, so that others have to be made: the first ones are refused.
+  // Queue pairs fail, so that others have to be made: the first ones are refused. That is said
+  // before they fail: what is said over a connection that breaks may come all the same.
   void TryToRefuse(DeviceFaultKind kind) {
+    const DeviceFault refuse = Make(kind, 5, 1);
+    Inject("n1", refuse);
+    StatusOf("n1", kind);  // a fault is in the device a little after the answer
     DeviceFault fail = Make(DeviceFaultKind::kFail, 0, 100);
     fail.duration_ms = 60'000;
     Inject("n1", fail);
-    StatusOf("n1", fail.kind);  // a fault is in the device a little after the answer
-    Try(Make(kind, 5, 1), 5);
+    TryInjected(refuse, 5);
   }
   static DeviceFault Make(DeviceFaultKind kind, std::uint32_t count, std::uint32_t one_in) {
     DeviceFault fault;

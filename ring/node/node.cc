@@ -114,7 +114,7 @@ absl::Status Node::OpenDevice() {
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
   RING_RETURN_IF_ERROR(OpenWords(control.cluster));
-  OpenMembership();
+  RING_RETURN_IF_ERROR(OpenMembership());
   OpenCatalogueReads();
   OpenFence();
   services_ = std::make_unique<ControlServices>(this);
@@ -166,7 +166,7 @@ void Node::FillShardContext() {
   patience_ns = std::max(patience_ns, std::uint64_t{4'000'000} * options_.config.control.detect_ms);
 }
 
-void Node::OpenMembership() {
+absl::Status Node::OpenMembership() {
   Membership::Options options;
   options.config = &options_.config;
   options.node = options_.id;

@@ -167,7 +167,7 @@ class Node {
   absl::Status ListenRdma(const std::string& address);
   std::string AddressOf(const cluster::NodeInfo& peer);
   void FillShardContext();
-  void OpenMembership();
+  absl::Status OpenMembership();
   void OpenCatalogueReads();
   bool Checks() const;
   absl::Status OpenWords(std::uint64_t cluster);

@@ -33,7 +33,10 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
 }
 
 Node::Node(const NodeOptions& options)
-    : options_(options), events_(options.clock), pace_(options.config.recovery_rate) {
+    : options_(options),
+      events_(options.clock),
+      pace_(options.config.recovery_rate),
+      refusals_(options.id) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
   turns_per_look_max_ = kTurnsPerLookMax + options_.id.value() % 8 * kTurnsBetweenNodes;
@@ -181,6 +184,8 @@ absl::Status Node::OpenMembership() {
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
+  // With somebody else's state machine it never begins.
+  return options_.propose ? absl::OkStatus() : membership_->CheckStorage();
 }
 
 void Node::OpenCatalogueReads() {
@@ -319,6 +324,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
       if (calc_ != nullptr && calc_->OnConnectRequest(event.request, event.private_data)) continue;
       const absl::StatusOr<protocol::HelloKind> kind = protocol::PeekHello(event.private_data);
       if (!kind.ok()) {
+        refusals_.Refuses(cluster::kNoNode, kind.status().message(), now_ns);
         device_->Reject(event.request, std::string(kind.status().message()));
       } else if (*kind == protocol::HelloKind::kClient) {
         clients_->OnConnectRequest(event.request, event.private_data,

@@ -36,6 +36,7 @@
 #include "ring/node/control/catalogue_reads.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/membership.h"
+#include "ring/node/control/refusal_log.h"
 #include "ring/node/control/voter_storage.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/node/events/event_log.h"
@@ -213,6 +214,7 @@ class Node {
   std::vector<std::string> told_links_;      // by peer, what was said last of how it is reached
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
+  RefusalLog refusals_;  // whom this node refuses before it knows what they want
   HeldMemory held_memory_{this};
   DegradedDecoder degraded_decoder_{this};
   ShardContext shard_context_;

@@ -98,6 +98,10 @@ class VerbsEndpoint final : public soft::NicEndpoint, public VerbsConnection::Hu
     while (TakeCompletions()) {
     }
   }
+  // A card that is gone takes its connections along: nothing of them is left to wait.
+  absl::Status PortStatus() override {
+    return nic_ == nullptr || gone_ ? absl::OkStatus() : nic_->PortStatus();
+  }
   void AddRestless(int delta) override {
     restless_ += delta;
     device_->AddPolledConnection(delta);
@@ -198,6 +202,10 @@ void VerbsEndpoint::TakeCardEvents() {
     const bool down = type == IBV_EVENT_PORT_ERR && port == nic_->port();
     gone_ |= gone;
     if (gone || down) HangUpAll(ibv_event_type_str(type));
+    if (type == IBV_EVENT_PORT_ACTIVE && port == nic_->port() && told_card_event_ && !gone_) {
+      told_card_event_ = false;
+      RING_LOG(INFO) << "verbs device=" << nic_->name() << " port=" << port << " is active again";
+    }
   }
 }
 

@@ -289,7 +289,18 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
   return clients_->PollCompletions(busy) || moved || controlled;
 }
 
+// The others reach this start by rdma alone (docs/adr/0031): it can do no more than say so.
+void Node::WatchCard() {
+  if (card_lost_ || info_.rdma_address.empty()) return;
+  const absl::Status status = device_->CardStatus();
+  if (status.ok()) return;
+  card_lost_ = true;
+  RING_LOG(ERROR) << "node=" << options_.id.value() << " lost its card: " << status;
+  if (options_.card_lost != nullptr) options_.card_lost(options_.id, status);
+}
+
 bool Node::Look(std::uint64_t now_ns) {
+  WatchCard();
   HandleEvents(now_ns);
   clients_->PollDoorbells();
   clients_->EndStuck(now_ns);

@@ -67,6 +67,8 @@ struct NodeOptions {
   CommandSink propose;
   // Ends the node, with its memory, soon. Null: nobody can.
   std::function<void(NodeId)> die;
+  // Its RDMA card went away, and all its connections by rdma with it: said once, on its thread.
+  std::function<void(NodeId, const absl::Status&)> card_lost = nullptr;
 };
 
 class ControlServices;
@@ -169,6 +171,7 @@ class Node {
   std::string AddressOf(const cluster::NodeInfo& peer);
   void FillShardContext();
   absl::Status OpenMembership();
+  void WatchCard();
   void OpenCatalogueReads();
   bool Checks() const;
   absl::Status OpenWords(std::uint64_t cluster);
@@ -214,6 +217,7 @@ class Node {
   std::vector<std::string> told_links_;      // by peer, what was said last of how it is reached
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
+  bool card_lost_ = false;
   RefusalLog refusals_;  // whom this node refuses before it knows what they want
   HeldMemory held_memory_{this};
   DegradedDecoder degraded_decoder_{this};

@@ -87,9 +87,19 @@ struct AddNode {
   friend bool operator==(const AddNode&, const AddNode&) = default;
 };
 
+// A shard that stopped lacks the values of who held the role when it last served, and was taken for
+// lost since: it gets the role back (E8; CheckReturn says when that may be).
+struct ReturnRole {
+  GroupId group;
+  ShardId shard;
+  Epoch expected;  // the present one
+  Role role;
+  friend bool operator==(const ReturnRole&, const ReturnRole&) = default;
+};
+
 // The order is that of the kinds' codes, from 1 on: they travel, never renumber.
 using ClusterCommand = std::variant<RegisterNode, FailNode, DrainNode, RemoveNode, NewEpoch,
-                                    SetNormal, Overrun, CatalogueCommand, AddNode>;
+                                    SetNormal, Overrun, CatalogueCommand, AddNode, ReturnRole>;
 
 // For logs: "fail_node node=3 incarnation=5: silent for 150 ms".
 std::string CommandText(const ClusterCommand& command);

@@ -69,6 +69,12 @@ struct Writer {
     out.bytes().append(EncodeCommand(command));
   }
   void operator()(const AddNode& command) const { PutNode(out, command.info); }
+  void operator()(const ReturnRole& command) const {
+    out.Put(command.group.value());
+    out.Put(command.shard.value());
+    out.Put(command.expected.value());
+    out.Put(command.role.value());
+  }
 };
 
 template <class Command>
@@ -92,6 +98,15 @@ absl::StatusOr<ClusterCommand> ReadNewEpoch(ByteReader& in) {
   command.expected = Epoch(in.Get<std::uint32_t>());
   command.demoted = in.Get<std::uint32_t>();
   RING_ASSIGN_OR_RETURN(command.reason, ReadReason(in));
+  return command;
+}
+
+ReturnRole ReadReturnRole(ByteReader& in) {
+  ReturnRole command;
+  command.group = GroupId(in.Get<std::uint16_t>());
+  command.shard = ShardId(in.Get<std::uint16_t>());
+  command.expected = Epoch(in.Get<std::uint32_t>());
+  command.role = Role(in.Get<std::uint16_t>());
   return command;
 }
 
@@ -148,6 +163,8 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind,
       return ReadCatalogue(in);
     case 9:
       return ReadOfNode<AddNode>(version, in);
+    case 10:
+      return ReadReturnRole(in);
     default:
       return Bad(absl::StrCat("kind=", kind, " is not known"));
   }
@@ -185,6 +202,10 @@ struct Describer {
   }
   std::string operator()(const AddNode& one) const {
     return absl::StrCat("add_node name=", one.info.name);
+  }
+  std::string operator()(const ReturnRole& one) const {
+    return absl::StrCat("return_role group=", one.group.value(), " shard=", one.shard.value(),
+                        " expected=", one.expected.value(), " role=", one.role.value());
   }
 };
 

@@ -88,6 +88,7 @@ class ClusterState {
   absl::Status Execute(const NewEpoch& command, Draft* draft) const;
   absl::Status Execute(const SetNormal& command, Draft* draft) const;
   absl::Status Execute(const Overrun& command, Draft* draft) const;
+  absl::Status Execute(const ReturnRole& command, Draft* draft) const;
   // cluster_state.cc
   static absl::Status CheckCalm(const View& view);
   absl::Status Execute(const CatalogueCommand& command, Draft* draft);

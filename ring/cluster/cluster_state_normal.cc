@@ -8,6 +8,7 @@
 #include "ring/cluster/cluster_state.h"
 #include "ring/cluster/demotion.h"
 #include "ring/cluster/placement.h"
+#include "ring/cluster/role_return.h"
 
 namespace ring::cluster {
 namespace {
@@ -174,6 +175,14 @@ absl::Status ClusterState::Execute(const SetNormal& command, Draft* draft) const
     normal.holders.push_back({group.roles[x], group.incarnations[x]});
   }
   return absl::OkStatus();
+}
+
+absl::Status ClusterState::Execute(const ReturnRole& command, Draft* draft) const {
+  RING_RETURN_IF_ERROR(CheckShard(draft->view, command.group, command.shard));
+  RING_RETURN_IF_ERROR(CheckEpoch(draft->view, command.group, command.expected));
+  RING_RETURN_IF_ERROR(CheckReturn(draft->view, command.group, command.shard, command.role));
+  GiveBack(command.group, command.shard, command.role, &draft->view);
+  return RaiseEpochs(*view_, &draft->view);
 }
 
 absl::Status ClusterState::Execute(const Overrun& command, Draft* draft) const {

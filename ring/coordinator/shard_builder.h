@@ -2,7 +2,7 @@
 //
 // What:      ShardBuilder scans the lines twice: the first gives the chains of the key table (V3),
 //            the slots and the counts; the second collects what is dominated (G1, G5).
-// Shape:     in steps, so that others' requests need not wait for the whole. The
+// Shape:     a step at a time, since others' requests wait for the thread meanwhile. The
 //            coordinator waits for its epoch's Normal (ApplyNormal); members come by
 //            log().AddWriter.
 // Units:     lines.

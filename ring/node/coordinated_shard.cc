@@ -8,6 +8,7 @@
 #include "ring/base/mutant.h"
 #include "ring/cluster/active_roles.h"
 #include "ring/cluster/demotion.h"
+#include "ring/cluster/role_return.h"
 
 namespace ring::node {
 namespace {
@@ -202,12 +203,14 @@ std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
 // The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
 void CoordinatedShard::EndEpoch() {
   change_.reset();
+  building_.reset();
   takeover_.reset();
   epoch_alive_.reset();
   applied_ = {};
   urge_reason_.clear();
   urge_since_ns_ = urge_ns_ = 0;
   urged_by_ = 0;
+  to_return_.reset();
   for (Joiner& joiner : joiners_) joiner = Joiner();
   std::fill(lags_.begin(), lags_.end(), LagWatch());
   std::fill(progress_.begin(), progress_.end(), recovery::JoinProgress());
@@ -246,8 +249,10 @@ void CoordinatedShard::StartEpoch() {
 }
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
+  if (building_ != nullptr) GoOnTakingOver();
   if (change_ != nullptr) change_->Step(now_ns);
   Urge(now_ns);
+  ProposeReturn(now_ns);
   if (!serving()) return;
   if (values_ != nullptr) values_->Progress(now_ns);
   ProgressJoins(now_ns);
@@ -348,6 +353,22 @@ void CoordinatedShard::Urge(std::uint64_t now_ns) {
   if (!MayYetFail(now_ns)) ProposeEpoch(now_ns, urge_reason_);
 }
 
+// E8: nothing is served meanwhile, so it costs nothing but the epoch.
+void CoordinatedShard::ProposeReturn(std::uint64_t now_ns) {
+  if (!to_return_.has_value() || now_ns < urge_ns_ || !context_->propose) return;
+  urge_ns_ = now_ns + kUrgePeriodNs;
+  const Role role = *std::exchange(to_return_, std::nullopt);
+  const absl::Status may = cluster::CheckReturn(*view_, group_, shard_, role);
+  if (!may.ok()) {
+    last_error_ = std::string(may.message());
+    return;
+  }
+  RING_LOG(WARNING) << "group=" << group_.value() << " shard=" << shard_.value()
+                    << " stopped, and node " << normal().holders[role.value()].node.value()
+                    << " has its values: it is to have role=" << role.value() << " back";
+  context_->propose(cluster::ReturnRole{group_, shard_, change_->plan().epoch, role});
+}
+
 // V1: counters begin anew in a new epoch, and versions are higher all the same. Static membership
 // has one epoch: it ends with the last counter, when puts are refused.
 void CoordinatedShard::AskForVersions(std::uint64_t now_ns) {
@@ -394,6 +415,7 @@ void CoordinatedShard::ApplyCatalogue() {
 
 void CoordinatedShard::Retire() {
   change_.reset();
+  building_.reset();
   takeover_.reset();
   epoch_alive_.reset();
   for (Joiner& joiner : joiners_) joiner = Joiner();

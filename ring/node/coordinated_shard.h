@@ -62,6 +62,7 @@ struct ShardContext {
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
+  std::uint64_t lines_per_step = 0;  // NodeOptions
   recovery::EpochChange::Timeouts timeouts;
   std::uint64_t last_snapshot_id = 0;
 };
@@ -102,6 +103,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   bool Meet(Epoch epoch);
   // Null before the first epoch of this node's tenure has begun.
   coordinator::ShardCoordinator* coordinator() { return coordinator_.get(); }
+  // What was fetched is being made a coordinator: each Progress does a part, and nothing rings.
+  bool building() const { return building_ != nullptr; }
   const recovery::EpochChange* change() const { return change_.get(); }
   memgest::LogWriter* WriterById(std::uint16_t writer_id) { return links_.WriterById(writer_id); }
   std::uint16_t writer_count() const { return links_.writer_count(); }
@@ -140,6 +143,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   absl::Status Reappend(Role role, const std::vector<recovery::LogEnd>& logs) override;
   absl::StatusOr<bool> Reappended(Role role) override;
   void Renew(Role role) override;
+  void GiveBack(Role role) override;
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override;
   void Serve(const std::vector<cluster::MemgestNormal>& sets) override;
 
@@ -167,7 +171,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   const cluster::GroupView& group_view() const { return view_->groups[group_.value()]; }
   const cluster::NormalRecord& normal() const { return group_view().shards[shard_.value()].normal; }
   coordinator::ShardOptions MakeOptions() const;
-  absl::Status TakeOver();
+  void BeginTakeOver();
+  void GoOnTakingOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
   bool OverrunAllowed() const;
@@ -182,6 +187,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void ApplyCatalogue();
   std::vector<recovery::LogEnd> OwnLogs() const;
   void Urge(std::uint64_t now_ns);
+  void ProposeReturn(std::uint64_t now_ns);
   bool MayYetFail(std::uint64_t now_ns) const;
   void AskForVersions(std::uint64_t now_ns);
   void ProposeEpoch(std::uint64_t now_ns, std::string reason);
@@ -200,7 +206,12 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<const cluster::View> view_;
   std::vector<std::string> addresses_;
   LogLinks links_;
-  std::unique_ptr<Takeover> takeover_;    // of this epoch
+  std::unique_ptr<Takeover> takeover_;  // of this epoch
+  struct Building {
+    std::unique_ptr<AbsentValues> values;
+    std::unique_ptr<coordinator::ShardBuilder> builder;  // refers to the values
+  };
+  std::unique_ptr<Building> building_;    // of what takeover_ fetched
   std::unique_ptr<AbsentValues> values_;  // if the shard was taken over
   std::unique_ptr<coordinator::ShardCoordinator> coordinator_;
   Epoch made_in_;  // the epoch in which coordinator_ began, or is about to
@@ -228,6 +239,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::uint64_t urge_since_ns_ = 0;  // 0: since now
   std::uint64_t urge_ns_ = 0;        // not before
   RoleMask urged_by_ = 0;            // whose connections are lost
+  std::optional<Role> to_return_;    // a role that its former holder is to have back
 
   // By role; of this epoch.
   struct Joiner {

@@ -9,9 +9,6 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kSealTimeoutNs = 100'000'000;
-// All steps in one turn: spread over turns, they brought a simulated shard to a stop that is not
-// understood yet (docs/RECOVERY.md, "Known weaknesses").
-constexpr std::uint64_t kLinesPerStep = 1024;
 }  // namespace
 
 void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
@@ -34,18 +31,16 @@ void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
 
 void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>& logs) {
   takeover_ = std::make_unique<Takeover>(context_->device, context_->control, change_->plan(), logs,
-                                         [this](absl::Status status) {
-                                           if (status.ok()) status = TakeOver();
-                                           context_->control->Spend(ControlPort::kTurnBytes);
-                                           if (!status.ok())
-                                             last_error_ = std::string(status.message());
+                                         [this](const absl::Status& status) {
+                                           if (status.ok()) return BeginTakeOver();
+                                           last_error_ = std::string(status.message());
                                            change_->OnFetched(status);
                                          });
   takeover_->Start();
 }
 
-// Builds the coordinator from what was fetched.
-absl::Status CoordinatedShard::TakeOver() {
+// What was fetched becomes a coordinator, a step in each turn: others' requests wait meanwhile.
+void CoordinatedShard::BeginTakeOver() {
   const std::unique_ptr<memgest::MemberShard> store = takeover_->Release();
   std::vector<coordinator::FoldedMemgest> memgests;
   for (const protocol::MemgestDescriptor& descriptor : change_->plan().memgests) {
@@ -58,26 +53,34 @@ absl::Status CoordinatedShard::TakeOver() {
       memgest.heap.emplace(store->TakeHeap(descriptor.id));
     memgests.push_back(std::move(memgest));
   }
-  values_ = std::make_unique<AbsentValues>(context_->control, context_->pace, group_, shard_,
-                                           [this] { active = true; });  // who waits goes on
-  coordinator::ShardBuilder builder(
-      MakeOptions(), context_->device, context_->arena, context_->sink, values_.get(),
-      {std::move(store->lines()), std::move(store->completions()), std::move(memgests)});
-  absl::StatusOr<bool> done = false;
-  while (done.ok() && !*done) done = builder.Step(kLinesPerStep);
+  building_ = std::make_unique<Building>();
+  building_->values =
+      std::make_unique<AbsentValues>(context_->control, context_->pace, group_, shard_,
+                                     [this] { active = true; });  // who waits goes on
+  building_->builder = std::make_unique<coordinator::ShardBuilder>(
+      MakeOptions(), context_->device, context_->arena, context_->sink, building_->values.get(),
+      coordinator::FoldedShard{std::move(store->lines()), std::move(store->completions()),
+                               std::move(memgests)});
+}
+
+void CoordinatedShard::GoOnTakingOver() {
+  absl::StatusOr<bool> done = building_->builder->Step(context_->lines_per_step);
+  if (done.ok() && !*done) return;
+  const std::unique_ptr<Building> built = std::move(building_);
   absl::Status status = done.status();
   if (status.ok()) {
-    coordinator_ = builder.Release();
+    values_ = std::move(built->values);
+    coordinator_ = built->builder->Release();
     coordinator_->log().set_calc_queue(context_->calc_queue);
     values_->Attach(coordinator_.get());
     status = takeover_->tail().AdoptInto(coordinator_.get(), context_->arena);
   }
   if (!status.ok()) {  // all of it is fetched again
-    coordinator_.reset();
-    builder.Release().reset();  // it refers to the values
+    last_error_ = std::string(status.message());
     values_.reset();
+    coordinator_.reset();
   }
-  return status;
+  change_->OnFetched(status);
 }
 
 coordinator::ShardOptions CoordinatedShard::MakeOptions() const {
@@ -148,6 +151,8 @@ void CoordinatedShard::Renew(Role role) {
   urge_reason_ = absl::StrCat("shard ", shard_.value(), " needs role ", role.value(),
                               " and cannot go on with it: ", last_error_);
 }
+
+void CoordinatedShard::GiveBack(Role role) { to_return_ = role; }
 
 void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) {
   if (serving()) {

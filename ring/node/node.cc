@@ -162,6 +162,7 @@ void Node::FillShardContext() {
   shard_context_.node = options_.id;
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
+  shard_context_.lines_per_step = options_.lines_per_step;
   if (options_.config.fault_injection) shard_context_.decoder = &degraded_decoder_;
   // Who is left out of an epoch has to join from nothing. So nobody is while it may just be slow:
   // of who is lost the cluster hears sooner.
@@ -440,6 +441,7 @@ bool Node::HasWork() const {
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) {
     // What waits for acknowledgements is woken by them.
     if (shard->active && shard->coordinator()->HasWork()) return true;
+    if (shard->building()) return true;
   }
   return control_->HasWork() || services_->HasWork() || members_->HasCommitted() ||
          clients_->HasRequest() || (catalogue_reads_ != nullptr && catalogue_reads_->due());

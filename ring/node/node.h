@@ -65,6 +65,9 @@ struct NodeOptions {
   // fail_over on the node's own membership() takes them; with it off nobody does: membership is
   // static, and every epoch is normal as soon as its members are connected.
   CommandSink propose;
+  // Of metadata, of which a new coordinator is built a step in each turn: others' requests wait.
+  // 512 are 32 KiB, and a node may take several shards over at once.
+  std::uint64_t lines_per_step = 512;
   // Ends the node, with its memory, soon. Null: nobody can.
   std::function<void(NodeId)> die;
   // Its RDMA card went away, and all its connections by rdma with it: said once, on its thread.

@@ -75,6 +75,8 @@ bool EpochChange::AdvanceOnce() {
       AdvanceJoins();
       return false;
     case Phase::kStopped:
+      if (const std::optional<Role> former = FormerHolderWithValues(); former.has_value())
+        actions_->GiveBack(*former);
       return false;
   }
   RING_CHECK(false) << "phase=" << static_cast<int>(phase_);
@@ -138,9 +140,16 @@ bool EpochChange::AdvanceSealing() {
   MarkLostValues();
   const bool lost = LostTooMuch() && !Mutant("E8");
   if (!all && (lost || NeedsWhoIsSilent())) return false;  // they may still answer
+  if (lost && plan_.overrun_allowed && !PatienceIsOver()) {
+    const std::optional<Role> former = FormerHolderWithValues();
+    if (former.has_value()) {  // what is not lost is not given up at once
+      actions_->GiveBack(*former);
+      return false;
+    }
+  }
   if (lost && !plan_.overrun_allowed) {
     Enter(Phase::kStopped);
-    return false;
+    return true;
   }
   Enter(Phase::kFetching);
   return true;

@@ -92,6 +92,9 @@ class EpochActions {
   // This epoch does not come to its end with the role, nor may it do without: another one is to
   // begin. Asked again and again.
   virtual void Renew(Role role) = 0;
+  // The shard stopped for want of values that the role's former holder sealed and has: it is to
+  // have the role back, for in another one it would drop them. Asked again and again.
+  virtual void GiveBack(Role role) = 0;
   // Proposes Normal; the outcome comes with OnNormal. Asked again, with equal sets while serving,
   // when nothing is heard. While serving: from here on entries need both sets (L7), and who is
   // named must have caught up before the proposal goes out.
@@ -226,6 +229,7 @@ class EpochChange {
   bool NeedsWhoIsSilent() const;
   std::optional<Role> GivenUpWithValues(const protocol::MemgestDescriptor& memgest) const;
   void MarkLostValues();
+  std::optional<Role> FormerHolderWithValues() const;
   void BeginAgain(Role role);
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);
   RoleMask MayGoOn() const;

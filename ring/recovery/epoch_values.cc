@@ -46,6 +46,22 @@ void EpochChange::MarkLostValues() {
   }
 }
 
+// E8: who has the values of what is lost, in a role that is another's by now.
+std::optional<Role> EpochChange::FormerHolderWithValues() const {
+  if (!plan_.last.has_value() || Mutant("E8-return")) return std::nullopt;
+  for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
+    if (!IsLost(memgest.id)) continue;
+    const RoleMask complete =
+        MembersOf(memgest) &
+        cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+    for (std::size_t i = 0; i < roles_.size(); ++i) {
+      const bool former = plan_.last->holders[i] != plan_.holders[i];
+      if (former && roles_[i].seal == Call::kDone && Has(complete, RoleAt(i))) return RoleAt(i);
+    }
+  }
+  return std::nullopt;
+}
+
 // Each shard of the group that lacks its blocks, this one too if it is taken over, is decoded with
 // a parity of its own.
 bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role without,

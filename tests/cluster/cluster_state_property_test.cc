@@ -22,7 +22,7 @@ class CommandSource {
 
   ClusterCommand Next(const ClusterState& state) {
     const View& view = *state.view();
-    switch (Below(13)) {
+    switch (Below(14)) {
       case 0:
       case 1:
       case 2:
@@ -50,6 +50,10 @@ class CommandSource {
         if (Below(4) == 0) command.info.tcp_address = view.nodes[0].tcp_address;
         return command;
       }
+      case 12:
+        return ReturnRole{GroupId(static_cast<std::uint16_t>(Below(6))),
+                          ShardId(static_cast<std::uint16_t>(Below(4))), SomeEpoch(view),
+                          Role(static_cast<std::uint16_t>(Below(6)))};
       default:
         return SomeCatalogue(view, state.catalogue().revision());
     }
@@ -210,7 +214,7 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
     }
   }
   EXPECT_EQ(changed_kinds.size(), 9u) << "some kind of command never changed anything";
-  EXPECT_EQ(refused_kinds.size(), 9u) << "some kind of command was never refused";
+  EXPECT_EQ(refused_kinds.size(), 10u) << "some kind of command was never refused";
 }
 
 TEST(ClusterSnapshot, OfMutatedBytesIsAnErrorOrAState) {

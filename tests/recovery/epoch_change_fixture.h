@@ -41,6 +41,7 @@ class RecordedActions final : public EpochActions {
     return !unacked.contains(role.value());
   }
   void Renew(Role role) override { renewed.insert(role.value()); }
+  void GiveBack(Role role) override { given_back.insert(role.value()); }
   void Propose(const std::vector<cluster::MemgestNormal>& sets) override {
     proposals.push_back(sets);
   }
@@ -48,7 +49,7 @@ class RecordedActions final : public EpochActions {
   void Join(Role role, const cluster::Holder&) override { joins.push_back(role.value()); }
 
   std::vector<int> sealed, connected, disconnected, reappended, joins;
-  std::set<int> out_of_range, unacked, broken, joining, renewed;
+  std::set<int> out_of_range, unacked, broken, joining, renewed, given_back;
   absl::Status reappend;
   int fetches = 0, begins = 0;
   std::vector<std::vector<cluster::MemgestNormal>> proposals, served;

@@ -78,6 +78,7 @@ class RandomCluster final : public EpochActions {
     return absl::OkStatus();
   }
   void Renew(Role) override { renews_ = true; }
+  void GiveBack(Role) override {}
   absl::StatusOr<bool> Reappended(Role role) override {
     if (Chance(error_percent_)) broken_.insert(role.value());
     if (broken_.contains(role.value())) return absl::UnavailableError("link is in error");

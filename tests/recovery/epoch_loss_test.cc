@@ -36,10 +36,46 @@ TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
   plan.overrun_allowed = true;
   Start(plan);
   SealAll(4);
+  change->Step(10'000'000'000);  // it does not get its role back in time
   change->OnFetched(absl::OkStatus());
   ConnectAll();
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_TRUE(actions.proposals.back().front().lost);
+}
+
+// It is back as it was: in its former role it goes on, and nothing is lost.
+TEST_F(EpochChangeTest, E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 2)};
+  plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
+  plan.holders[3] = At(6);
+  plan.reachable = 0b10110;
+  Start(plan);
+  SealAll(4);
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(actions.given_back, IsEmpty()) << "it is not there";
+  change->OnReachable(0b11110);
+  change->OnSealed(Role(3), Ends(4, 4));
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(actions.given_back, ElementsAre(3));
+  actions.given_back.clear();
+  change->Step(2'000'000);
+  EXPECT_THAT(actions.given_back, ElementsAre(3)) << "a proposal may be lost";
+}
+
+// ... also where losses are accepted, for a while.
+TEST_F(EpochChangeTest, E8WhatSomebodyHasIsNotGivenUpAtOnce) {
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kRep3, 2)};
+  plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
+  plan.holders[3] = At(6);
+  plan.overrun_allowed = true;
+  Start(plan);
+  SealAll(4);
+  EXPECT_EQ(change->phase(), Phase::kSealing);
+  EXPECT_THAT(actions.given_back, ElementsAre(3));
+  change->Step(10'000'000'000);
+  EXPECT_EQ(change->phase(), Phase::kFetching) << "it never got its role";
 }
 
 TEST_F(EpochChangeTest, E8AnEmptyLogLacksNoValues) {

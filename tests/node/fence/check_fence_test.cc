@@ -158,6 +158,7 @@ TEST(RoleMark, L1CommandsThatMayChangeRolesAreKnown) {
   EXPECT_TRUE(may(cluster::DrainNode{NodeId(1)}));
   EXPECT_TRUE(may(cluster::RemoveNode{NodeId(1)}));
   EXPECT_TRUE(may(cluster::NewEpoch{GroupId(1), Epoch(1), 0, "x"}));
+  EXPECT_TRUE(may(cluster::ReturnRole{GroupId(1), ShardId(0), Epoch(1), Role(3)}));
   EXPECT_FALSE(may(cluster::SetNormal{GroupId(1), ShardId(0), Epoch(1), {}}));
   EXPECT_FALSE(may(cluster::Overrun{GroupId(1), ShardId(0), Epoch(1), {}}));
   EXPECT_TRUE(MayChangeRoles("of a release to come"));

@@ -141,6 +141,8 @@ TEST(Lease, L1CommandsThatTakeRolesAreKnown) {
   EXPECT_EQ(from(cluster::RegisterNode{info}), cluster::kNoNode) << "the same start";
   info.incarnation = Incarnation(8);
   EXPECT_EQ(from(cluster::RegisterNode{info}), node);
+  // Who coordinates a shard gives no role back to anybody (CheckReturn).
+  EXPECT_EQ(from(cluster::ReturnRole{GroupId(0), ShardId(0), Epoch(1), Role(3)}), cluster::kNoNode);
   EXPECT_EQ(from(cluster::NewEpoch{GroupId(0), Epoch(1), 0, ""}), cluster::kNoNode);
   EXPECT_EQ(from(cluster::FailNode{NodeId(77), Incarnation(7), ""}), cluster::kNoNode);
   view.nodes[4].status = cluster::NodeStatus::kDown;

@@ -19,8 +19,8 @@ using ring::testing::StatusIs;
 
 class LastCopyTest : public ::testing::Test {
  protected:
-  void Start(const std::function<void(NodeConfig*)>& change = {}) {
-    ASSERT_OK(cluster_.Start(/*spare_count=*/0, change));
+  void Start(const std::function<void(NodeConfig*)>& change = {}, std::size_t spare_count = 0) {
+    ASSERT_OK(cluster_.Start(spare_count, change));
     ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
   }
   // At most so many keys of one memgest in the shard.
@@ -70,16 +70,20 @@ class LastCopyTest : public ::testing::Test {
   }
   // The member and the shard's coordinator are gone at once; the member was only silent.
   void LoseBoth() {
-    cluster_.Kill(kCoordinator);
-    ASSERT_OK(cluster_.Fail(kMember));
-    ASSERT_OK(cluster_.Fail(kCoordinator));
+    FailBoth();
     ASSERT_OK(cluster_.WaitServing());  // the others of the group, without it
     cluster_.Run([&] { ASSERT_FALSE(Joined()); });
   }
 
-  absl::Status WaitFor(recovery::EpochPhase phase) {
-    return cluster_.WaitUntilNothing([this, phase]() -> std::string {
-      Node* const node = cluster_.node(kCoordinator);
+  void FailBoth() {
+    cluster_.Kill(kCoordinator);
+    ASSERT_OK(cluster_.Fail(kMember));
+    ASSERT_OK(cluster_.Fail(kCoordinator));
+  }
+
+  absl::Status WaitFor(recovery::EpochPhase phase, NodeId coordinator = kCoordinator) {
+    return cluster_.WaitUntilNothing([this, phase, coordinator]() -> std::string {
+      Node* const node = cluster_.node(coordinator);
       CoordinatedShard* const shard = node->FindShard(group_, shard_);
       if (shard == nullptr || shard->change() == nullptr) return "it is not begun";
       return shard->change()->phase() == phase ? "" : absl::StrCat("not so: ", shard->Missing());
@@ -123,6 +127,22 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
   ASSERT_OK(cluster_.RegisterAgain(kMember));
   ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
   ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
+  ExpectEverything();
+}
+
+// Spares have both roles when the member is back. In any other role what it has counts for nothing.
+// (In other groups the two were all but one of a REP3's members: there a shard stays stopped.)
+TEST_F(LastCopyTest, E8AMemberThatWasTakenForLostGetsItsRoleBack) {
+  Start({}, /*spare_count=*/2);
+  Load("REP2", 8);
+  Load("SRS21", 8);
+  FailBoth();
+  const NodeId heir = cluster_.PresentView()->Coordinator(group_, shard_);
+  ASSERT_NE(heir, kCoordinator);
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kStopped, heir));
+  ASSERT_OK(cluster_.RegisterAgain(kMember));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing, heir));
+  EXPECT_EQ(cluster_.PresentView()->groups[group_.value()].roles[3], kMember);
   ExpectEverything();
 }
 

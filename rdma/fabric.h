@@ -340,6 +340,8 @@ class Device {
   // sleeping.
   virtual void SetSleeping(bool sleeping) = 0;
   virtual SystemCalls system_calls() const { return {}; }
+  // kUnavailable: the RDMA card that it has open went away, and does not come back to this device.
+  virtual absl::Status CardStatus() const { return absl::OkStatus(); }
 };
 
 }  // namespace ring::rdma

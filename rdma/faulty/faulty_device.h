@@ -76,6 +76,7 @@ class FaultyDevice final : public Device {
   int event_fd() const override { return below_->event_fd(); }
   void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
   SystemCalls system_calls() const override { return below_->system_calls(); }
+  absl::Status CardStatus() const override { return below_->CardStatus(); }
 
  private:
   absl::Status Refuses(DeviceFaultKind kind, absl::string_view what);

@@ -73,6 +73,9 @@ class SoftDevice final : public Device {
     TellSleeping(sleeping);
   }
   SystemCalls system_calls() const override { return calls_; }
+  absl::Status CardStatus() const override {
+    return verbs_ == nullptr ? absl::OkStatus() : verbs_->CardStatus();
+  }
 
   // SetSleeping in two parts, for those whose two threads sleep by themselves: what makes
   // event_fd() readable, of the device's thread; and what peers are told, of any thread.

@@ -46,6 +46,7 @@ class NicEndpoint : public Endpoint, public RegionWatcher {
   // Until the thread is awake again: the card's next completion makes its descriptor readable, and
   // peers send a message with what they write.
   virtual void PrepareToSleep(bool sleeping) = 0;
+  virtual absl::Status CardStatus() const = 0;  // see Device
 };
 
 }  // namespace ring::rdma::soft

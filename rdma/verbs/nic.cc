@@ -140,9 +140,20 @@ absl::Status Nic::ChoosePort(std::uint32_t wanted) {
     port_ = port;
     if (state == IBV_PORT_ACTIVE) return absl::OkStatus();
   }
+  return PortError(state);
+}
+
+absl::Status Nic::PortError(ibv_port_state state) const {
   return absl::FailedPreconditionError(absl::StrCat("verbs device=", name_, " port=", port_, " is ",
                                                     ibv_port_state_str(state),
                                                     ": bring its link up"));
+}
+
+absl::Status Nic::PortStatus() const {
+  ibv_port_attr now{};
+  const bool down = ibv_query_port(context_, port_, &now) == 0 && now.state != IBV_PORT_ACTIVE &&
+                    now.state != IBV_PORT_ACTIVE_DEFER;
+  return down ? PortError(now.state) : absl::OkStatus();
 }
 
 absl::Status Nic::ChooseSource(int gid_index) {

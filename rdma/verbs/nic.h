@@ -58,6 +58,9 @@ class Nic {
   // The next completion makes completion_fd() readable. Poll again afterwards.
   void Arm();
   void TakeNotifications();
+  // kFailedPrecondition: what is sent through the port gets nowhere, and what to do. Asks the
+  // system.
+  absl::Status PortStatus() const;
   // The card's next event; false: there is none.
   bool TakeEvent(ibv_event_type* type, int* port);
 
@@ -65,6 +68,7 @@ class Nic {
   explicit Nic(SystemCalls* calls) : calls_(calls) {}
   absl::Status OpenDevice(const VerbsOptions& options, absl::string_view device_hint);
   absl::Status ChoosePort(std::uint32_t wanted);
+  absl::Status PortError(ibv_port_state state) const;
   absl::Status ChooseSource(int gid_index);
   absl::Status MakeQueue();
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "rdma/soft/device.h"
 #include "rdma/soft/queue_pair.h"
 #include "ring/base/clock.h"
@@ -41,15 +42,20 @@ void VerbsConnection::SetRestless(bool restless) {
   hub_->AddRestless(restless ? 1 : -1);
 }
 
-// Found out in the middle of something: the connection ends in the next turn.
-void VerbsConnection::Break() {
+// Found out in the middle of something: the connection ends in the next turn. Who uses it says so;
+// of what the card or the peer did wrong only this end knows.
+void VerbsConnection::Break(absl::string_view why) {
+  if (!broken_ && state_ < State::kClosing) {
+    RING_LOG(INFO) << "verbs device=" << (nic_ == nullptr ? "none" : nic_->name())
+                   << " connection=" << serial_ << " ends: " << why;
+  }
   broken_ = true;
   SetRestless(true);
 }
 
 // What is with a card that takes no more has no completion: the end of the connection answers it.
 void VerbsConnection::BreakWithData() {
-  if (data_->broken()) Break();
+  if (data_->broken()) Break("its requests or receives are not taken");
 }
 
 // --- ends ---
@@ -76,11 +82,22 @@ void VerbsConnection::Disconnect() {
   if (state_ == State::kDead) return;
   data_.reset();
   control_.reset();
-  const bool connected = state_ >= State::kAwaitAnswer;
+  const State before = state_;
   SetState(State::kClosing);
-  if (!connected) return Die();
+  if (before < State::kConnecting) return Die();
+  goodbye_waits_ = !hub_->PortStatus().ok();
+  if (goodbye_waits_) return;
+  if (before < State::kAwaitAnswer) return Die();
+  SayGoodbye();
+}
+
+// Through a port that is down it would reach nobody, and a peer whose own port is up would wait for
+// us until its next request fails: so it is said when the port is back. Soft-RoCE's connection
+// manager, moreover, never sends again after a message that had no way out.
+void VerbsConnection::SayGoodbye() {
+  goodbye_waits_ = false;
   // Then no event follows, but the queue pair hears of the end all the same.
-  if (rdma_disconnect(id_) != 0) Break();
+  if (rdma_disconnect(id_) != 0) Break("rdma_disconnect");
 }
 
 // What came before the end counts: it is taken first.
@@ -95,10 +112,9 @@ void VerbsConnection::OnHangUp() {
   } else if (own != nullptr) {
     device_->CheckPeer(own);
   }
-  if (state_ == State::kLinked || state_ == State::kAwaitAnswer || state_ == State::kRequested) {
-    if (id_ != nullptr) rdma_disconnect(id_);  // answers the peer's
-  }
-  Die();
+  if (state_ == State::kClosing && !goodbye_waits_) return Die();
+  Disconnect();  // which answers the peer's
+  if (!goodbye_waits_) Die();
 }
 
 void VerbsConnection::Die() {
@@ -111,12 +127,20 @@ void VerbsConnection::Die() {
 
 bool VerbsConnection::Progress() {
   if (state_ == State::kDead) return false;
-  if (broken_) {
+  if (std::exchange(broken_, false)) {
     OnHangUp();
     return true;
   }
+  // Who gave up may have tried again: this attempt must not take the other one's place.
+  if (state_ < State::kAwaitHello && qp() == nullptr) {
+    Disconnect();
+    return true;
+  }
   if (deadline_ns_ == 0 || device_->NowNs() <= deadline_ns_) return false;
-  if (state_ == State::kAwaitHello) {
+  if (goodbye_waits_) {
+    deadline_ns_ = device_->NowNs() + kCloseNs;
+    if (hub_->PortStatus().ok()) SayGoodbye();
+  } else if (state_ == State::kAwaitHello) {
     deadline_ns_ = 0;
     Disconnect();
   } else {
@@ -150,7 +174,7 @@ void VerbsConnection::OnCompletion(const WrId& id, const ibv_wc& completion) {
   if (control_ == nullptr) return;
   if (completion.status != IBV_WC_SUCCESS) {
     // The connection is of no use; who waits for it learns in the next turn.
-    Break();
+    Break(absl::StrCat("its control queue: ", ibv_wc_status_str(completion.status)));
     return;
   }
   if (id.kind == WrKind::kControlReceive) return OnControlReceive(id, completion);
@@ -164,7 +188,7 @@ void VerbsConnection::OnControlReceive(const WrId& id, const ibv_wc& completion)
   const bool wake = bytes.empty();
   const bool good = wake || ReadControlMessage(bytes, &message).empty();
   if (!good || !control_->Repost(id.low)) {
-    Break();
+    Break("a control message");
     return;
   }
   if (wake) {
@@ -218,14 +242,14 @@ void VerbsConnection::TellUnusual(ibv_wc_status status, WcStatus meaning) {
 }
 
 void VerbsConnection::WakePeer() {
-  if (!control_->SendWake()) Break();
+  if (!control_->SendWake()) Break("it cannot wake the peer");
 }
 
 // Asked once; a second one that sleeps behind an unused word is woken by that word.
 void VerbsConnection::TellSleeping() {
   if (state_ != State::kLinked || told_sleeping_ || broken_) return;
   told_sleeping_ = true;
-  if (!control_->TellSleeping(peer_word_)) Break();
+  if (!control_->TellSleeping(peer_word_)) Break("it cannot tell that it sleeps");
 }
 
 // --- requests ---
@@ -236,7 +260,7 @@ void VerbsConnection::AskKey(std::uint32_t key) {
   const RemoteWord entry{
       peer_table_.address + (key & soft::kRegionIndexMask) * sizeof(std::uint64_t),
       peer_table_.rkey};
-  if (!control_->ReadEntry(entry)) Break();
+  if (!control_->ReadEntry(entry)) Break("it cannot ask for a key");
 }
 
 soft::IssueResult VerbsConnection::Issue(const WorkRequest& wr, std::uint64_t sequence) {

@@ -61,6 +61,8 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
     virtual absl::StatusOr<Nic*> NicOf(rdma_cm_id* id) = 0;
     // Takes the completions that are there already.
     virtual void Drain() = 0;
+    // Of the card's port: whether what is sent through it gets anywhere.
+    virtual absl::Status PortStatus() = 0;
     // How many connections are not at rest.
     virtual void AddRestless(int delta) = 0;
   };
@@ -113,7 +115,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   soft::SoftQueuePair* qp() const;
   void SetState(State state);
   void SetRestless(bool restless);
-  void Break();
+  void Break(absl::string_view why);
   void BreakWithData();
   absl::Status MakeControl();
   absl::Status ConnectControl(absl::Span<const std::byte> greeting);
@@ -135,6 +137,7 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   void TellUnusual(ibv_wc_status status, WcStatus meaning);
   void Fail(absl::string_view reason);
   void Disconnect();
+  void SayGoodbye();
   void Die();
 
   soft::SoftDevice* device_;
@@ -146,7 +149,8 @@ class VerbsConnection final : public std::enable_shared_from_this<VerbsConnectio
   bool restless_ = true;
   bool broken_ = false;
   bool peer_closed_ = false;
-  bool peer_ready_ = false;  // its data queue can receive
+  bool goodbye_waits_ = false;  // until the port is up
+  bool peer_ready_ = false;     // its data queue can receive
   bool told_sleeping_ = false;
   std::uint64_t deadline_ns_ = 0;
   std::uint32_t qp_number_ = 0;

@@ -92,11 +92,20 @@ class VerbsEndpoint final : public soft::NicEndpoint, public VerbsConnection::Hu
     return nic_ != nullptr && nic_->memory().Overlaps(address, size);
   }
   void PrepareToSleep(bool sleeping) override;
+  absl::Status CardStatus() const override {
+    if (!gone_) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("verbs device=", nic_->name(),
+                                               " went away: open the device anew once it is back"));
+  }
 
   absl::StatusOr<Nic*> NicOf(rdma_cm_id* id) override { return OpenNic(NameOf(id)); }
   void Drain() override {
     while (TakeCompletions()) {
     }
+  }
+  // A card that is gone takes its connections along: nothing of them is left to wait.
+  absl::Status PortStatus() override {
+    return nic_ == nullptr || gone_ ? absl::OkStatus() : nic_->PortStatus();
   }
   void AddRestless(int delta) override {
     restless_ += delta;
@@ -153,10 +162,7 @@ absl::StatusOr<Nic*> VerbsEndpoint::OpenNic(const std::string& name) {
         "the address is of verbs device=", name, ", and device ", device_->options().name, " uses ",
         wanted, ": give an address of that, or name the other"));
   }
-  if (gone_) {
-    return absl::UnavailableError(
-        absl::StrCat("verbs device=", wanted, " went away: open the device anew once it is back"));
-  }
+  RING_RETURN_IF_ERROR(CardStatus());
   if (nic_ != nullptr) return nic_.get();
   RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic, Nic::Open(options, name, &device_->calls()));
   nic_ = std::move(nic);
@@ -198,6 +204,10 @@ void VerbsEndpoint::TakeCardEvents() {
     const bool down = type == IBV_EVENT_PORT_ERR && port == nic_->port();
     gone_ |= gone;
     if (gone || down) HangUpAll(ibv_event_type_str(type));
+    if (type == IBV_EVENT_PORT_ACTIVE && port == nic_->port() && told_card_event_ && !gone_) {
+      told_card_event_ = false;
+      RING_LOG(INFO) << "verbs device=" << nic_->name() << " port=" << port << " is active again";
+    }
   }
 }
 

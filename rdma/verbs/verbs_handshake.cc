@@ -46,6 +46,10 @@ absl::Status VerbsConnection::Connect(rdma_event_channel* channel,
                                       absl::string_view private_data) {
   qp_number_ = own->number();
   private_data_ = std::string(private_data);
+  if (const absl::Status port = hub_->PortStatus(); !port.ok()) {
+    Fail(port.message());
+    return absl::OkStatus();
+  }
   if (rdma_create_id(channel, &id_, this, RDMA_PS_TCP) != 0) {
     id_ = nullptr;
     return absl::ResourceExhaustedError(absl::StrCat("rdma_create_id: ", std::strerror(errno)));
@@ -149,6 +153,7 @@ void VerbsConnection::Routed() {
 }
 
 void VerbsConnection::Answered(absl::Span<const std::byte> greeting) {
+  if (qp() == nullptr) return Disconnect();
   absl::Status connected = ConnectControl(greeting);
   if (connected.ok() && rdma_establish(id_) != 0) connected = ManagerError("rdma_establish");
   if (!connected.ok()) return Fail(connected.message());
@@ -200,11 +205,11 @@ void VerbsConnection::OnControlMessage(const ControlMessage& message) {
       peer_ready_ = state_ == State::kLinked;
       return;
   }
-  Break();
+  Break("a control message of no type");
 }
 
 void VerbsConnection::OnHello(const ControlMessage& message) {
-  if (state_ != State::kAwaitHello) return Break();
+  if (state_ != State::kAwaitHello) return Break("a second hello");
   peer_data_number_ = message.data_qp_number;
   peer_table_ = {message.table_address, message.table_rkey};
   peer_word_ = {message.word_address, message.word_rkey};
@@ -230,12 +235,12 @@ absl::Status VerbsConnection::AcceptWith(soft::SoftQueuePair* own, absl::string_
   qp_number_ = own->number();
   const bool told = SendControl(ControlType::kAccept, private_data);
   Link(own, "");
-  if (!told) Break();
+  if (!told) Break("its answer cannot be sent");
   return absl::OkStatus();
 }
 
 void VerbsConnection::OnAnswer(const ControlMessage& message) {
-  if (state_ != State::kAwaitAnswer) return Break();
+  if (state_ != State::kAwaitAnswer) return Break("a second answer");
   soft::SoftQueuePair* const own = qp();
   const bool rejected = message.type == ControlType::kReject;
   if (rejected || own == nullptr || own->state() != QpState::kInit) return Fail(message.data());
@@ -247,7 +252,7 @@ void VerbsConnection::OnAnswer(const ControlMessage& message) {
   peer_ready_ = true;
   const bool told = SendControl(ControlType::kReady, "");
   Link(own, std::string(message.data()));
-  if (!told) Break();
+  if (!told) Break("its answer cannot be sent");
 }
 
 void VerbsConnection::Link(soft::SoftQueuePair* own, std::string private_data) {

@@ -13,6 +13,7 @@
 #ifndef RING_NODE_HOST_H_
 #define RING_NODE_HOST_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct HostOptions {
   std::vector<NodeId> hosted;  // nodes that run here; empty: all of them
   int reactor_count = 1;
   int processor_count = 0;  // that the reactors run on; 0: the machine's
+  // A hosted node lost its RDMA card; on a thread of the host, which goes on until Stop.
+  std::function<void(NodeId, const absl::Status&)> card_lost = nullptr;
 };
 
 class Host {

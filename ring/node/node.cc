@@ -33,7 +33,10 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
 }
 
 Node::Node(const NodeOptions& options)
-    : options_(options), events_(options.clock), pace_(options.config.recovery_rate) {
+    : options_(options),
+      events_(options.clock),
+      pace_(options.config.recovery_rate),
+      refusals_(options.id) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);
   turns_per_look_max_ = kTurnsPerLookMax + options_.id.value() % 8 * kTurnsBetweenNodes;
@@ -114,7 +117,7 @@ absl::Status Node::OpenDevice() {
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
   RING_RETURN_IF_ERROR(OpenWords(control.cluster));
-  OpenMembership();
+  RING_RETURN_IF_ERROR(OpenMembership());
   OpenCatalogueReads();
   OpenFence();
   services_ = std::make_unique<ControlServices>(this);
@@ -167,7 +170,7 @@ void Node::FillShardContext() {
   patience_ns = std::max(patience_ns, std::uint64_t{4'000'000} * options_.config.control.detect_ms);
 }
 
-void Node::OpenMembership() {
+absl::Status Node::OpenMembership() {
   Membership::Options options;
   options.config = &options_.config;
   options.node = options_.id;
@@ -182,6 +185,8 @@ void Node::OpenMembership() {
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
   membership_ = std::make_unique<Membership>(std::move(options));
+  // With somebody else's state machine it never begins.
+  return options_.propose ? absl::OkStatus() : membership_->CheckStorage();
 }
 
 void Node::OpenCatalogueReads() {
@@ -285,7 +290,18 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
   return clients_->PollCompletions(busy) || moved || controlled;
 }
 
+// The others reach this start by rdma alone (docs/adr/0031): it can do no more than say so.
+void Node::WatchCard() {
+  if (card_lost_ || info_.rdma_address.empty()) return;
+  const absl::Status status = device_->CardStatus();
+  if (status.ok()) return;
+  card_lost_ = true;
+  RING_LOG(ERROR) << "node=" << options_.id.value() << " lost its card: " << status;
+  if (options_.card_lost != nullptr) options_.card_lost(options_.id, status);
+}
+
 bool Node::Look(std::uint64_t now_ns) {
+  WatchCard();
   HandleEvents(now_ns);
   clients_->PollDoorbells();
   clients_->EndStuck(now_ns);
@@ -320,6 +336,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
       if (calc_ != nullptr && calc_->OnConnectRequest(event.request, event.private_data)) continue;
       const absl::StatusOr<protocol::HelloKind> kind = protocol::PeekHello(event.private_data);
       if (!kind.ok()) {
+        refusals_.Refuses(cluster::kNoNode, kind.status().message(), now_ns);
         device_->Reject(event.request, std::string(kind.status().message()));
       } else if (*kind == protocol::HelloKind::kClient) {
         clients_->OnConnectRequest(event.request, event.private_data,

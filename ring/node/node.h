@@ -36,6 +36,7 @@
 #include "ring/node/control/catalogue_reads.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/membership.h"
+#include "ring/node/control/refusal_log.h"
 #include "ring/node/control/voter_storage.h"
 #include "ring/node/coordinated_shard.h"
 #include "ring/node/events/event_log.h"
@@ -69,6 +70,8 @@ struct NodeOptions {
   std::uint64_t lines_per_step = 512;
   // Ends the node, with its memory, soon. Null: nobody can.
   std::function<void(NodeId)> die;
+  // Its RDMA card went away, and all its connections by rdma with it: said once, on its thread.
+  std::function<void(NodeId, const absl::Status&)> card_lost = nullptr;
 };
 
 class ControlServices;
@@ -170,7 +173,8 @@ class Node {
   absl::Status ListenRdma(const std::string& address);
   std::string AddressOf(const cluster::NodeInfo& peer);
   void FillShardContext();
-  void OpenMembership();
+  absl::Status OpenMembership();
+  void WatchCard();
   void OpenCatalogueReads();
   bool Checks() const;
   absl::Status OpenWords(std::uint64_t cluster);
@@ -216,6 +220,8 @@ class Node {
   std::vector<std::string> told_links_;      // by peer, what was said last of how it is reached
   const std::atomic<std::uint64_t>* wakeups_ = nullptr;
   Pace pace_;
+  bool card_lost_ = false;
+  RefusalLog refusals_;  // whom this node refuses before it knows what they want
   HeldMemory held_memory_{this};
   DegradedDecoder degraded_decoder_{this};
   ShardContext shard_context_;

@@ -23,8 +23,8 @@ write_cluster() {
   done
   "$root/tools/local-cluster" "$count" --transport rdma --rdma-address "${addresses#,}" \
     --memgests REP1,REP3,SRS32 --dir "$folder" --write-only "$@" >/dev/null
-  sed -i 's/^\[node\]$/[node]\narena_size_max = "320MiB"\nclient_max = 16\npoll = "sleep"/' \
-    "$folder/ring.toml"
+  sed -i 's/^\[node\]$/[node]\narena_size_max = "320MiB"\nclient_max = 16\npoll = "sleep"/
+    s/^log_level = .*/log_level = "info"/' "$folder/ring.toml"
 }
 
 # This script with "inside" in a machine that has the configuration and these programs of the build.
@@ -43,10 +43,24 @@ build=${RING_CLUSTER_BUILD:-}
 ringctl=$build/tools/ringctl/ringctl
 pids=()
 
+# What is known of the cluster and its devices when something does not come about.
+describe() {
+  local admins
+  admins=$(sed -n 's/^admin = "\(.*\)"/\1/p' "$folder/ring.toml" | paste -s -d , -)
+  tail -n 60 "$folder"/n*.log
+  "$ringctl" cluster --admin "$admins" --timeout 20 || true
+  "$ringctl" health --admin "$admins" --timeout 20 || true
+  # Queue pairs by device, type and state (type GSI is the connection manager's), and connections.
+  rdma res show qp | sed -n 's/^link \([^ ]*\) .*\(type [A-Z]*\) state \([A-Z0-9]*\).*/\1 \2 \3/p' |
+    sort | uniq -c
+  rdma res show cm_id | sed -n 's/.*\(state [A-Z_]*\).*/\1/p' | sort | uniq -c
+  rdma statistic show || true
+  dmesg | grep -E 'Out of memory|infiniband|rxe|mad' | tail -n 20 || true
+}
+
 fail() {
   echo "failed: $*"
-  tail -n 15 "$folder"/n*.log
-  dmesg | grep 'Out of memory' || true
+  describe
   exit 1
 }
 

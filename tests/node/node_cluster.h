@@ -39,6 +39,9 @@ class NodeCluster {
     }
   }
 
+  // How many nodes said that their card went away.
+  int cards_lost() const { return cards_lost_.load(); }
+
   // Before Start.
   void PutApart(NodeId id) { apart_id_ = id; }
   // Lives until Start has returned.
@@ -228,6 +231,7 @@ class NodeCluster {
     options.die = [party](NodeId dying) {
       party->reactor->Post([party, dying] { party->reactor->DropNode(dying); });
     };
+    options.card_lost = [this](NodeId, const absl::Status&) { ++cards_lost_; };
     RING_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, Node::Open(options));
     party->reactor->AddNode(std::move(node));
     return absl::OkStatus();
@@ -235,6 +239,7 @@ class NodeCluster {
 
   NodeConfig config_;
   MonotonicClock clock_;
+  std::atomic<int> cards_lost_{0};
   NodeId apart_id_ = cluster::kNoNode;
   const DeviceFactory* factory_ = nullptr;
   bool hides_local_ = false;

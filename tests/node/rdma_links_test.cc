@@ -168,6 +168,16 @@ TEST_F(RdmaLinksTest, ANodeThatFailedAndDidNotRestartComesBackByRdmaOnly) {
   EXPECT_EQ(Schemes(0), std::vector<std::string>(5, "rdma"));
 }
 
+TEST_F(RdmaLinksTest, ACardThatIsTakenOutIsToldOnce) {
+  Start({"n0", "n1", "n2"}, Transport::kAuto);
+  ASSERT_TRUE(HoldsWithin(kPatience, [&] { return AllReady(); }));
+  EXPECT_EQ(cluster_.cards_lost(), 0);
+  cut_->store(true);
+  ASSERT_TRUE(HoldsWithin(kPatience, [&] { return cluster_.cards_lost() == 3; }));
+  for (int i = 0; i < 200; ++i) cluster_.Run([] {});
+  EXPECT_EQ(cluster_.cards_lost(), 3);
+}
+
 TEST_F(RdmaLinksTest, ANodeThatHasToHaveItDoesNotStartWithoutAndSaysWhatToDo) {
   const absl::Status refused =
       cluster_.Begin(true, false, FenceKind::kLease, [](NodeConfig* config) {

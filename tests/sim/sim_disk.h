@@ -23,6 +23,7 @@ class SimDisk final : public node::VoterStorage {
  public:
   SimDisk(rdma::sim::SimNetwork* network, std::uint64_t seed) : network_(network), random_(seed) {}
 
+  absl::Status Check() const override { return absl::OkStatus(); }
   bool HasMemory() const override { return !consensus::IsEmpty(content_.state()); }
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id) override {
     if (id_ == consensus::kNoServer) id_ = *id;

@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,8 @@
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/base/sync.h"
+#include "ring/node/config/link_policy.h"
 #include "ring/node/host.h"
 #include "tools/ringd/join.h"
 
@@ -82,6 +86,49 @@ void RestoreSignals() {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "ringd: %s\n", std::string(status.message()).c_str());
+  const bool is_configuration = absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+  return is_configuration ? 2 : 1;
+}
+
+// What a node that runs here lost: told by its thread, asked by the main one.
+class LostCard {
+ public:
+  // Ends the wait for a signal.
+  void Tell(const absl::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      status_ = status;
+    }
+    kill(getpid(), SIGTERM);
+  }
+  absl::Status status() const {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The same program with the same arguments, in this process: what supervises it sees no end, and
+// nothing of the card stays open, which its removal may wait for.
+int StartAnew() {
+  std::string bytes;
+  if (std::FILE* const file = std::fopen("/proc/self/cmdline", "r"); file != nullptr) {
+    for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) bytes += static_cast<char>(c);
+    std::fclose(file);
+  }
+  std::vector<char*> arguments;
+  for (std::size_t at = 0; at < bytes.size(); at += std::strlen(&bytes[at]) + 1)
+    arguments.push_back(&bytes[at]);
+  arguments.push_back(nullptr);
+  execv("/proc/self/exe", arguments.data());
+  return Fail(absl::ErrnoToStatus(errno, "ringd cannot start itself anew"));
+}
+
 void PrintHints(const std::string& seeds, const std::string& admin) {
   std::printf(
       "\nTry, in another terminal:\n"
@@ -92,12 +139,6 @@ void PrintHints(const std::string& seeds, const std::string& admin) {
       "  ringctl memgest list\n"
       "Ctrl-C stops it; values live in memory and are gone then.\n",
       seeds.c_str(), admin.c_str());
-}
-
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "ringd: %s\n", std::string(status.message()).c_str());
-  const bool is_configuration = absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
-  return is_configuration ? 2 : 1;
 }
 
 // Without TCP clients come through shared memory, or by rdma.
@@ -118,8 +159,10 @@ bool WaitReady(node::Host& host) {
   }
 }
 
-int Serve(const DaemonOptions& options, const node::HostOptions& host_options,
+int Serve(const DaemonOptions& options, node::HostOptions host_options,
           const std::string& admin_token) {
+  LostCard lost;
+  host_options.card_lost = [&lost](NodeId, const absl::Status& status) { lost.Tell(status); };
   absl::StatusOr<std::unique_ptr<node::Host>> host = node::Host::Start(host_options);
   if (!host.ok()) return Fail(host.status());
   std::string address = AdminAddress(options, host_options.config);
@@ -139,11 +182,20 @@ int Serve(const DaemonOptions& options, const node::HostOptions& host_options,
     WaitForStop();
   }
   RestoreSignals();
+  const node::NodeConfig& config = host_options.config;
+  const bool anew =
+      !lost.status().ok() && !node::Requires(config, config.self, node::Transport::kRdma);
+  if (anew) RING_LOG(WARNING) << "node=" << config.self.value() << " starts anew without its card";
   // Nodes of one process that stop one after the other miss each other: that is no news.
   SetMinLogSeverity(LogSeverity::kERROR);
   if (server != nullptr) server->Shutdown();
   (*host)->Stop();
-  return 0;
+  if (lost.status().ok()) return 0;
+  if (anew) return StartAnew();
+  return Fail(absl::Status(lost.status().code(),
+                           absl::StrCat(lost.status().message(),
+                                        ": start the node then, or let transport = \"auto\" go on "
+                                        "without")));
 }
 
 // Connections of peers and clients are descriptors: as many as the system lets this process have.

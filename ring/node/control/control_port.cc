@@ -31,7 +31,10 @@ absl::StatusOr<std::unique_ptr<ControlPort>> ControlPort::Create(const Options& 
 }
 
 ControlPort::ControlPort(const Options& options)
-    : options_(options), memory_(options.device, ControlLink::kMemorySize, 1u << 16) {}
+    : options_(options),
+      memory_(options.device, ControlLink::kMemorySize, 1u << 16),
+      refuses_(options.node),
+      refused_(options.node) {}
 
 ControlPort::~ControlPort() { links_.clear(); }
 

@@ -30,6 +30,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "ring/node/control/control_link.h"
+#include "ring/node/control/refusal_log.h"
 #include "ring/protocol/hello.h"
 
 namespace ring::node {
@@ -159,6 +160,8 @@ class ControlPort {
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
   std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
+  RefusalLog refuses_;                               // whom this node refuses
+  RefusalLog refused_;                               // by whom it is refused
   std::vector<std::uint64_t> dropped_until_ns_;      // by node; empty: nobody ever
   std::vector<std::string> addresses_;
   std::vector<std::string> fallbacks_;

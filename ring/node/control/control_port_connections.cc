@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
+#include "ring/cluster/view.h"
 #include "ring/node/control/control_port.h"
 
 namespace ring::node {
@@ -71,6 +72,12 @@ void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
 void ControlPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
   const absl::Status status = TryAccept(request, private_data);
   if (status.ok()) return;
+  // Other refusals are of starts that follow each other, and pass (L8).
+  if (absl::IsInvalidArgument(status)) {
+    const auto hello = protocol::DecodeHello<protocol::ControlHello>(private_data);
+    const bool named = hello.ok() && hello->node < links_.size();
+    refuses_.Refuses(named ? NodeId(hello->node) : cluster::kNoNode, status.message(), now_ns_);
+  }
   options_.device->Reject(request, status.message().substr(0, rdma::kPrivateDataSizeMax));
 }
 
@@ -85,6 +92,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   }
   RING_RETURN_IF_ERROR(CheckIncarnation(hello.node, hello.incarnation));
   TakeIncarnation(hello.node, hello.incarnation);
+  refuses_.Accepted(NodeId(hello.node));
   ControlLink& link = *links_[hello.node];
   if (link.qp() != nullptr) Lose(link, "the peer connected anew");
   link.moved = false;
@@ -148,6 +156,8 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
   if (found == links_.end()) return false;
   now_ns_ = now_ns;
   ControlLink& link = **found;
+  if (event.kind == rdma::ConnectionEvent::Kind::kRejected && !event.private_data.empty())
+    refused_.IsRefused(link.peer(), event.private_data, now_ns_);
   if (event.kind != rdma::ConnectionEvent::Kind::kEstablished) {
     Lose(link, event.private_data.empty() ? "gone" : event.private_data);
     return true;
@@ -163,6 +173,7 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
   if (status.ok()) status = CheckFallback(link, accept->incarnation);
   if (status.ok()) {
     TakeIncarnation(accept->node, accept->incarnation);
+    refused_.Accepted(link.peer());
     link.Establish();
   } else {
     Lose(link, status.message());

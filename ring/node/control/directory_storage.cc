@@ -1,10 +1,13 @@
 #include "ring/node/control/directory_storage.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "consensus/file/file_io.h"
 #include "consensus/file/file_storage.h"
 #include "consensus/memory_storage.h"
 #include "ring/base/status.h"
@@ -14,19 +17,23 @@ namespace {
 
 class DirectoryStorage final : public VoterStorage {
  public:
-  DirectoryStorage(std::string directory, NodeId node)
-      : directory_(std::move(directory)), node_(static_cast<std::uint16_t>(node.value())) {}
+  DirectoryStorage(std::string folder, const std::string& name, NodeId node)
+      : folder_(std::move(folder)),
+        directory_(absl::StrCat(folder_, "/", name)),
+        node_(static_cast<std::uint16_t>(node.value())) {}
+
+  absl::Status Check() const override {
+    const absl::Status usable = Use();
+    if (usable.ok()) return absl::OkStatus();
+    return absl::Status(usable.code(), absl::StrCat("data_dir=", folder_, ": ", usable.message()));
+  }
 
   // A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
   // left its server. If that start ended before it founded, this one may.
   bool HasMemory() const override {
-    struct stat info {};
-    if (stat(absl::StrCat(directory_, "/identity").c_str(), &info) != 0) return false;
-    const absl::StatusOr<std::unique_ptr<consensus::FileStorage>> storage =
-        consensus::FileStorage::Open(directory_, consensus::MakeServerId(node_, 1));
-    if (!storage.ok()) return true;  // to begin with it says why it cannot be
-    const absl::StatusOr<consensus::InitialState> initial = (*storage)->Load();
-    return !initial.ok() || !consensus::IsEmpty(*initial);
+    if (!HasIdentity()) return false;
+    const absl::StatusOr<consensus::InitialState> initial = Read();
+    return !initial.ok() || !consensus::IsEmpty(*initial);  // to begin with it says why it cannot
   }
 
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id) override {
@@ -37,12 +44,39 @@ class DirectoryStorage final : public VoterStorage {
   }
 
  private:
-  const std::string directory_;
+  bool HasIdentity() const {
+    struct stat info {};
+    return stat(absl::StrCat(directory_, "/identity").c_str(), &info) == 0;
+  }
+
+  absl::StatusOr<consensus::InitialState> Read() const {
+    RING_ASSIGN_OR_RETURN(
+        const std::unique_ptr<consensus::FileStorage> storage,
+        consensus::FileStorage::Open(directory_, consensus::MakeServerId(node_, 1)));
+    return storage->Load();
+  }
+
+  // The lock is a file: who can take it can write there. The user that is root may everywhere, so
+  // rights are not asked for.
+  absl::Status Use() const {
+    struct stat info {};
+    if (stat(folder_.c_str(), &info) != 0 && errno == ENOENT) {
+      return absl::NotFoundError(
+          "there is no such folder: create it, or mount it, writable for the user of ringd");
+    }
+    RING_RETURN_IF_ERROR(consensus::MakeDirectory(directory_, ::fsync));
+    RING_RETURN_IF_ERROR(consensus::LockFile(absl::StrCat(directory_, "/lock")).status());
+    return HasIdentity() ? Read().status() : absl::OkStatus();
+  }
+
+  const std::string folder_;
+  const std::string directory_;  // in it
   const std::uint16_t node_;
 };
 
 class NoDirectory final : public VoterStorage {
  public:
+  absl::Status Check() const override { return absl::OkStatus(); }
   bool HasMemory() const override { return false; }
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId*) override {
     return std::make_unique<consensus::MemoryStorage>();
@@ -56,7 +90,7 @@ std::unique_ptr<VoterStorage> MakeVoterStorage(const NodeConfig& config, NodeId 
   const bool is_voter = node.value() < static_cast<std::uint32_t>(config.voter_count());
   const std::string& folder = config.control.data_dir;
   if (!is_voter || folder.empty()) return std::make_unique<NoDirectory>();
-  return std::make_unique<DirectoryStorage>(absl::StrCat(folder, "/", name), node);
+  return std::make_unique<DirectoryStorage>(folder, name, node);
 }
 
 }  // namespace ring::node

@@ -4,7 +4,9 @@
 //            files, in data_dir/<name>, if there is a data_dir: a learner decides nothing.
 // Ownership: the caller's.
 // Threads:   the node's.
-// Errors:    Open: the file storage's.
+// Errors:    Check: kNotFound (no such folder), kPermissionDenied, kFailedPrecondition (another
+//            process has it, it is another node's), kDataLoss: with the folder and what to do.
+//            Open: the file storage's.
 // Source:    rule 10.6.
 #ifndef RING_NODE_CONTROL_DIRECTORY_STORAGE_H_
 #define RING_NODE_CONTROL_DIRECTORY_STORAGE_H_

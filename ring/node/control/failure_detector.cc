@@ -17,16 +17,25 @@ bool FailureDetector::HearsMajority(const std::vector<consensus::PeerStatus>& pe
   return 2 * heard > voters;
 }
 
+std::uint64_t FailureDetector::PresentSince(const cluster::NodeInfo& node, bool first) {
+  const Present now{node.incarnation, first ? 0 : tenure_ticks_};
+  Present& present = present_.try_emplace(node.id, now).first->second;
+  if (present.incarnation != node.incarnation) present = now;
+  return present.since;
+}
+
 std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
                                             const std::vector<consensus::PeerStatus>& peers,
                                             absl::FunctionRef<bool(NodeId)> connected) {
   if (!HearsMajority(peers)) patient_since_ = tenure_ticks_;
+  const bool first = present_.empty();  // of the tenure: who is up now registered before it
   std::vector<NodeId> silent;
   for (const cluster::NodeInfo& node : view.nodes) {
     const bool present =
         node.status == cluster::NodeStatus::kUp || node.status == cluster::NodeStatus::kDraining;
+    if (!present) present_.erase(node.id);
     if (!present || node.id == self_ || node.incarnation.value() == 0) continue;
-    std::uint64_t ticks = tenure_ticks_ - patient_since_;
+    std::uint64_t ticks = tenure_ticks_ - std::max(patient_since_, PresentSince(node, first));
     for (const consensus::PeerStatus& peer : peers) {
       // A node may have a former server in the configuration, too.
       if (consensus::NodeOf(peer.id) == node.id.value()) {

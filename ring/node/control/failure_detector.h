@@ -2,11 +2,13 @@
 //
 // What:      FailureDetector: from how long each node was silent, which nodes are to be failed.
 // Shape:     silence is counted in ticks since the node's server was last heard by consensus, or,
-//            if it has none yet, since this leader's tenure began. A lost connection is a hint that
-//            halves the patience (L4), and is no proof; who answered the last heartbeat was silent
-//            for no longer than from one to the next, and is never failed. A leader that did not
-//            hear a majority of the voters itself counts nobody's silence meanwhile: it may be the
-//            one that was cut off. A node that was never heard of is not failed: it holds nothing.
+//            if it has none yet, since this leader's tenure began; never from before this start of
+//            the node registered, which may be agreed upon before the next heartbeat. A lost
+//            connection is a hint that halves the patience (L4), and is no proof; who answered the
+//            last heartbeat was silent for no longer than from one to the next, and is never
+//            failed. A leader that did not hear a majority of the voters itself counts nobody's
+//            silence meanwhile: it may be the one that was cut off. A node that was never heard of
+//            is not failed: it holds nothing.
 // Ownership: values.
 // Threads:   thread-compatible; no clock.
 // Errors:    none.
@@ -18,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "consensus/ready.h"
 #include "ring/cluster/view.h"
@@ -33,7 +36,10 @@ class FailureDetector {
         half_ticks_(std::max(detect_ticks / 2, heartbeat_ticks + 1)) {}
 
   // A new tenure: nobody is silent yet.
-  void Reset() { patient_since_ = tenure_ticks_ = 0; }
+  void Reset() {
+    patient_since_ = tenure_ticks_ = 0;
+    present_.clear();
+  }
   void Tick() { ++tenure_ticks_; }
   // Nodes that are up in the view and are to be failed now. To be asked after every tick.
   std::vector<NodeId> Silent(const cluster::View& view,
@@ -41,6 +47,12 @@ class FailureDetector {
                              absl::FunctionRef<bool(NodeId)> connected);
 
  private:
+  // A node that is up: which start of it, and since which tick of the tenure.
+  struct Present {
+    Incarnation incarnation;
+    std::uint64_t since = 0;
+  };
+  std::uint64_t PresentSince(const cluster::NodeInfo& node, bool first);
   bool HearsMajority(const std::vector<consensus::PeerStatus>& peers) const;
 
   NodeId self_;
@@ -48,6 +60,7 @@ class FailureDetector {
   std::uint64_t half_ticks_;  // of it, and longer than the time between two heartbeats
   std::uint64_t tenure_ticks_ = 0;
   std::uint64_t patient_since_ = 0;  // tick of the tenure up to which no silence counts
+  absl::flat_hash_map<NodeId, Present> present_;
 };
 
 }  // namespace ring::node

@@ -80,6 +80,11 @@ Membership::Membership(Options options)
       leases_(options_.clock, &machine_, options_.lease_ns),
       founding_(options_.node, options_.incarnation, options_.config->voter_count()),
       alive_(std::make_shared<Membership*>(this)) {
+  if (options_.storage == nullptr) {
+    own_disk_ = MakeVoterStorage(*options_.config, options_.node,
+                                 options_.config->nodes[options_.node.value()].name);
+    options_.storage = own_disk_.get();
+  }
   HandleMessages();
 }
 
@@ -111,14 +116,12 @@ void Membership::HandleMessages() {
                  });
 }
 
+absl::Status Membership::CheckStorage() const { return options_.storage->Check(); }
+
 absl::Status Membership::Start(const cluster::NodeInfo& self) {
   self_ = self;
   self_.incarnation = options_.incarnation;
   started_ = true;
-  if (options_.storage == nullptr) {
-    own_disk_ = MakeVoterStorage(*options_.config, options_.node, self_.name);
-    options_.storage = own_disk_.get();
-  }
   if (!options_.storage->HasMemory()) return absl::OkStatus();
   founding_.Join();  // it comes back as who it was
   return StartReplica(consensus::kNoServer, false);
@@ -213,9 +216,21 @@ void Membership::ProgressFounding(std::uint64_t now_ns) {
   } else {
     founding_.Join();
   }
-  const absl::Status status = StartReplica(server, found);
-  // Without its file a voter has no part: it must not go on as somebody without a memory.
-  RING_CHECK(status.ok()) << "consensus storage: " << status;
+  beginning_ = Beginning{server, found};
+}
+
+// Without its file a voter has no part: it must not go on as somebody without a memory. Its disk
+// may have been filled since it was checked.
+void Membership::Begin(std::uint64_t now_ns) {
+  if (now_ns < begin_ns_) return;
+  begin_ns_ = now_ns + kJoinPeriodNs;
+  const absl::Status status = StartReplica(beginning_->server, beginning_->found);
+  TellOfStorage(status);
+  if (status.ok()) {
+    beginning_.reset();
+  } else {
+    storage_.reset();
+  }
 }
 
 bool Membership::TickReplica(std::uint64_t now_ns) {
@@ -382,7 +397,8 @@ bool Membership::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (!started_) return false;
   if (replica_ == nullptr) {
-    ProgressFounding(now_ns);
+    if (!beginning_.has_value()) ProgressFounding(now_ns);
+    if (beginning_.has_value()) Begin(now_ns);
     return false;
   }
   if (TickReplica(now_ns)) {
@@ -396,7 +412,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
   if (!work_) return false;
   work_ = false;
   replica_->Turn();
-  TellOfStorage();
+  TellOfStorage(replica_->persist_status());
   if (leads() != led_) {
     led_ = !led_;
     options_.on_leadership(led_);
@@ -405,8 +421,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
 }
 
 // A voter whose disk refuses neither votes nor acknowledges: the others have to be a majority.
-void Membership::TellOfStorage() {
-  const absl::Status& status = replica_->persist_status();
+void Membership::TellOfStorage(const absl::Status& status) {
   if (status.ok() != storage_refuses_) return;
   storage_refuses_ = !status.ok();
   if (storage_refuses_) {
@@ -420,6 +435,7 @@ void Membership::TellOfStorage() {
 bool Membership::ready() const { return Missing().empty(); }
 
 std::string Membership::Missing() const {
+  if (beginning_.has_value()) return "consensus: its storage";
   if (replica_ == nullptr) return "consensus: other voters";
   if (replica_->leader() == consensus::kNoServer) return "consensus: a leader";
   if (!Registered()) return "registration";

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -66,6 +67,8 @@ class Membership final : public consensus::ReplicaListener {
   explicit Membership(Options options);
   ~Membership() override;
 
+  // Whether the node can have a part: what is wrong with its storage, and what to do.
+  absl::Status CheckStorage() const;
   // self: how this node is reached, for all to know.
   absl::Status Start(const cluster::NodeInfo& self);
   // Gives whether anything happened.
@@ -97,13 +100,20 @@ class Membership final : public consensus::ReplicaListener {
   void OnConfiguration(const consensus::Configuration& configuration) override;
 
  private:
+  // As which server this start begins, from the decision until its storage has taken it.
+  struct Beginning {
+    consensus::ServerId server;
+    bool found = false;
+  };
+
   void HandleMessages();
   void OnView(const std::shared_ptr<const cluster::View>& view);
   absl::Status StartReplica(consensus::ServerId fresh, bool found);
   void ProgressFounding(std::uint64_t now_ns);
+  void Begin(std::uint64_t now_ns);
   void Probe();
   bool TickReplica(std::uint64_t now_ns);
-  void TellOfStorage();
+  void TellOfStorage(const absl::Status& status);
   bool HasPart(std::uint64_t now_ns);
   void ProgressJoin(std::uint64_t now_ns);
   void ProgressRegistration(std::uint64_t now_ns);
@@ -120,6 +130,7 @@ class Membership final : public consensus::ReplicaListener {
   LeaseService leases_;
   std::shared_ptr<const cluster::View> agreed_;  // the last one that was told
   Founding founding_;
+  std::optional<Beginning> beginning_;
   std::unique_ptr<VoterStorage> own_disk_;  // if none was given
   std::unique_ptr<consensus::Storage> storage_;
   std::unique_ptr<FenceWord> word_;  // null: nobody reads it
@@ -137,6 +148,7 @@ class Membership final : public consensus::ReplicaListener {
   std::uint64_t now_ns_ = 0;
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t probe_ns_ = 0;
+  std::uint64_t begin_ns_ = 0;
   std::set<NodeId> probed_;     // asked, and not answered yet
   std::set<NodeId> suspected_;  // and told so
   std::uint64_t campaign_until_ns_ = 0;

@@ -4,7 +4,7 @@
 //            configuration's data_dir is one (Membership's own); a simulation gives another.
 // Ownership: outlives the node that uses it, as a disk does; what it opens belongs to who opens.
 // Threads:   the node's.
-// Errors:    Open: whatever keeps it from being opened; the node does not begin without.
+// Errors:    Check, Open: whatever keeps it from being opened; the node does not begin without.
 // Source:    rule 10.6.
 #ifndef RING_NODE_CONTROL_VOTER_STORAGE_H_
 #define RING_NODE_CONTROL_VOTER_STORAGE_H_
@@ -20,6 +20,8 @@ namespace ring::node {
 class VoterStorage {
  public:
   virtual ~VoterStorage() = default;
+  // Whether it can be opened, as far as that can be known: what is wrong, and what to do.
+  virtual absl::Status Check() const = 0;
   // Whether a server wrote more into it than its id: then it comes back as who it was.
   virtual bool HasMemory() const = 0;
   // `id` becomes the server's if it has none yet, and is the server's afterwards. REQUIRES: what

@@ -21,16 +21,21 @@ RowCut::~RowCut() {
 }
 
 // L5: who was asked and has not given the block may be writing it yet, or begin to.
+std::vector<NodeId> RowCut::Writers() const {
+  std::vector<NodeId> writers;
+  if (attempt_ == nullptr || attempt_->region == nullptr) return writers;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    if (!attempt_->answers[columns_[i]].ok()) writers.push_back(asked_[i]);
+  }
+  return writers;
+}
+
 void RowCut::Abandon() {
   const std::uint64_t token = token_;
   Thaw();
+  const std::vector<NodeId> writers = Writers();
   const std::shared_ptr<Attempt> attempt = std::exchange(attempt_, nullptr);
-  if (attempt == nullptr || attempt->region == nullptr || Mutant("L5-cut")) return;
-  std::vector<NodeId> writers;
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
-    if (!attempt->answers[columns_[i]].ok()) writers.push_back(asked_[i]);
-  }
-  if (writers.empty()) return;
+  if (writers.empty() || Mutant("L5-cut")) return;
   HeldMemory::Piece piece;
   piece.memory = std::exchange(memory_, nullptr);
   piece.size = std::exchange(size_, 0);
@@ -100,9 +105,13 @@ absl::StatusOr<recovery::FreezeAnswer> RowCut::answer(std::uint32_t column) cons
   return recovery::DecodeFreezeAnswer(*answer);
 }
 
-void RowCut::Close() {
+// A key that ends under a WRITE ends the connection that carries it, with all else on it. Of an
+// attempt with such a WRITE nobody uses the bytes, and its key ends when the writer was heard of.
+bool RowCut::Close() {
   RING_CHECK(!waiting());
+  if (!Writers().empty()) return false;
   if (attempt_ != nullptr && attempt_->region != nullptr) attempt_->region->Revoke();
+  return true;
 }
 
 void RowCut::Thaw() {

@@ -57,12 +57,15 @@ class RowCut {
   const std::byte* bytes(std::uint32_t column) const { return memory_ + column * block_size_; }
   // Names the freezes; 0: nothing is frozen.
   std::uint64_t token() const { return token_; }
-  // Nothing can land any more. REQUIRES: not waiting.
-  void Close();
+  // Nothing can land any more; false, if somebody gave no block, and may be writing it yet.
+  // REQUIRES: not waiting.
+  bool Close();
   // Lets the coordinators go on; the bytes stay. A no-op when nothing is asked for.
   void Thaw();
 
  private:
+  // Who was asked for the bytes, and did not give them.
+  std::vector<NodeId> Writers() const;
   struct Attempt {  // shared with callbacks, which may come after its end
     std::vector<absl::StatusOr<std::string>> answers;
     std::size_t left = 0;

@@ -1,8 +1,10 @@
 // Where a voter's part in the consensus is kept, and a learner's is not: rule 10.6.
 #include "ring/node/control/directory_storage.h"
 
+#include <fstream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/node/host.h"
@@ -12,6 +14,11 @@
 namespace ring::node {
 namespace {
 
+using ::ring::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kName[] = "n";
 constexpr NodeId kVoter{1};
 const consensus::ServerId kFirst = consensus::MakeServerId(1, 5);
 const consensus::ServerId kLater = consensus::MakeServerId(1, 9);
@@ -22,7 +29,7 @@ class DirectoryStorageTest : public ::testing::Test {
     config_.control.data_dir = directory_.path();
   }
   std::unique_ptr<VoterStorage> Disk(NodeId node = kVoter) {
-    return MakeVoterStorage(config_, node, "n");
+    return MakeVoterStorage(config_, node, kName);
   }
   static consensus::Configuration OneVoter() {
     consensus::Configuration configuration;
@@ -65,6 +72,42 @@ TEST_F(DirectoryStorageTest, Rule10_6LearnersAndNodesWithoutAFolderKeepNothing) 
     EXPECT_EQ(id, kFirst);
     EXPECT_FALSE(disk->HasMemory());
   }
+}
+
+TEST_F(DirectoryStorageTest, WhatCannotBeOpenedNamesTheFolderAndWhatToDo) {
+  EXPECT_OK(Disk()->Check());
+  EXPECT_FALSE(Disk()->HasMemory());
+  config_.control.data_dir = directory_.path() + "/mounted";
+  EXPECT_THAT(Disk()->Check(),
+              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr(config_.control.data_dir),
+                                                          HasSubstr("create it, or mount it"))));
+  const NodeId learner(static_cast<std::uint32_t>(config_.voter_count()));
+  EXPECT_OK(Disk(learner)->Check()) << "which keeps nothing";
+  std::ofstream(config_.control.data_dir) << "a file";
+  EXPECT_THAT(Disk()->Check(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(config_.control.data_dir)));
+}
+
+TEST_F(DirectoryStorageTest, WhatIsAnothersOrBrokenIsSaidBeforeItIsUsed) {
+  consensus::ServerId id = kFirst;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<consensus::Storage> storage, Disk()->Open(&id));
+  EXPECT_THAT(Disk()->Check(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
+  storage.reset();
+  EXPECT_OK(Disk()->Check());
+  EXPECT_THAT(Disk(NodeId(2))->Check(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("belongs to node=1")));
+  std::ofstream(absl::StrCat(directory_.path(), "/", kName, "/identity")) << "broken";
+  EXPECT_THAT(Disk()->Check(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("corrupt")));
+}
+
+TEST_F(DirectoryStorageTest, ANodeWhoseFolderIsMissingDoesNotStart) {
+  config_.control.data_dir = directory_.path() + "/missing";
+  HostOptions options;
+  options.config = config_;
+  EXPECT_THAT(Host::Start(options),
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("node n0: data_dir="), HasSubstr("/missing"))));
 }
 
 }  // namespace

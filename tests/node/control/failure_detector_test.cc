@@ -121,6 +121,28 @@ TEST_F(FailureDetectorTest, AFormerServerOfANodeDoesNotSpeakForIt) {
   EXPECT_THAT(Silent(), IsEmpty());
 }
 
+// Its registration may be agreed upon before its server has answered a heartbeat.
+TEST_F(FailureDetectorTest, L8AStartThatJustRegisteredWasNotSilentBefore) {
+  const auto down = [this](bool is) {
+    view_.nodes[2].status = is ? cluster::NodeStatus::kDown : cluster::NodeStatus::kUp;
+  };
+  Hear(2, 50);
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+  const auto expect_patience = [&] {
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_THAT(Silent(), IsEmpty()) << i;
+      detector_.Tick();
+    }
+    EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+  };
+  down(true);
+  EXPECT_THAT(Silent(), IsEmpty());
+  down(false);  // the same start, which was only thought to be lost
+  expect_patience();
+  view_.nodes[2].incarnation = Incarnation(777);
+  expect_patience();
+}
+
 TEST_F(FailureDetectorTest, ANodeWithoutAServerIsCountedFromTheBeginningOfTheTenure) {
   peers_.clear();
   detector_.Reset();

@@ -28,7 +28,17 @@ class TwoPorts {
  public:
   static constexpr std::uint64_t kStart = 9;  // of node 1
 
+  explicit TwoPorts(std::array<std::uint64_t, 2> clusters = {0, 0}) : clusters_(clusters) {}
+
   absl::Status Connect() {
+    RING_RETURN_IF_ERROR(Open());
+    ring::testing::Await("both ports", [&] {
+      Progress();
+      return ports_[0]->ready() && ports_[1]->ready();
+    });
+    return absl::OkStatus();
+  }
+  absl::Status Open() {
     std::vector<std::string> addresses;
     for (std::uint32_t i = 0; i < 2; ++i) {
       rdma::SoftDeviceOptions device;
@@ -42,14 +52,11 @@ class TwoPorts {
       options.device = devices_[i].get();
       options.node = NodeId(i);
       options.incarnation = Incarnation(kStart - 1 + i);
+      options.cluster = clusters_[i];
       options.node_count = 2;
       RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
     }
     ports_[0]->SetAddresses(addresses, {true, true});
-    ring::testing::Await("both ports", [&] {
-      Progress();
-      return ports_[0]->ready() && ports_[1]->ready();
-    });
     return absl::OkStatus();
   }
   void Progress() {
@@ -61,6 +68,7 @@ class TwoPorts {
       if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest) {
         ports_[i]->OnConnectRequest(event.request, event.private_data);
       } else {
+        refused_ += event.kind == rdma::ConnectionEvent::Kind::kRejected ? 1 : 0;
         ports_[i]->OnEvent(event, clock_.NowNs());
       }
     }
@@ -68,9 +76,13 @@ class TwoPorts {
   }
   ControlPort& port(std::size_t i) { return *ports_[i]; }
   rdma::Device& device(std::size_t i) { return *devices_[i]; }
+  // How many connections were refused so far.
+  int refused() const { return refused_; }
 
  private:
   MonotonicClock clock_;
+  std::array<std::uint64_t, 2> clusters_;
+  int refused_ = 0;
   std::array<std::unique_ptr<rdma::Device>, 2> devices_;
   std::array<std::unique_ptr<ControlPort>, 2> ports_;
 };

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "ring/base/random.h"
 #include "tests/node/hostile/hostile_fixture.h"
 #include "tests/support/random_seed.h"
@@ -163,6 +164,19 @@ TEST_F(HostileHello, ControlConnectionsOfStrangersAreRefused) {  // L8
   expect([](ControlHello& h) { h.node = ~0u; }, "node=");
   expect([](ControlHello& h) { h.incarnation += 2; }, "incarnation=");
   expect([](ControlHello& h) { h.incarnation = 0; }, "incarnation=");
+}
+
+TEST_F(HostileHello, PeersOfAnotherReleaseAreRefusedByTheirVersion) {
+  NodeId member;
+  const std::string log = EncodeHello(Log(&member));
+  for (std::string hello : {log, EncodeHello(ControlHello{}), EncodeHello(protocol::WordHello{}),
+                            EncodeHello(client_.Hello())}) {
+    hello[4] = static_cast<char>(protocol::kProtocolVersion + 1);
+    ExpectRefused(hello,
+                  absl::StrCat("version=", protocol::kProtocolVersion + 1, ", this side speaks ",
+                               protocol::kProtocolVersion, ": use the same release on both sides"),
+                  member.value());
+  }
 }
 
 class HostileFlood : public HostileHello {

@@ -49,5 +49,35 @@ TEST_F(RowCutTest, L5WhatADeadNodeWasToWriteIsFree) {
   ring::testing::Await("the news of another start", [&] { return Held() == 0; });
 }
 
+// Its WRITE may be on the way for longer than anybody waits for its answer.
+TEST_F(RowCutTest, TheKeyOfACutStaysWhileSomebodyMayBeWriting) {
+  ASSERT_NO_FATAL_FAILURE(Start(0, testing::SmallBlocks));
+  ASSERT_NO_FATAL_FAILURE(Put(KeyOf(0, "k", 0), "SRS32", 1000));
+  std::unique_ptr<RowCut> cut;
+  for (const bool silent : {true, false}) {
+    cluster_.Run([&] {
+      Node* const reader = cluster_.node(kReader);
+      cut = std::make_unique<RowCut>(reader);
+      const srs::Layout& layout = Parity(0, "SRS32").layout();
+      const MemgestId memgest = cluster_.view().FindMemgest("SRS32")->id;
+      EXPECT_OK(cut->Begin({kGroup, memgest, 0, 0}, layout, 7, reader->control().now_ns()));
+      if (silent) reader->control().Break(kSilent);
+    });
+    const auto at_reader = [&](auto what) {
+      bool result = false;
+      cluster_.Run([&] { result = what(); });
+      return result;
+    };
+    ring::testing::Await("all answers", [&] { return at_reader([&] { return !cut->waiting(); }); });
+    EXPECT_EQ(at_reader([&] { return cut->Close(); }), !silent);
+    cluster_.Run([&] { cut.reset(); });
+    EXPECT_EQ(Held(), silent ? 1u : 0u);
+    Node* const reader = cluster_.node(kReader);
+    ring::testing::Await("the writer again", [&] {
+      return at_reader([&] { return reader->control().connected(kSilent); }) && Held() == 0;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ring::node

@@ -30,22 +30,21 @@ bool InecPrimitives::PostCalc(std::uint64_t sequence, bool behind_receives) {
   Operation& operation = at(sequence);
   const std::size_t wait_count = behind_receives ? operation.receives.size() : 0;
   const bool calculates = operation.calculator != nullptr;
-  chain_.assign(wait_count + (calculates ? 1 : 0), WorkRequest());
-  for (std::size_t i = 0; i < wait_count; ++i) {
-    chain_[i].opcode = Opcode::kWait;
-    chain_[i].wait_cq = operation.receives[i].cq;
-    chain_[i].wait_count = operation.receives[i].count;
-    chain_[i].next = i + 1 < chain_.size() ? &chain_[i + 1] : nullptr;
-  }
+  const std::size_t count = wait_count + (calculates ? 1 : 0);
+  if (chain_.size() < count) chain_.resize(count);
   const rdma::CalcArguments arguments{operation.calculator, operation.inputs, operation.outputs,
                                       operation.sums ? operation.crc_out.data() : nullptr};
-  WorkRequest& last = chain_.back();
-  if (calculates) {
-    last.opcode = Opcode::kCalc;
-    last.calc = &arguments;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool waits = i < wait_count;
+    WorkRequest& request = chain_[i];
+    request.wr_id = sequence;
+    request.next = i + 1 < count ? &chain_[i + 1] : nullptr;
+    request.opcode = waits ? Opcode::kWait : Opcode::kCalc;
+    request.signaled = i + 1 == count;
+    request.wait_cq = waits ? operation.receives[i].cq : nullptr;
+    request.wait_count = waits ? operation.receives[i].count : 0;
+    request.calc = waits ? nullptr : &arguments;
   }
-  last.signaled = true;
-  for (WorkRequest& request : chain_) request.wr_id = sequence;
   const absl::Status posted = loop_->qp()->PostSend(chain_.front());
   if (!posted.ok()) {
     Fail(operation, InecStep::kCalculation, posted);
@@ -77,16 +76,15 @@ void InecPrimitives::PostChannels(std::uint64_t sequence, bool after_calculation
     Operation::Channel& channel = operation.channels[i];
     if (channel.after_calculation != after_calculation) continue;
     const WorkRequest* first = &operation.requests[channel.request_begin];
-    WorkRequest wait;
-    if (behind_calc) {
-      // None to count: it stands behind a WAIT of this operation on the same queue pair.
-      const std::uint64_t count = operation.calc_mark - CountedBy(channel.qp);
-      wait.wr_id = first->wr_id;
-      wait.opcode = Opcode::kWait;
-      wait.wait_cq = loop_->cq();
-      wait.wait_count = static_cast<std::uint32_t>(count);
-      wait.next = first;
-      if (count > 0) first = &wait;
+    // None to count: it stands behind a WAIT of this operation on the same queue pair.
+    const std::uint64_t count = behind_calc ? operation.calc_mark - CountedBy(channel.qp) : 0;
+    if (count > 0) {
+      wait_.wr_id = first->wr_id;
+      wait_.opcode = Opcode::kWait;
+      wait_.wait_cq = loop_->cq();
+      wait_.wait_count = static_cast<std::uint32_t>(count);
+      wait_.next = first;
+      first = &wait_;
     }
     const absl::Status posted = channel.qp->PostSend(*first);
     if (!posted.ok()) {

@@ -201,9 +201,11 @@ class InecPrimitives {
   ReceiveLedger ledger_;
   Fifo<InecOutcome> outcomes_;
   InecCounters counters_;
-  // Of one call. Made once: clearing completions takes longer than a poll.
+  // Of one call. Made once: clearing completions takes longer than a poll, and clearing a request
+  // longer than its post.
   std::array<rdma::WorkCompletion, 16> completions_;
-  std::vector<rdma::WorkRequest> chain_;
+  std::vector<rdma::WorkRequest> chain_;  // of the calc queue; as many as ever were posted at once
+  rdma::WorkRequest wait_;                // before a channel's requests
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;
   std::vector<std::uint32_t> crcs_;

@@ -110,11 +110,33 @@ const WorkRequest* SoftQueuePair::ExecuteNow(const WorkRequest& chain) {
     head_ = issue_ = tail_ = sequence;
     return wr;
   }
-  Hold(batch, nullptr, batch_sequence);
   head_ = issue_ = tail_ = sequence;
   // Who armed the queue waits for a signal and polls nothing.
-  if (link_->CommitsForFree() || send_cq_->armed()) Settle();
+  if (link_->CommitsForFree() || send_cq_->armed()) {
+    Tell(batch, batch_sequence);
+  } else {
+    Hold(batch, nullptr, batch_sequence);
+  }
   return nullptr;
+}
+
+// The chain from `first` on was executed: tells of it now.
+void SoftQueuePair::Tell(const WorkRequest* first, std::uint64_t first_sequence) {
+  if (!held_.empty()) {
+    Hold(first, nullptr, first_sequence);
+    Settle();
+    return;
+  }
+  const CommitResult result = link_->Commit();
+  if (result.status != WcStatus::kSuccess) {
+    Hold(first, nullptr, first_sequence);
+    send_cq_->RemoveUnsettled(this);
+    EndHeld(result);
+    return;
+  }
+  for (const WorkRequest* wr = first; wr != nullptr; wr = wr->next) {
+    if (wr->signaled) Complete(*wr, WcStatus::kSuccess);
+  }
 }
 
 // [first, end) was executed: it is told of when the link was asked whether it counted.
@@ -124,7 +146,12 @@ void SoftQueuePair::Hold(const WorkRequest* first, const WorkRequest* end,
   std::uint64_t sequence = first_sequence;
   for (const WorkRequest* wr = first; wr != end; wr = wr->next, ++sequence) {
     send_cq_->Reserve(1);
-    held_.push_back({CompletionOf(*wr, WcStatus::kSuccess), sequence, wr->signaled});
+    // In its place: a copy would load more at once than was just stored, which waits until the
+    // stores of the WRITEs before it have reached the caches.
+    Held& held = held_.emplace_back();
+    Describe(*wr, WcStatus::kSuccess, &held.completion);
+    held.sequence = sequence;
+    held.signaled = wr->signaled;
   }
 }
 
@@ -136,8 +163,7 @@ bool SoftQueuePair::Settle() {
   return state_ == QpState::kReadyToSend;
 }
 
-void SoftQueuePair::SettleHeld() {
-  const CommitResult result = link_->Commit();
+void SoftQueuePair::EndHeld(const CommitResult& result) {
   const bool counted = result.status == WcStatus::kSuccess;
   WcStatus status = result.status;
   send_cq_->Release(held_.size());
@@ -232,17 +258,18 @@ WaitPlan SoftQueuePair::PlanWait(const WorkRequest& wr) {
 }
 
 void SoftQueuePair::Complete(const WorkRequest& wr, WcStatus status) {
-  send_cq_->Push(CompletionOf(wr, status));
+  WorkCompletion completion;
+  Describe(wr, status, &completion);
+  send_cq_->Push(completion);
 }
 
-WorkCompletion SoftQueuePair::CompletionOf(const WorkRequest& wr, WcStatus status) {
-  WorkCompletion completion;
-  completion.wr_id = wr.wr_id;
-  completion.qp = this;
-  completion.status = status;
-  completion.opcode = wr.opcode;
-  if (wr.opcode == Opcode::kRead) completion.byte_len = GatherLength(wr);
-  return completion;
+// REQUIRES: a new completion.
+void SoftQueuePair::Describe(const WorkRequest& wr, WcStatus status, WorkCompletion* completion) {
+  completion->wr_id = wr.wr_id;
+  completion->qp = this;
+  completion->status = status;
+  completion->opcode = wr.opcode;
+  if (wr.opcode == Opcode::kRead) completion->byte_len = GatherLength(wr);
 }
 
 bool SoftQueuePair::ShouldReportPeerClosed() const {

@@ -75,7 +75,7 @@ class SoftQueuePair final : public QueuePair {
 
   // Looks whether the requests held since the last look counted, and pushes their completions.
   // The completion queue's call: it takes this queue pair off its list.
-  void SettleHeld();
+  void SettleHeld() { EndHeld(link_->Commit()); }
 
   ReceiveQueue& receives() { return receives_; }
   // The first of these buffers into which nothing may be received; null: there is none.
@@ -95,7 +95,9 @@ class SoftQueuePair final : public QueuePair {
   void GrowSlots();
   const WorkRequest* ExecuteNow(const WorkRequest& chain);
   void Hold(const WorkRequest* first, const WorkRequest* end, std::uint64_t first_sequence);
+  void Tell(const WorkRequest* first, std::uint64_t first_sequence);
   bool Settle();
+  void EndHeld(const CommitResult& result);
   void FlushChain(const WorkRequest* first);
   IssueResult IssueOne(const WorkRequest& wr, std::uint64_t sequence, const WaitPlan* plan);
   IssueResult RunCalc(const CalcArguments& calc);
@@ -108,7 +110,7 @@ class SoftQueuePair final : public QueuePair {
   void FlushSlots();
   void FlushReceives();
   void Complete(const WorkRequest& wr, WcStatus status);
-  WorkCompletion CompletionOf(const WorkRequest& wr, WcStatus status);
+  void Describe(const WorkRequest& wr, WcStatus status, WorkCompletion* completion);
 
   static constexpr std::size_t kHeldReserve = 64;
   // A request that was executed, and about which nobody was told yet.

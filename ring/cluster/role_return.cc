@@ -22,29 +22,39 @@ RoleMask GivingWay(const GroupView& group, const Holder& former, Role role) {
   return roles;
 }
 
-// A shard can do without roles that its coordinator needs no values of.
-absl::Status CheckShard(const View& view, const GroupView& group, std::size_t shard,
-                        RoleMask giving_way) {
+// I2: what protects another shard by now is not taken from it, so that a further failure costs
+// nothing there. That its coordinator is named with all values is no reason: whoever lost its role
+// and got it back is named so, and has nothing.
+absl::Status MayDoWithout(const View& view, const GroupView& group, std::size_t shard,
+                          RoleMask giving_way) {
   const NormalRecord& normal = group.shards[shard].normal;
-  const bool serves = Counts(group, normal, shard);
-  if (serves && Has(giving_way, shard)) {
+  if (Has(giving_way, shard) && Counts(group, normal, shard)) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", group.roles[shard].value(), " coordinates shard=", shard));
   }
+  const ShardId id(static_cast<std::uint16_t>(shard));
   for (const protocol::MemgestDescriptor& memgest : view.memgests) {
     if (memgest.state == protocol::MemgestState::kDeleted || memgest.FailuresTolerated() == 0)
       continue;
-    const RoleMask complete =
-        CompleteFor(normal, memgest, ShardId(static_cast<std::uint16_t>(shard)), view.s, view.d);
-    if (serves && Has(complete, shard)) continue;
+    const RoleMask complete = CompleteFor(normal, memgest, id, view.s, view.d);
     for (std::size_t x = 0; x < group.roles.size(); ++x) {
       if (!Has(giving_way & complete, x) || !Counts(group, normal, x)) continue;
-      return absl::FailedPreconditionError(absl::StrCat("node ", group.roles[x].value(),
-                                                        " has values of shard=", shard,
-                                                        " that its coordinator lacks"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("node ", group.roles[x].value(), " has all values of shard=", shard));
     }
   }
   return absl::OkStatus();
+}
+
+// A role that nobody is left for makes its shard unavailable.
+bool VacatesACoordinator(const View& view, GroupId id, ShardId shard, Role role) {
+  View after = view;
+  GiveBack(id, shard, role, &after);
+  for (std::size_t x = 0; x < static_cast<std::size_t>(view.s); ++x) {
+    if (view.groups[id.value()].roles[x] != kNoNode && after.groups[id.value()].roles[x] == kNoNode)
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -73,9 +83,13 @@ absl::Status CheckReturn(const View& view, GroupId id, ShardId shard, Role role)
         absl::StrCat(where, ": node ", former.node.value(), " is not there as it was"));
   }
   for (std::size_t other = 0; other < group.shards.size(); ++other) {
-    const absl::Status status = CheckShard(view, group, other, GivingWay(group, former, role));
+    const absl::Status status = MayDoWithout(view, group, other, GivingWay(group, former, role));
     if (!status.ok())
       return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+  }
+  if (VacatesACoordinator(view, id, shard, role)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(where, ": no spare coordinates in place of node ", former.node.value()));
   }
   return absl::OkStatus();
 }

@@ -3,11 +3,11 @@
 // What:      CheckReturn, GiveBack: a shard that stopped gets back a member that was taken for lost
 //            and has its values. In any other role they count for nothing.
 // Shape:     who holds the role since then, and whatever role of the group the former holder was
-//            given meanwhile, give way: neither may serve gets as a coordinator, and neither may be
-//            the only one with values of another shard.
+//            given meanwhile, give way: neither may be named as a coordinator, or with all values
+//            of a memgest, by the last record of any shard. So nothing is less protected by it.
 // Threads:   pure.
 // Errors:    kInvalidArgument: no such role. kFailedPrecondition: not now, and why.
-// Source:    rules E8, L1, L4.
+// Source:    rules E8, I2, L1, L4.
 #ifndef RING_CLUSTER_ROLE_RETURN_H_
 #define RING_CLUSTER_ROLE_RETURN_H_
 

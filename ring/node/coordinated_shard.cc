@@ -211,6 +211,7 @@ void CoordinatedShard::EndEpoch() {
   urge_since_ns_ = urge_ns_ = 0;
   urged_by_ = 0;
   to_return_.reset();
+  told_return_ = false;
   for (Joiner& joiner : joiners_) joiner = Joiner();
   std::fill(lags_.begin(), lags_.end(), LagWatch());
   std::fill(progress_.begin(), progress_.end(), recovery::JoinProgress());
@@ -250,6 +251,7 @@ void CoordinatedShard::StartEpoch() {
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   if (building_ != nullptr) GoOnTakingOver();
+  to_return_.reset();  // it is asked again if it is still so
   if (change_ != nullptr) change_->Step(now_ns);
   Urge(now_ns);
   ProposeReturn(now_ns);
@@ -353,7 +355,7 @@ void CoordinatedShard::Urge(std::uint64_t now_ns) {
   if (!MayYetFail(now_ns)) ProposeEpoch(now_ns, urge_reason_);
 }
 
-// E8: nothing is served meanwhile, so it costs nothing but the epoch.
+// E8: the shard serves nothing meanwhile, and CheckReturn lets the others keep what they have.
 void CoordinatedShard::ProposeReturn(std::uint64_t now_ns) {
   if (!to_return_.has_value() || now_ns < urge_ns_ || !context_->propose) return;
   urge_ns_ = now_ns + kUrgePeriodNs;
@@ -363,9 +365,11 @@ void CoordinatedShard::ProposeReturn(std::uint64_t now_ns) {
     last_error_ = std::string(may.message());
     return;
   }
-  RING_LOG(WARNING) << "group=" << group_.value() << " shard=" << shard_.value()
-                    << " stopped, and node " << normal().holders[role.value()].node.value()
-                    << " has its values: it is to have role=" << role.value() << " back";
+  if (!std::exchange(told_return_, true)) {
+    RING_LOG(WARNING) << "group=" << group_.value() << " shard=" << shard_.value()
+                      << " stopped, and node " << normal().holders[role.value()].node.value()
+                      << " has its values: it is to have role=" << role.value() << " back";
+  }
   context_->propose(cluster::ReturnRole{group_, shard_, change_->plan().epoch, role});
 }
 

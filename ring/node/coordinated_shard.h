@@ -240,6 +240,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::uint64_t urge_ns_ = 0;        // not before
   RoleMask urged_by_ = 0;            // whose connections are lost
   std::optional<Role> to_return_;    // a role that its former holder is to have back
+  bool told_return_ = false;         // in this epoch
 
   // By role; of this epoch.
   struct Joiner {

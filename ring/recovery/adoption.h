@@ -45,6 +45,7 @@ struct AdoptedLog {
   // Too few of ACTIVE(L) answered to know that nothing acknowledged is missing (E8). source and
   // last then say what the answers hold, for an operator who goes on without the rest.
   bool lost = false;
+  bool values_lost = false;    // lost, but for its entries: nobody who goes on has their values
   std::optional<Role> source;  // none: the log starts empty
   std::uint64_t last = 0;
   // What the source had folded when it was sealed: it folds no more before this epoch is Normal.

@@ -467,7 +467,9 @@ std::string EpochChange::Waiting() const {
   }
   switch (phase_) {
     case Phase::kSealing:
-      return sealing_ ? "" : absl::StrCat(where, "waits for shards that are taken over");
+      if (!sealing_) return absl::StrCat(where, "waits for shards that are taken over");
+      return LostTooMuch() ? absl::StrCat(where, "waits for who has its values in another role")
+                           : "";
     case Phase::kFetching:
       return absl::StrCat(where, "fetches metadata");
     case Phase::kProposing:

@@ -42,13 +42,20 @@ void EpochChange::MarkLostValues() {
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (!ValuesCount(memgest) || SourcesOf(memgest) != 0) continue;
     if (cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d) == 0) continue;
-    for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;
+    for (AdoptedLog& log : adopted_) {
+      if (log.memgest == memgest.id) log.lost = log.values_lost = true;
+    }
   }
 }
 
-// E8: who has the values of what is lost, in a role that is another's by now.
+// E8: who has the values of what is lost, in a role that is another's by now. Where entries are
+// lost as well its return would be of no use.
 std::optional<Role> EpochChange::FormerHolderWithValues() const {
   if (!plan_.last.has_value() || Mutant("E8-return")) return std::nullopt;
+  const bool entries_lost =
+      std::any_of(adopted_.begin(), adopted_.end(),
+                  [](const AdoptedLog& log) { return log.lost && !log.values_lost; });
+  if (entries_lost) return std::nullopt;
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (!IsLost(memgest.id)) continue;
     const RoleMask complete =

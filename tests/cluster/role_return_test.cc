@@ -101,13 +101,44 @@ TEST_F(RoleReturnTest, E8AShardThatServesTakesNobodyBack) {
   ExpectRefused(Return(3), "the shard has not stopped");
 }
 
-// ... or the other shard stopped instead.
-TEST_F(RoleReturnTest, E8WhoHasTheLastValuesOfAnotherShardStays) {
+// I2: or a further failure would cost that shard what it was told to be safe from.
+TEST_F(RoleReturnTest, I2WhoProtectsAnotherShardByNowStays) {
+  LoseMemberAndCoordinator();
+  Serves(1, true, false);
+  EXPECT_OK(CheckReturn(view(), GroupId(0), ShardId(0), Role(3)));
+  Serves(2, true, true);
+  ExpectRefused(Return(3), "node 5 has all values of shard=2");
+}
+
+// A coordinator that lost its role and has it again is named with values that it has no more. Two
+// shards would take a member from each other for ever.
+TEST_F(RoleReturnTest, E8TwoStoppedShardsTakeNothingFromEachOther) {
   LoseMemberAndCoordinator();
   Serves(1, true, true);
-  EXPECT_OK(CheckReturn(view(), GroupId(0), ShardId(0), Role(3)));
-  Serves(2, false, true);
-  ExpectRefused(Return(3), "node 5 has values of shard=2 that its coordinator lacks");
+  ASSERT_OK(Do(FailNode{NodeId(1), Incarnation(101), "silent"}));
+  ASSERT_OK(Do(Register(0, 100)));
+  ASSERT_OK(Do(FailNode{NodeId(6), Incarnation(106), "silent"}));
+  ASSERT_OK(Do(FailNode{NodeId(3), Incarnation(103), "silent"}));
+  ASSERT_OK(Do(Register(1, 101)));
+  ASSERT_OK(Do(Register(3, 103)));
+  ASSERT_EQ(group().roles[1], NodeId(1));
+  ASSERT_EQ(group().roles[3], NodeId(5));
+  ExpectRefused(Return(3), "node 5 has all values of shard=1");
+}
+
+// What is about to serve is not left without a coordinator.
+TEST_F(RoleReturnTest, E8AReturnLeavesNoShardWithoutACoordinator) {
+  ASSERT_OK(Do(FailNode{NodeId(5), Incarnation(105), "silent"}));
+  ASSERT_OK(Do(FailNode{NodeId(6), Incarnation(106), "silent"}));
+  ASSERT_OK(Do(FailNode{NodeId(3), Incarnation(103), "silent"}));
+  ASSERT_OK(Do(Register(5, 105)));
+  ASSERT_OK(Do(FailNode{NodeId(1), Incarnation(101), "silent"}));
+  ASSERT_OK(Do(Register(3, 103)));
+  ASSERT_EQ(group().roles[3], NodeId(5));
+  ASSERT_EQ(group().roles[1], NodeId(3));
+  ASSERT_OK(Do(FailNode{NodeId(5), Incarnation(105), "silent"}));
+  ASSERT_EQ(group().roles[3], kNoNode);
+  ExpectRefused(Return(3), "no spare coordinates in place of node 3");
 }
 
 // L1: it may hold a lease, and read for clients.
@@ -124,7 +155,7 @@ TEST_F(RoleReturnTest, L1WhoCoordinatesAnotherShardStays) {
   ASSERT_OK(Do(Register(3, 103)));
   ASSERT_EQ(group().roles[2], NodeId(6));
   // Shard 1 was taken over by node 5, and serves; its former coordinator is back.
-  Serves(1, true, true);
+  Serves(1, true, false);
   ASSERT_OK(Do(FailNode{NodeId(0), Incarnation(100), "silent"}));
   ASSERT_OK(Do(Register(1, 101)));
   ASSERT_EQ(group().roles[0], NodeId(1));

@@ -63,6 +63,18 @@ TEST_F(EpochChangeTest, E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues) {
   EXPECT_THAT(actions.given_back, ElementsAre(3)) << "a proposal may be lost";
 }
 
+// Entries that nobody told of are missing whoever holds which role.
+TEST_F(EpochChangeTest, E8WhereEntriesAreLostNoRoleIsAskedFor) {
+  EpochPlan plan = TakeOver();
+  plan.memgests[0].commit = protocol::CommitRule::kQuorum;
+  plan.holders[3] = At(6);
+  plan.reachable = 0b01000;
+  Start(plan);
+  change->OnSealed(Role(3), Ends(4, 4));
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(actions.given_back, IsEmpty());
+}
+
 // ... also where losses are accepted, for a while.
 TEST_F(EpochChangeTest, E8WhatSomebodyHasIsNotGivenUpAtOnce) {
   EpochPlan plan = TakeOver();

@@ -70,6 +70,8 @@ absl::StatusOr<std::unique_ptr<Device>> SoftDevice::Open(const SoftDeviceOptions
   wake.data.ptr = nullptr;
   RING_CHECK(epoll_ctl(device->epoll_fd_, EPOLL_CTL_ADD, device->mapping_->event_fd(), &wake) == 0)
       << "epoll_ctl";
+  RING_RETURN_IF_ERROR(device->retry_timer_.Open());
+  RING_RETURN_IF_ERROR(device->Watch(device->retry_timer_.fd(), &device->retry_timer_, EPOLLIN));
   device->local_ = MakeLocalEndpoint(device.get());
   return device;
 }
@@ -344,6 +346,7 @@ void SoftDevice::PrepareToSleep(bool sleeping) {
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
   if (verbs_ != nullptr) verbs_->PrepareToSleep(sleeping);
   check_descriptors_ = true;  // before the sleep, and behind it
+  if (sleeping && !deferred_.empty() && epoll_fd_ >= 0) retry_timer_.Start();
 }
 
 void SoftDevice::TellSleeping(bool sleeping) {

@@ -32,6 +32,7 @@
 #include "rdma/soft/mapping.h"
 #include "rdma/soft/nic_endpoint.h"
 #include "rdma/soft/region_table.h"
+#include "rdma/soft/retry_timer.h"
 #include "rdma/soft/soft_device.h"
 #include "rdma/soft/uring_receiver.h"
 
@@ -175,6 +176,7 @@ class SoftDevice final : public Device {
   bool check_descriptors_ = true;
   bool descriptors_ready_ = false;  // io_uring told of them, and some may be left
   bool running_deferred_ = false;
+  RetryTimer retry_timer_;
   std::vector<std::uint32_t> free_cq_cells_;
   absl::flat_hash_map<std::uint32_t, SoftQueuePair*> queue_pairs_;
   std::vector<SoftQueuePair*> deferred_;

@@ -107,6 +107,7 @@ void RunPair(LinkKind kind, const std::function<void(Peer&)>& serve,
   SoftDeviceOptions options;
   options.tcp_uring = UsesUring(kind);
   options.arena_size_max = std::uint64_t{64} << 20;
+  options.rnr_timeout_ms = 60'000;  // a server may get no core for long
   std::atomic<bool> listening{false};
   std::thread server([&] {
     SoftDeviceOptions own = options;
@@ -165,6 +166,33 @@ INSTANTIATE_TEST_SUITE_P(
                                                       LinkKind::kEngineTcp},
                                                      {LinkKind::kVerbs})),
                        ::testing::Values(1, 50)));
+
+// Who posts a receive rings no bell: a SEND that waits for it wakes its own device.
+class SleepBehindReceive : public ::testing::TestWithParam<LinkKind> {};
+
+TEST_P(SleepBehindReceive, ASenderThatSleepsFindsTheReceive) {
+  constexpr int kIdleTurns = 1;
+  const auto serve = [&](Peer& peer) {
+    testing::Await("the other's sleep", [&] {
+      peer.side.CollectEvents();
+      return peer.side.qp->PeerSleeping();
+    });
+    peer.PostReceive();
+    peer.AwaitMessage(kIdleTurns);
+    peer.Send();
+  };
+  const auto ask = [&](Peer& peer) {
+    peer.PostReceive();
+    peer.Send();
+    peer.AwaitMessage(kIdleTurns);
+    EXPECT_GT(peer.sleeps, 0);
+  };
+  RunPair(GetParam(), serve, ask);
+}
+
+INSTANTIATE_TEST_SUITE_P(MappedLinks, SleepBehindReceive,
+                         ::testing::Values(LinkKind::kLocal, LinkKind::kEngineLocal),
+                         [](const auto& link) { return LinkKindName(link.param); });
 
 // Over links where any message wakes the peer, a WRITE does, of which nobody is told.
 class SleepWithoutDoorbell : public ::testing::TestWithParam<std::tuple<LinkKind, int>> {};

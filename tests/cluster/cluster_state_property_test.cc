@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
 #include "ring/cluster/cluster_state.h"
+#include "ring/cluster/role_return.h"
 #include "tests/cluster/cluster_state_builders.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
@@ -22,7 +23,7 @@ class CommandSource {
 
   ClusterCommand Next(const ClusterState& state) {
     const View& view = *state.view();
-    switch (Below(14)) {
+    switch (Below(15)) {
       case 0:
       case 1:
       case 2:
@@ -51,9 +52,8 @@ class CommandSource {
         return command;
       }
       case 12:
-        return ReturnRole{GroupId(static_cast<std::uint16_t>(Below(6))),
-                          ShardId(static_cast<std::uint16_t>(Below(4))), SomeEpoch(view),
-                          Role(static_cast<std::uint16_t>(Below(6)))};
+      case 13:
+        return SomeReturn(view);
       default:
         return SomeCatalogue(view, state.catalogue().revision());
     }
@@ -68,7 +68,7 @@ class CommandSource {
   ClusterCommand RegisterSome(const View& view) {
     const int i = static_cast<int>(Below(9));
     const NodeInfo* node = view.FindNode(absl::StrCat("n", i));
-    const bool same = node != nullptr && Below(3) == 0;
+    const bool same = node != nullptr && Below(node->status == NodeStatus::kUp ? 3 : 2) == 0;
     RegisterNode command = Register(i, same ? node->incarnation.value() : next_++);
     if (Below(10) == 0) command.info.incarnation = Incarnation(Below(next_));
     if (Below(20) == 0) command.info.tcp_address = view.nodes[0].tcp_address;
@@ -96,6 +96,22 @@ class CommandSource {
                    ShardId(static_cast<std::uint16_t>(Below(4))),
                    view.groups[group.value()].epoch,
                    {MemgestId(static_cast<std::uint16_t>(Below(5)))}};
+  }
+  // Such as are possible are rare: one is taken where there is one.
+  ClusterCommand SomeReturn(const View& view) {
+    ReturnRole command{GroupId(static_cast<std::uint16_t>(Below(6))),
+                       ShardId(static_cast<std::uint16_t>(Below(4))), SomeEpoch(view),
+                       Role(static_cast<std::uint16_t>(Below(6)))};
+    if (Below(3) == 0) return command;
+    for (std::uint16_t g = 0; g < view.groups.size(); ++g) {
+      for (std::uint16_t i = 0; i < view.groups[g].shards.size(); ++i) {
+        for (std::uint16_t x = 0; x < view.groups[g].roles.size(); ++x) {
+          if (CheckReturn(view, GroupId(g), ShardId(i), Role(x)).ok())
+            return ReturnRole{GroupId(g), ShardId(i), view.groups[g].epoch, Role(x)};
+        }
+      }
+    }
+    return command;
   }
   ClusterCommand SomeCatalogue(const View& view, std::uint64_t revision) {
     using protocol::MemgestState;
@@ -154,6 +170,32 @@ void CheckStep(const View& before, const View& after) {
   }
 }
 
+Holder PresentHolder(const GroupView& group, std::size_t role) {
+  return {group.roles[role], group.incarnations[role]};
+}
+
+// I2: a return takes no values that count for any shard, and leaves no coordinator's role vacant.
+void CheckReturned(const View& before, const View& after, const ReturnRole& command) {
+  const GroupView& old = before.groups[command.group.value()];
+  const GroupView& now = after.groups[command.group.value()];
+  ASSERT_EQ(PresentHolder(now, command.role.value()),
+            old.shards[command.shard.value()].normal.holders[command.role.value()]);
+  for (std::size_t i = 0; i < old.shards.size(); ++i) {
+    ASSERT_TRUE(old.roles[i] == kNoNode || now.roles[i] != kNoNode) << "shard=" << i;
+    const NormalRecord& normal = old.shards[i].normal;
+    for (const MemgestNormal& one : normal.memgests) {
+      const protocol::MemgestDescriptor& memgest = *before.FindMemgest(one.id);
+      if (memgest.state == protocol::MemgestState::kDeleted || memgest.FailuresTolerated() == 0)
+        continue;
+      for (std::size_t x = 0; x < old.roles.size(); ++x) {
+        const bool counted = normal.holders[x] == PresentHolder(old, x);
+        if (x == i || !counted || (one.complete >> x & 1) == 0) continue;
+        ASSERT_EQ(PresentHolder(now, x), PresentHolder(old, x)) << "shard=" << i << " role=" << x;
+      }
+    }
+  }
+}
+
 // L10, L8, and what a holder is.
 void CheckView(const View& view) {
   ASSERT_OK(view.Validate());
@@ -179,7 +221,7 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
   SeededRandom random(testing::SeedFor("cluster_state"));
   std::set<std::size_t> changed_kinds;
   std::set<std::size_t> refused_kinds;
-  for (int run = 0; run < 12; ++run) {
+  for (int run = 0; run < 60; ++run) {
     ClusterState state(FailOverView());
     ClusterState twin(FailOverView());
     CommandSource source(&random);
@@ -205,6 +247,9 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
       if (result.changed) changed_kinds.insert(command.index());
       ASSERT_NO_FATAL_FAILURE(CheckStep(*before, *state.view())) << CommandText(command);
       ASSERT_NO_FATAL_FAILURE(CheckView(*state.view())) << CommandText(command);
+      if (const auto* given = std::get_if<ReturnRole>(&command); given && result.changed) {
+        ASSERT_NO_FATAL_FAILURE(CheckReturned(*before, *state.view(), *given));
+      }
       if (step % 50 == 0) {  // a node that joins later goes on from a snapshot
         ASSERT_OK_AND_ASSIGN(ClusterState restored, ClusterState::FromSnapshot(state.Snapshot()));
         ASSERT_EQ(restored, state);
@@ -213,7 +258,7 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
       }
     }
   }
-  EXPECT_EQ(changed_kinds.size(), 9u) << "some kind of command never changed anything";
+  EXPECT_EQ(changed_kinds.size(), 10u) << "some kind of command never changed anything";
   EXPECT_EQ(refused_kinds.size(), 10u) << "some kind of command was never refused";
 }
 

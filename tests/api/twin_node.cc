@@ -12,6 +12,7 @@
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
 #include "ring/cluster/routing.h"
+#include "tests/support/await.h"
 
 namespace ring::testing {
 
@@ -332,7 +333,7 @@ void TwinNode::Write(Peer* peer, const std::byte* source, std::size_t size, std:
   while (cq_->Poll(absl::MakeSpan(&completion, 1)) == 0 || completion.wr_id != 1) {
     if (stop_) return;
     // Over tcp the client acknowledges, for which it needs a core.
-    if (!device_->Progress()) std::this_thread::yield();
+    if (!device_->Progress()) ring::testing::LetOthersRun();
   }
   if (completion.status != rdma::WcStatus::kSuccess) peer->dead = true;
 }

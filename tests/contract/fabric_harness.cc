@@ -11,6 +11,7 @@
 #include "rdma/engine/engine_device.h"
 #include "rdma/sim/sim_device.h"
 #include "rdma/soft/shared_copy.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -144,7 +145,7 @@ void Side::Loop() {
       if (stop_) return;
       if (device != nullptr) CollectEvents();
     }
-    std::this_thread::yield();
+    ring::testing::LetOthersRun();
   }
 }
 
@@ -193,7 +194,7 @@ void FabricContract::SetUp() {
   options.tcp_uring = UsesUring(GetParam());
   options.rnr_timeout_ms = 50;
   if (GetParam() == LinkKind::kSim)
-    network_ = std::make_unique<sim::SimNetwork>(testing::UnitTest::GetInstance()->random_seed(),
+    network_ = std::make_unique<sim::SimNetwork>(::testing::UnitTest::GetInstance()->random_seed(),
                                                  sim::SimOptions());
   options.name = "a";
   options.verbs = TestVerbsOptions(/*peer=*/false);

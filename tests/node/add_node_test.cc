@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/node/recovery/fail_over_fixture.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -23,7 +23,7 @@ class AddNodeTest : public testing::FailOverFixture {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (!done(*cluster_.admin().GetView())) {
       ASSERT_LT(absl::Now(), deadline);
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
   }
   void WaitReady(NodeId id) {
@@ -36,7 +36,7 @@ class AddNodeTest : public testing::FailOverFixture {
         missing = cluster_.FindNode(id)->Missing();
       });
       ASSERT_LT(absl::Now(), deadline) << missing;
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
   }
   void WaitProtected() {

@@ -30,6 +30,7 @@
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/reactor.h"
+#include "tests/support/await.h"
 
 namespace ring::node::testing {
 
@@ -195,7 +196,7 @@ class EpochCluster {
       Run([&] { what = missing(); });
       if (what.empty()) return absl::OkStatus();
       if (absl::Now() > deadline) return absl::DeadlineExceededError(what);
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
   }
 

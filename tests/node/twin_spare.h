@@ -27,6 +27,7 @@
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/drain_message.h"
 #include "ring/node/monotonic_clock.h"
+#include "tests/support/await.h"
 
 namespace ring::node::testing {
 
@@ -87,7 +88,7 @@ class TwinSpare {
         }
       }
       if (port_ != nullptr) port_->Progress(clock_.NowNs());
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
     port_.reset();
     device_.reset();

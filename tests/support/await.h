@@ -1,9 +1,9 @@
 // tests/support/await.h — waits that end, and say what they waited for.
 //
 // What:      Await: until a condition holds. HoldsWithin: whether it did, for who says more when it
-//            did not.
-// Threads:   any; the condition is looked at in the caller's, which yields between two looks. A
-//            condition may make progress itself (a device's, a reactor's turn).
+//            did not. LetOthersRun: between two looks.
+// Threads:   any; the condition is looked at in the caller's, which sleeps for a moment between two
+//            looks. A condition may make progress itself (a device's, a reactor's turn).
 // Errors:    Await ends the program when kPatience is over: ctest runs a test to a process, and
 //            what comes behind a wait stands on it. Threads and nodes that wait for each other
 //            would let no orderly end through.
@@ -11,7 +11,6 @@
 #define RING_TESTS_SUPPORT_AWAIT_H_
 
 #include <chrono>
-#include <thread>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
@@ -25,6 +24,10 @@ namespace ring::testing {
 // for a test.
 inline constexpr absl::Duration kPatience = absl::Seconds(90);
 
+// Not a yield: Linux 6.18 puts a thread that yields often behind all others, for seconds where
+// these do so too.
+inline void LetOthersRun() { absl::SleepFor(absl::Microseconds(20)); }
+
 // pause: between two looks, where a look is expensive.
 [[nodiscard]] inline bool HoldsWithin(absl::Duration patience, absl::FunctionRef<bool()> condition,
                                       absl::Duration pause = absl::ZeroDuration()) {
@@ -35,7 +38,7 @@ inline constexpr absl::Duration kPatience = absl::Seconds(90);
     if (pause > absl::ZeroDuration()) {
       absl::SleepFor(pause);
     } else {
-      std::this_thread::yield();
+      LetOthersRun();
     }
   }
   return true;

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "rdma/soft/soft_device.h"
 #include "ring/base/align.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "tests/support/await.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -189,7 +189,7 @@ bool HostileClient::WaitFor(absl::FunctionRef<bool()> condition) {
     Progress();
     if (condition()) return true;
     if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
+    ring::testing::LetOthersRun();
   }
 }
 

@@ -24,6 +24,7 @@
 #include "ring/cluster/routing.h"
 #include "ring/coordinator/key_hash.h"
 #include "tests/node/epoch_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node::testing {
@@ -98,7 +99,7 @@ class DecodeFixture : public ::testing::Test {
   // The group; others may have lost too much.
   void WaitServing() {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool all = false; !all; std::this_thread::yield()) {
+    for (bool all = false; !all; ring::testing::LetOthersRun()) {
       ASSERT_LT(absl::Now(), deadline);
       cluster_.Run([&] {
         all = true;
@@ -167,14 +168,14 @@ class DecodeFixture : public ::testing::Test {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (AnyLost(shard, memgest)) {
       ASSERT_LT(absl::Now(), deadline);
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
   }
 
   // The parity has folded all that was put: a put is answered before that.
   void WaitFolded(int parity, const std::string& memgest) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool all = false; !all; std::this_thread::yield()) {
+    for (bool all = false; !all; ring::testing::LetOthersRun()) {
       ASSERT_LT(absl::Now(), deadline);
       cluster_.Run([&] {
         const cluster::View& view = cluster_.view();
@@ -203,7 +204,7 @@ class DecodeFixture : public ::testing::Test {
   // Some block is, or nobody waits for one any more.
   void WaitDecoding(const std::atomic<bool>& over) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool any = false; !any && !over.load(); std::this_thread::yield()) {
+    for (bool any = false; !any && !over.load(); ring::testing::LetOthersRun()) {
       ASSERT_LT(absl::Now(), deadline);
       cluster_.Run([&] {
         for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {

@@ -12,6 +12,7 @@
 #include "ring/base/crc32c.h"
 #include "ring/cluster/routing.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -122,7 +123,7 @@ TEST_F(LagTest, F10AMemberThatStandsStillIsKeptAsLongAsAnotherLacksAValue) {
     return count;
   };
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (refused() < 3 && absl::Now() < deadline) std::this_thread::yield();
+  while (refused() < 3 && absl::Now() < deadline) ring::testing::LetOthersRun();
   EXPECT_GE(refused(), 3u);
   EXPECT_EQ(cluster_.admin().GetView()->groups[0].epoch, first_epoch_);
   cluster_.Run([&] {

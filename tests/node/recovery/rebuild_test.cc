@@ -125,7 +125,7 @@ class RebuildTest : public ::testing::Test {
       cluster_.Run([&] { missing = NotRebuilt(); });
       if (missing.empty()) return;
       ASSERT_LT(absl::Now(), deadline) << missing;
-      std::this_thread::yield();
+      ring::testing::LetOthersRun();
     }
   }
 

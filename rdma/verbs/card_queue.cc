@@ -13,8 +13,10 @@
 namespace ring::rdma::verbs {
 namespace {
 
-// A peer that answers nothing is given up after some 4 s, or up to four times that: cards round up.
-constexpr std::uint8_t kAckTimeout = 17;  // 4.096 us * 2^17
+// What a lossy network costs each packet that it loses: of a block's hundreds it may lose several,
+// and coordinators keep a block still for a second. A peer that answers nothing is given up after
+// some 1 s, or up to four times that: cards round up.
+constexpr std::uint8_t kAckTimeout = 15;  // 4.096 us * 2^15
 constexpr std::uint8_t kRetryCount = 7;
 constexpr int kReadsMax = 16;
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "memgest/parity_store.h"
 #include "memgest/srs_codec.h"
 
@@ -47,6 +48,24 @@ const ec_offload::DeltaCalculator& Memgest::CalculatorAt(std::uint32_t offset_ce
 
 const ec_offload::DeltaCalculator& Memgest::DeltasAt(std::uint32_t offset_cells) const {
   return delta_calculators_[ColumnAt(offset_cells)];
+}
+
+std::uint32_t Memgest::source_count() const {
+  return descriptor_.m < 2 ? 0u : std::uint32_t{descriptor_.k} + descriptor_.m;
+}
+
+std::uint32_t Memgest::SourceMask(std::uint32_t block, std::uint32_t i) const {
+  const std::uint64_t offset = std::uint64_t{block} * allocator_.block_size();
+  return codec_->layout().Locate(shard_.value(), offset).column == i ? 0u : 1u << i;
+}
+
+std::string Memgest::SourceName(std::uint32_t block, std::uint32_t i) const {
+  if (i >= descriptor_.k) return absl::StrCat("parity=", i - descriptor_.k);
+  const srs::Layout& layout = codec_->layout();
+  const srs::Position at =
+      layout.Locate(shard_.value(), std::uint64_t{block} * allocator_.block_size());
+  const srs::DataBlock data = layout.BlockOf(at.extent, at.row, i);
+  return absl::StrCat("shard=", data.shard, " block=", data.offset / layout.block_size());
 }
 
 }  // namespace ring::memgest

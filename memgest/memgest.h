@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ec_offload/delta_calculator.h"
@@ -73,6 +74,12 @@ class Memgest {
   ec_offload::gf256::Element Coefficient(std::size_t j, std::uint32_t offset_cells) const {
     return codec_->generator().At(j, ColumnAt(offset_cells));
   }
+  // What a block is decoded from, to be left out one by one when what comes of it does not fit
+  // (S12): data columns, then parities; none if there is no parity to spare.
+  std::uint32_t source_count() const;
+  // As a mask: bit c is column c, bit k + j parity j. 0: source i is the block's own column.
+  std::uint32_t SourceMask(std::uint32_t block, std::uint32_t i) const;
+  std::string SourceName(std::uint32_t block, std::uint32_t i) const;
   // New parities, until they have everything (S6). REQUIRES: coded().
   ParityRebuild& rebuild() { return rebuild_; }
   const ParityRebuild& rebuild() const { return rebuild_; }

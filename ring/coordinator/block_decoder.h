@@ -21,10 +21,11 @@ class ShardCoordinator;
 class BlockDecoder {
  public:
   virtual ~BlockDecoder() = default;
-  // The block as it is behind this entry of the shard's log, or a later one; then
+  // The block as it is behind this entry of the shard's log, or a later one, without the row's
+  // sources that are left out (Memgest::SourceMask; kDataLoss: it needs them); then
   // shard.OnDecoded(token, bytes), once, from within or later, unless the epoch ends first.
   virtual void Decode(ShardCoordinator& shard, MemgestId memgest, std::uint32_t block,
-                      std::uint64_t index, std::uint64_t token) = 0;
+                      std::uint64_t index, std::uint32_t left_out, std::uint64_t token) = 0;
 };
 
 }  // namespace ring::coordinator

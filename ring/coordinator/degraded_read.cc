@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/log.h"
 #include "ring/coordinator/block_decoder.h"
@@ -36,13 +37,45 @@ bool ShardCoordinator::ReadDegraded(const Request& request, std::uint32_t line) 
     Refuse(request, Outcome::kUnavailable);
     return true;
   }
-  const std::uint32_t block = lines_.line(line).offset_cells / BlockCells(line);
   const std::uint64_t token = ++degraded_tokens_;
   Pin(line);
   degraded_reads_[token] = {request.reply, line};
-  options_.decoder->Decode(*this, MemgestId(lines_.line(line).memgest), block,
-                           MemgestOf(line).allocator().LastTouch(block), token);
+  Decode(token);
   return true;
+}
+
+// The first two attempts leave nothing out: parities take turns, and a WRITE may have been damaged.
+// Then each source of the row is left out once.
+void ShardCoordinator::Decode(std::uint64_t token) {
+  const DegradedRead read = degraded_reads_[token];
+  const memgest::MetadataLine& line = lines_.line(read.line);
+  const memgest::Memgest& memgest = MemgestOf(read.line);
+  const std::uint32_t block = line.offset_cells / BlockCells(read.line);
+  options_.decoder->Decode(
+      *this, MemgestId(line.memgest), block, memgest.allocator().LastTouch(block),
+      read.attempts < 2 ? 0 : memgest.SourceMask(block, read.attempts - 2), token);
+}
+
+// False: all was tried.
+bool ShardCoordinator::DecodeAgain(std::uint64_t token) {
+  DegradedRead& read = degraded_reads_[token];
+  const memgest::Memgest& memgest = MemgestOf(read.line);
+  const std::uint32_t block = lines_.line(read.line).offset_cells / BlockCells(read.line);
+  while (++read.attempts < 2 + memgest.source_count()) {
+    if (read.attempts >= 2 && memgest.SourceMask(block, read.attempts - 2) == 0) continue;
+    Decode(token);
+    return true;
+  }
+  return false;
+}
+
+// Empty: its bytes are not there (S12).
+absl::string_view ShardCoordinator::ValueIn(absl::string_view block, std::uint32_t number) {
+  const memgest::MetadataLine& line = lines_.line(number);
+  const std::size_t first = std::size_t{line.offset_cells % BlockCells(number)} * kCacheLine;
+  if (block.size() < first + line.value_length) return {};
+  const absl::string_view value = block.substr(first, line.value_length);
+  return Crc32c(value.data(), value.size()) == line.value_crc ? value : absl::string_view();
 }
 
 void ShardCoordinator::OnDecoded(std::uint64_t token,
@@ -50,40 +83,48 @@ void ShardCoordinator::OnDecoded(std::uint64_t token,
   const auto found = degraded_reads_.find(token);
   if (found == degraded_reads_.end()) return;
   const DegradedRead read = found->second;
-  degraded_reads_.erase(found);
-  const memgest::MetadataLine& line = lines_.line(read.line);
-  const std::size_t first = std::size_t{line.offset_cells % BlockCells(read.line)} * kCacheLine;
   std::string zeros;
-  absl::string_view value;
-  if (block.ok() && block->empty()) {  // the block is zero
-    zeros.resize(line.value_length);
-    value = zeros;
-  } else if (block.ok() && block->size() >= first + line.value_length) {
-    value = block->substr(first, line.value_length);
+  if (block.ok() && block->empty()) zeros.resize(std::size_t{BlockCells(read.line)} * kCacheLine);
+  const absl::string_view value =
+      block.ok() ? ValueIn(block->empty() ? zeros : *block, read.line) : absl::string_view();
+  // It cannot be decoded without that source: the next one.
+  const bool needed = absl::IsDataLoss(block.status()) && read.attempts >= 2;
+  const bool wrong = (block.ok() && value.empty()) || needed;
+  if (wrong && DecodeAgain(token)) return;
+  degraded_reads_.erase(token);
+  const memgest::MetadataLine& line = lines_.line(read.line);
+  if (wrong || (!value.empty() && read.attempts >= 2)) {
+    const std::uint32_t number = line.offset_cells / BlockCells(read.line);
+    RING_LOG(ERROR) << (wrong ? "decoded values do not fit their checksums, whatever is left out"
+                              : absl::StrCat(
+                                    "a block does not fit its row, decoded without it ",
+                                    MemgestOf(read.line).SourceName(number, read.attempts - 2)))
+                    << ", of a degraded read group=" << options_.group.value()
+                    << " shard=" << options_.shard.value() << " memgest=" << line.memgest
+                    << " block=" << number << " version=" << line.version;
   }
-  Reply reply;
-  // S12: they are the version's bytes, or nothing.
-  const bool fits = !value.empty() && Crc32c(value.data(), value.size()) == line.value_crc;
-  if (fits) {
-    ++counters_.gets;
-    ++counters_.degraded_gets;
-    reply.version = Version(line.version);
-    reply.memgest = MemgestId(line.memgest);
-    reply.value_length = line.value_length;
-    reply.value_crc = line.value_crc;
-    reply.expiry_ns = line.expiry_ns;
-    reply.bytes = value;
+  if (!value.empty()) {
+    AnswerDecoded(read, value);
   } else {
-    if (block.ok()) {
-      RING_LOG(ERROR) << "decoded values do not fit their checksums, of a degraded read group="
-                      << options_.group.value() << " shard=" << options_.shard.value()
-                      << " memgest=" << line.memgest << " version=" << line.version;
-    }
-    ++counters_.refusals;
-    reply.outcome = Outcome::kUnavailable;
+    Request request;
+    request.reply = read.reply;
+    Refuse(request, wrong ? Outcome::kDataLost : Outcome::kUnavailable);
   }
-  sink_->Answer(read.reply, reply, *this);
   Unpin(read.line);
+}
+
+void ShardCoordinator::AnswerDecoded(const DegradedRead& read, absl::string_view value) {
+  const memgest::MetadataLine& line = lines_.line(read.line);
+  ++counters_.gets;
+  ++counters_.degraded_gets;
+  Reply reply;
+  reply.version = Version(line.version);
+  reply.memgest = MemgestId(line.memgest);
+  reply.value_length = line.value_length;
+  reply.value_crc = line.value_crc;
+  reply.expiry_ns = line.expiry_ns;
+  reply.bytes = value;
+  sink_->Answer(read.reply, reply, *this);
 }
 
 // Answers of the epoch are nobody's any more.

@@ -315,9 +315,14 @@ class ShardCoordinator {
   std::uint32_t ValueCrc(std::uint32_t line) const;
 
   // degraded_read.cc
+  struct DegradedRead;
   bool DecodesInstead(const Request& request, std::uint32_t line);
   std::uint32_t BlockCells(std::uint32_t line);
   bool ReadDegraded(const Request& request, std::uint32_t line);
+  void Decode(std::uint64_t token);
+  bool DecodeAgain(std::uint64_t token);
+  absl::string_view ValueIn(absl::string_view block, std::uint32_t line);
+  void AnswerDecoded(const DegradedRead& read, absl::string_view value);
   void EndDegradedReads(bool tell);
 
   // deferred.cc
@@ -442,7 +447,8 @@ class ShardCoordinator {
   absl::flat_hash_map<std::uint32_t, Absent> absent_;  // by line, of those somebody asked for
   struct DegradedRead {
     ReplyTo reply;
-    std::uint32_t line = 0;  // pinned
+    std::uint32_t line = 0;      // pinned
+    std::uint32_t attempts = 0;  // beyond the first
   };
   std::map<std::uint64_t, DegradedRead> degraded_reads_;  // by token: they end in that order
   std::uint64_t degraded_tokens_ = 0;

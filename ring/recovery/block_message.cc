@@ -82,6 +82,7 @@ std::string Encode(const DecodeRequest& request) {
   out.Put(request.block);
   out.Put(request.index);
   out.Put(static_cast<std::uint8_t>(request.urgent ? 1 : 0));
+  out.Put(request.left_out);
   return out.Take();
 }
 
@@ -93,6 +94,7 @@ absl::StatusOr<DecodeRequest> DecodeDecodeRequest(absl::string_view bytes) {
   request.block = in.Get<std::uint32_t>();
   request.index = in.Get<std::uint64_t>();
   const auto urgent = in.Get<std::uint8_t>();
+  request.left_out = in.Get<std::uint32_t>();
   const absl::Status status = Check(in, urgent <= 1, "decode");
   if (!status.ok()) return status;
   request.urgent = urgent == 1;

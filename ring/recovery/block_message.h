@@ -70,6 +70,9 @@ struct DecodeRequest {
   std::uint32_t block = 0;
   std::uint64_t index = 0;  // of the log, that was adopted: nothing behind it touches the block
   bool urgent = false;      // an operation waits
+  // Blocks of the row that are not decoded from, as what they gave did not fit: bit c is column c,
+  // bit k + j parity j.
+  std::uint32_t left_out = 0;
   friend bool operator==(const DecodeRequest&, const DecodeRequest&) = default;
 };
 struct DecodeAnswer {

@@ -137,7 +137,8 @@ void BlockRecovery::Begin(const Key& key, Block& block) {
   }
   if (log.sources.empty()) {
     return log.named ? Lose(key, block)
-                     : Fail(key, block, absl::UnavailableError("its record does not name it"));
+                     : Fail({key, epoch_, NodeId(), block.without}, block,
+                            absl::UnavailableError("its record does not name it"));
   }
   if (memgest->allocator().state(key.second) == BlockState::kLost)
     memgest->allocator().SetDecoding(key.second);
@@ -150,8 +151,9 @@ void BlockRecovery::Begin(const Key& key, Block& block) {
   request.block = key.second;
   request.index = log.index;
   request.urgent = wanted_.contains(key);
+  if (block.without != 0) request.left_out = memgest->SourceMask(key.second, block.without - 1);
   const NodeId parity = SourceFor(block, log);
-  calls_[++last_call_] = {key, epoch_, parity};
+  calls_[++last_call_] = {key, epoch_, parity, block.without};
   actions_->Ask(last_call_, parity, request);
 }
 
@@ -160,10 +162,17 @@ NodeId BlockRecovery::SourceFor(const Block& block, const Log& log) const {
   return one ? *block.only : log.sources[block.source % log.sources.size()];
 }
 
-void BlockRecovery::Fail(const Key& key, Block& block, const absl::Status& why) {
+void BlockRecovery::Fail(const Call& call, Block& block, const absl::Status& why) {
+  const Key& key = call.key;
   ++block.failures;
   ++block.source;
   block.retry_ns = now_ns_ + (kRetryNs << std::min(block.failures - 1, kRetryDoublings));
+  if (call.without != block.without) return;  // it is asked for in another way by now
+  if (block.without != 0 && (absl::IsDataLoss(why) || block.failures >= kFailuresUntilDelayed)) {
+    const std::vector<Key> value = ValueOf(key);
+    for (const Key& one : value) blocks_[one].refuted = call.without;
+    return AskAnother(value);
+  }
   if (absl::IsDataLoss(why)) {
     RING_LOG(ERROR) << "block lost group=" << group_.value() << " shard=" << shard_.value()
                     << " memgest=" << key.first.value() << " block=" << key.second << ": "
@@ -217,12 +226,13 @@ void BlockRecovery::OnBlock(std::uint64_t number, const absl::StatusOr<std::stri
   if (status.ok()) {
     block.here = true;
     block.from = call.parity;
+    block.from_without = call.without;
     block.last_touch = answer->last_touch;
     here_.insert(call.key);
     return Settle(call.key);
   }
   if (decoding) memgest->allocator().SetLost(call.key.second);
-  Fail(call.key, block, status);
+  Fail(call, block, status);
 }
 
 absl::Status BlockRecovery::Install(const Key& key, const DecodeAnswer& answer) {
@@ -235,14 +245,41 @@ absl::Status BlockRecovery::Install(const Key& key, const DecodeAnswer& answer) 
                                                    " last_touch=", answer.last_touch,
                                                    " index=", log.index));
   }
+  Place(key, answer.bytes);
+  return absl::OkStatus();
+}
+
+// A version that an answer before had right, and this one has not, stays: no other may have it.
+void BlockRecovery::Place(const Key& key, absl::string_view bytes) {
+  struct Right {
+    std::byte* place;
+    std::string value;
+    std::uint32_t crc;
+  };
+  memgest::Memgest& memgest = *actions_->Find(key.first);
+  const std::size_t size = memgest.allocator().block_size();
   const auto cells = static_cast<std::uint32_t>(size / memgest::kCellSize);
   std::byte* const place = memgest.heap().At(key.second * cells);
-  if (answer.bytes.empty()) {
+  std::vector<Right> right;
+  const bool again = !blocks_[key].wrong.empty();
+  if (again) {
+    memgest.allocator().ForEachLine(key.second, [&](std::uint32_t number) {
+      const memgest::MetadataLine& line = lines_->line(number);
+      std::byte* const value = memgest.heap().At(line.offset_cells);
+      if (line.version == 0 || Crc32c(value, line.value_length) != line.value_crc) return;
+      right.push_back({value, std::string(reinterpret_cast<const char*>(value), line.value_length),
+                       line.value_crc});
+    });
+  }
+  if (bytes.empty()) {
     std::memset(place, 0, size);  // an answer that was wrong may have been here
   } else {
-    std::memcpy(place, answer.bytes.data(), size);
+    std::memcpy(place, bytes.data(), size);
   }
-  return absl::OkStatus();
+  for (const Right& one : right) {
+    if (Crc32c(one.place, one.value.size()) != one.crc)
+      std::memcpy(one.place, one.value.data(), one.value.size());
+  }
 }
 
 // The blocks whose checksums are looked at together: those of its value that are not Present, or
@@ -268,31 +305,67 @@ void BlockRecovery::Settle(const Key& key) {
   }
   const bool fits = SlotsFit(*actions_->Find(key.first), key.second) &&
                     actions_->ValueFits(key.first, key.second);
+  if (fits) TellWhatWasLeftOut(value);
   if (fits || Mutant("S12")) return Release(value);
   Refute(value);
 }
 
+// A scrub names the rows that differ; which block of this one does was found out here.
+void BlockRecovery::TellWhatWasLeftOut(const std::vector<Key>& value) {
+  const Key& key = value.front();
+  const memgest::Memgest& memgest = *actions_->Find(key.first);
+  const std::uint32_t without = blocks_[key].from_without;
+  if (without == 0 || memgest.SourceMask(key.second, without - 1) == 0) return;
+  RING_LOG(ERROR) << "a block does not fit its row, decoded without it group=" << group_.value()
+                  << " memgest=" << key.first.value() << " "
+                  << memgest.SourceName(key.second, without - 1)
+                  << ": decoded shard=" << shard_.value() << " block=" << key.second
+                  << " blocks=" << value.size();
+}
+
 // What is here does not fit. Which of a value's blocks is wrong cannot be told: a parity is when
-// all of them are its.
+// all of them are its, and a decode without some source when all of them are of such.
 void BlockRecovery::Refute(const std::vector<Key>& value) {
-  const NodeId from = blocks_[value.front()].from;
-  const bool one_source =
-      absl::c_all_of(value, [&](const Key& key) { return blocks_[key].from == from; });
+  const Block front = blocks_[value.front()];
+  const bool one_source = absl::c_all_of(value, [&](const Key& key) {
+    const Block& block = blocks_[key];
+    return block.from_without == front.without && (front.without != 0 || block.from == front.from);
+  });
   if (one_source) {
-    for (const Key& key : value) blocks_[key].wrong.push_back(from);
+    for (const Key& key : value) {
+      if (front.without == 0) {
+        blocks_[key].wrong.push_back(front.from);
+      } else {
+        blocks_[key].refuted = front.without;
+      }
+    }
   }
   AskAnother(value);
 }
 
-// All blocks of the value, of a parity that was not refuted.
+// The source to leave out next, of all parities together: what each by itself gives is wrong. 0:
+// there is none. A single block has no use of being decoded without its own column.
+std::uint32_t BlockRecovery::NextWithout(const std::vector<Key>& value) {
+  const Key& first = value.front();
+  const memgest::Memgest& memgest = *actions_->Find(first.first);
+  for (std::uint32_t number = blocks_[first].refuted + 1; number <= memgest.source_count();
+       ++number) {
+    if (value.size() > 1 || memgest.SourceMask(first.second, number - 1) != 0) return number;
+  }
+  return 0;
+}
+
+// All blocks of the value, of a parity that was not refuted, or without a source that was not.
 void BlockRecovery::AskAnother(const std::vector<Key>& value) {
   const Key& first = value.front();
   const std::vector<NodeId>& wrong = blocks_[first].wrong;
   const std::vector<NodeId>& sources = logs_[first.first].sources;
   const auto next = absl::c_find_if(
       sources, [&](NodeId source) { return !absl::c_linear_search(wrong, source); });
-  if (next == sources.end()) {
-    RING_LOG(ERROR) << "decoded values do not fit their checksums, from every parity group="
+  const bool any = next != sources.end();
+  const std::uint32_t without = any ? 0 : NextWithout(value);
+  if (!any && without == 0) {
+    RING_LOG(ERROR) << "decoded values do not fit their checksums, whatever is left out group="
                     << group_.value() << " shard=" << shard_.value()
                     << " memgest=" << first.first.value() << " block=" << first.second
                     << " blocks=" << value.size();
@@ -301,10 +374,12 @@ void BlockRecovery::AskAnother(const std::vector<Key>& value) {
   memgest::SlotAllocator& allocator = actions_->Find(first.first)->allocator();
   for (const Key& key : value) {
     Block& block = blocks_[key];
-    block.only = *next;
+    block.only = any ? std::optional<NodeId>(*next) : std::nullopt;
+    block.without = without;
     block.failures = 0;
     block.retry_ns = now_ns_;
-    if (!block.here || block.from == *next) continue;
+    const bool same = block.from_without == without && (!any || block.from == *next);
+    if (!block.here || same) continue;
     block.here = false;
     here_.erase(key);
     allocator.SetLost(key.second);

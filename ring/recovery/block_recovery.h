@@ -15,8 +15,9 @@
 //            is kDataLoss says that nobody can ever help: the block stays Lost in this epoch. So do
 //            all if the record names nobody who has any (E8: that loss was accepted). Wrong
 //            bytes of one parity are asked for of the others, all blocks of a version of one
-//            parity; if each gives such, they are installed, and only the versions that they do
-//            not fit are lost.
+//            parity; if each gives such, they are asked for without one block of the row after the
+//            other, as rank allows. If nothing fits, they are installed, and only the versions that
+//            none of them fitted are lost.
 // Cost:      one copy of a block, and its checksums; for a block of several, a look at the others.
 // Source:    Ring section 5.5 (on-demand recovery); rules S4, S5, S7, S12, E8, I4.
 #ifndef RING_RECOVERY_BLOCK_RECOVERY_H_
@@ -116,7 +117,10 @@ class BlockRecovery {
     std::size_t source = 0;      // next to ask, of any
     std::optional<NodeId> only;  // ... or this one: what others gave did not fit
     std::vector<NodeId> wrong;   // parities whose bytes, of all the value's blocks, did not
+    std::uint32_t without = 0;   // number of the source that is left out, from 1; 0: none is
+    std::uint32_t refuted = 0;   // so many of them did not help
     NodeId from;                 // whose bytes are in place
+    std::uint32_t from_without = 0;
     std::uint64_t last_touch = 0;
     std::uint64_t retry_ns = 0;
   };
@@ -124,6 +128,7 @@ class BlockRecovery {
     Key key;
     Epoch epoch;
     NodeId parity;
+    std::uint32_t without = 0;
   };
 
   void Begin(const Key& key, Block& block);
@@ -131,9 +136,12 @@ class BlockRecovery {
     return !block.asked && !block.gone && !block.here && now_ns_ >= block.retry_ns;
   }
   bool BeginNext();
-  void Fail(const Key& key, Block& block, const absl::Status& why);
+  void Fail(const Call& call, Block& block, const absl::Status& why);
   void Lose(const Key& key, Block& block);
   absl::Status Install(const Key& key, const DecodeAnswer& answer);
+  void Place(const Key& key, absl::string_view bytes);
+  std::uint32_t NextWithout(const std::vector<Key>& value);
+  void TellWhatWasLeftOut(const std::vector<Key>& value);
   NodeId SourceFor(const Block& block, const Log& log) const;
   std::vector<Key> ValueOf(const Key& key);
   void Settle(const Key& key);

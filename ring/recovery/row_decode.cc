@@ -46,7 +46,7 @@ std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::u
                                      std::uint32_t lost_columns, std::uint32_t parities,
                                      std::uint32_t first) {
   const std::uint32_t all = (1u << generator.rows()) - 1;
-  std::uint32_t used = 1u << first;
+  std::uint32_t used = parities & 1u << first;
   for (std::uint32_t next = 0;; ++next) {
     const srs::RowPlan plan = srs::PlanRow(generator, lost_columns, all & ~used);
     for (const srs::Recipe& recipe : plan.recipes) {

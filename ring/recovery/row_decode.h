@@ -33,8 +33,8 @@ std::uint32_t CompleteParities(const cluster::View& view, const RowName& name,
                                const protocol::MemgestDescriptor& memgest,
                                const srs::Layout& layout, std::uint32_t columns = kAllColumns);
 
-// The block in `column`. first: the parity to use if one is enough. REQUIRES: column is one of the
-// lost, `first` one of the parities.
+// The block in `column`. first: the parity to use if one is enough and it is one of them. REQUIRES:
+// column is one of the lost.
 std::optional<srs::Recipe> PlanBlock(const ec_offload::Matrix& generator, std::uint32_t column,
                                      std::uint32_t lost_columns, std::uint32_t parities,
                                      std::uint32_t first);

@@ -21,11 +21,12 @@ class TwinDecoder final : public BlockDecoder {
     MemgestId memgest;
     std::uint32_t block = 0;
     std::uint64_t index = 0;
+    std::uint32_t left_out = 0;
     std::uint64_t token = 0;
   };
   void Decode(ShardCoordinator&, MemgestId memgest, std::uint32_t block, std::uint64_t index,
-              std::uint64_t token) override {
-    asked.push_back({memgest, block, index, token});
+              std::uint32_t left_out, std::uint64_t token) override {
+    asked.push_back({memgest, block, index, left_out, token});
   }
   std::vector<Asked> asked;
 };
@@ -40,6 +41,15 @@ class DegradedRead : public ::testing::Test {
     const auto* const bytes = reinterpret_cast<const char*>(
         memgest.heap().At(asked.block * static_cast<std::uint32_t>(kBlock / kCacheLine)));
     return std::string(bytes, kBlock);
+  }
+  // With a wrong byte in the key's value.
+  std::string WrongBlock(absl::string_view key) {
+    TwinDecoder::Asked asked;
+    asked.memgest = kSrs32;
+    asked.block = LineOf(key).offset_cells / (kBlock / kCacheLine);
+    std::string block = Block(asked);
+    block[LineOf(key).offset_cells % (kBlock / kCacheLine) * kCacheLine] ^= 1;
+    return block;
   }
   // Of the key's highest version.
   memgest::MetadataLine& LineOf(absl::string_view key) {
@@ -108,16 +118,63 @@ TEST_F(DegradedRead, AsksForWhatTheParityMustHaveFolded) {
 
 TEST_F(DegradedRead, S12BytesThatDoNotFitAreNotAnswered) {
   PutAndSettle("k", "value");
-  std::vector<int> gets;
-  for (int i = 0; i < 3; ++i) gets.push_back(harness_.Get("k", kDegraded));
-  ASSERT_EQ(decoder_.asked.size(), 3u);
-  std::string block = Block(decoder_.asked[0]);
-  block[LineOf("k").offset_cells % (kBlock / kCacheLine) * kCacheLine] ^= 1;
-  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::string_view(block));
-  harness_.shard().OnDecoded(decoder_.asked[1].token, absl::string_view());  // zeros
-  harness_.shard().OnDecoded(decoder_.asked[2].token, absl::UnavailableError("no parity"));
-  for (const int get : gets) EXPECT_EQ(harness_.outcome(get), Outcome::kUnavailable) << get;
+  const std::string block = WrongBlock("k");
+  for (const bool zeros : {false, true}) {
+    decoder_.asked.clear();
+    const int get = harness_.Get("k", kDegraded);
+    for (std::size_t i = 0; i < decoder_.asked.size(); ++i) {
+      ASSERT_LT(i, 20u);
+      EXPECT_FALSE(harness_.answered(get));
+      harness_.shard().OnDecoded(decoder_.asked[i].token,
+                                 zeros ? absl::string_view() : absl::string_view(block));
+    }
+    EXPECT_EQ(harness_.outcome(get), Outcome::kDataLost);
+  }
   EXPECT_EQ(harness_.shard().counters().degraded_gets, 0u);
+  harness_.Settle();
+  harness_.Scrub();  // nothing is pinned any more
+}
+
+TEST_F(DegradedRead, S12WhatDoesNotFitIsDecodedWithoutOneBlockOfTheRowAfterTheOther) {
+  PutAndSettle("k", "value");
+  const int get = harness_.Get("k", kDegraded);
+  const std::string wrong = WrongBlock("k");
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(decoder_.asked.size(), i + 1);
+    EXPECT_EQ(decoder_.asked[i].left_out == 0, i < 2) << i;
+    harness_.shard().OnDecoded(decoder_.asked[i].token, absl::string_view(wrong));
+  }
+  ASSERT_EQ(decoder_.asked.size(), 4u);
+  EXPECT_NE(decoder_.asked[3].left_out, decoder_.asked[2].left_out);
+  const std::string right = Block(decoder_.asked[3]);
+  harness_.shard().OnDecoded(decoder_.asked[3].token, absl::string_view(right));
+  ASSERT_EQ(harness_.outcome(get), Outcome::kOk);
+  EXPECT_EQ(harness_.answer(get).value, "value");
+  EXPECT_EQ(decoder_.asked.size(), 4u);
+}
+
+TEST_F(DegradedRead, S12WhatNothingCanBeLeftOutOfIsLostAtOnceAndWhatDoesNotAnswerIsNot) {
+  PutAndSettle("k", "value");
+  const std::string block = WrongBlock("k");
+  for (const bool answers : {false, true}) {
+    decoder_.asked.clear();
+    const int get = harness_.Get("k", kDegraded);
+    for (std::size_t i = 0; i < 2; ++i)
+      harness_.shard().OnDecoded(decoder_.asked[i].token, absl::string_view(block));
+    const absl::Status why =
+        answers ? absl::DataLossError("needs it") : absl::UnavailableError("not now");
+    for (std::size_t i = 2; i < decoder_.asked.size(); ++i)
+      harness_.shard().OnDecoded(decoder_.asked[i].token, why);
+    EXPECT_EQ(harness_.outcome(get), answers ? Outcome::kDataLost : Outcome::kUnavailable);
+  }
+}
+
+TEST_F(DegradedRead, WhatNoParityAnswersIsRefusedForNow) {
+  PutAndSettle("k", "value");
+  const int get = harness_.Get("k", kDegraded);
+  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::UnavailableError("no parity"));
+  EXPECT_EQ(harness_.outcome(get), Outcome::kUnavailable);
+  EXPECT_EQ(decoder_.asked.size(), 1u);
 }
 
 TEST_F(DegradedRead, OfOtherValuesIsAnOrdinaryGet) {

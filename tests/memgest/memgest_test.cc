@@ -1,5 +1,8 @@
 #include "memgest/memgest.h"
 
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "memgest/parity_store.h"
 #include "tests/memgest/twin_device.h"
@@ -36,6 +39,29 @@ TEST(Memgest, S4EveryBlockOfACodedHeapHasAPlaceAtTheParities) {
       }
     }
   }
+}
+
+TEST(Memgest, S12EachSourceOfABlockIsNamedAndItsOwnColumnIsNone) {
+  TwinDevice device;
+  LineTable lines(&device, 1u << 16);
+  protocol::MemgestDescriptor descriptor;
+  descriptor.id = MemgestId(1);
+  descriptor.scheme = protocol::Scheme::kStretchedReedSolomon;
+  descriptor.k = 3;
+  descriptor.m = 2;
+  descriptor.block_size = protocol::kBlockSizeMin;
+  Memgest memgest(&device, descriptor, ShardId(1), 3, 2, &lines);
+  ASSERT_EQ(memgest.source_count(), 5u);
+  const std::vector<std::uint32_t> masks = {1, 0, 4, 8, 16};
+  const std::vector<std::string> names = {"shard=0 block=7", "shard=1 block=7", "shard=2 block=7",
+                                          "parity=0", "parity=1"};
+  for (std::uint32_t i = 0; i < memgest.source_count(); ++i) {
+    EXPECT_EQ(memgest.SourceMask(7, i), masks[i]);
+    EXPECT_EQ(memgest.SourceName(7, i), names[i]);
+  }
+  descriptor.m = 1;
+  const Memgest alone(&device, descriptor, ShardId(1), 3, 2, &lines);
+  EXPECT_EQ(alone.source_count(), 0u) << "there is no parity to spare";
 }
 
 }  // namespace

@@ -119,6 +119,9 @@ TEST_F(ForeignNumberTest, BlocksToDecodeAndToFreeze) {
   decode.epoch = PresentEpoch();
   decode.block = kForeign;
   ExpectRefused(ControlType::kDecode, Encode(decode));
+  decode.block = 0;
+  decode.left_out = kForeign;
+  ExpectRefused(ControlType::kDecode, Encode(decode));
   recovery::FreezeRequest freeze;
   freeze.log = decode.log;
   freeze.epoch = PresentEpoch();

@@ -112,7 +112,7 @@ void AddRecovery(Samples* out) {
   out->emplace_back("FreezeAnswer",
                     recovery::Encode(recovery::FreezeAnswer{1, 2, recovery::FrozenBytes::kLost}));
   out->emplace_back("DecodeRequest",
-                    recovery::Encode(recovery::DecodeRequest{log, kEpoch, 1, 2, true}));
+                    recovery::Encode(recovery::DecodeRequest{log, kEpoch, 1, 2, true, 4}));
   out->emplace_back("DecodeAnswer", recovery::Encode(recovery::DecodeAnswer{1, "block"}));
   out->emplace_back("RowRequest",
                     recovery::Encode(recovery::RowRequest{kGroup, kMemgest, kEpoch, 1, 2, {3, 4}}));
@@ -293,7 +293,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 12;
+constexpr std::uint16_t kVersion = 13;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},         {"LogAccept", 0x70753c5d},
@@ -303,7 +303,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"FetchRequest", 0xdfc6d92f},     {"FetchAnswer", 0x9a3327b5},
       {"InstallRequest", 0xf70e442b},   {"ProgressRequest", 0xe8609b17},
       {"ProgressAnswer", 0x4e37f084},   {"FreezeRequest", 0x62520d16},
-      {"FreezeAnswer", 0x1d90322e},     {"DecodeRequest", 0x42dab48a},
+      {"FreezeAnswer", 0x1d90322e},     {"DecodeRequest", 0x8dd9f5ca},
       {"DecodeAnswer", 0x070310fe},     {"RowRequest", 0x34fb37e4},
       {"PartialRequest", 0xd56a892e},   {"ControlHeader", 0xf4660d61},
       {"control types", 0x2c5044c1},    {"CatalogueChange", 0x67e0bd4b},

@@ -13,7 +13,7 @@ using ring::testing::StatusIs;
 
 const LogName kLog = {GroupId(4), ShardId(2), MemgestId(9)};
 const FreezeRequest kFreeze = {kLog, Epoch(7), 11, 0x1234567890, true, 0xabcdef0123, 99};
-const DecodeRequest kDecode = {kLog, Epoch(8), 12, 5555, true};
+const DecodeRequest kDecode = {kLog, Epoch(8), 12, 5555, true, 0x80001};
 
 TEST(BlockMessageTest, ComesBackAsItWas) {
   EXPECT_THAT(DecodeFreezeRequest(Encode(kFreeze)), IsOkAndHolds(kFreeze));
@@ -46,7 +46,7 @@ TEST(BlockMessageTest, UnknownValuesOfAFieldAreRefused) {
   EXPECT_THAT(DecodeFreezeAnswer(Encode(FreezeAnswer{1, 2, static_cast<FrozenBytes>(3)})),
               StatusIs(absl::StatusCode::kInvalidArgument));
   std::string decode = Encode(kDecode);
-  decode.back() = 2;
+  decode[decode.size() - sizeof(kDecode.left_out) - 1] = 2;  // whether an operation waits
   EXPECT_THAT(DecodeDecodeRequest(decode), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -209,8 +209,64 @@ TEST(BlockRecoveryTest, S12_WhatEveryParityGivesWrongIsInstalledAndOnlyItsVersio
   harness.recovery.Step(20'000'000);
   EXPECT_EQ(harness.asked[0].parity, NodeId(4));
   harness.Answer(harness.WrongBytes(0));
+  std::uint64_t now_ns = 20'000'000;
+  while (harness.present.empty()) {
+    harness.recovery.Step(now_ns += 20'000'000);
+    ASSERT_EQ(harness.asked.size(), 1u) << "without some block of the row";
+    EXPECT_NE(harness.asked[0].request.left_out, 0u);
+    harness.Answer(absl::DataLossError("it cannot do without"));
+  }
+  EXPECT_TRUE(harness.gone.empty());
   EXPECT_EQ(harness.allocator().state(0), BlockState::kPresent);
   EXPECT_EQ(harness.present, std::vector<std::uint32_t>{0});
+}
+
+// Column 0 or another is rotten: both parities give wrong bytes until it is left out.
+TEST(BlockRecoveryTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfTheRow) {
+  const std::uint32_t own = 1u << BlockHarness(1).memgest().codec().layout().Locate(1, 0).column;
+  for (const std::uint32_t rotten : {1u, 2u, 4u}) {
+    if (rotten == own) continue;
+    BlockHarness harness(1);
+    harness.Serve(Epoch(2), {3, 4});
+    harness.recovery.Want(kMemgest, 0);
+    std::vector<std::uint32_t> left_out;
+    for (std::uint64_t now_ns = 0; harness.present.empty();) {
+      harness.recovery.Step(now_ns += 20'000'000);
+      ASSERT_EQ(harness.asked.size(), 1u);
+      left_out.push_back(harness.asked[0].request.left_out);
+      ASSERT_LE(left_out.size(), 4u);
+      EXPECT_NE(left_out.back(), own);
+      const bool right = left_out.back() == rotten;
+      harness.Answer(right ? harness.RightBytes(0) : harness.WrongBytes(0));
+    }
+    EXPECT_TRUE(harness.HasBytes(0));
+    EXPECT_EQ(left_out[0], 0u);
+    EXPECT_EQ(left_out[1], 0u) << "each parity by itself comes first";
+  }
+}
+
+TEST(BlockRecoveryTest, S12_WhoDoesNotAnswerIsAskedAgainBeforeAnotherBlockIsLeftOut) {
+  BlockHarness harness(1);
+  harness.Serve(Epoch(2), {3, 4});
+  harness.recovery.Want(kMemgest, 0);
+  std::uint64_t now_ns = 0;
+  for (int i = 0; i < 2; ++i) {
+    harness.recovery.Step(now_ns += 20'000'000);
+    harness.Answer(harness.WrongBytes(0));
+  }
+  harness.recovery.Step(now_ns += 20'000'000);
+  ASSERT_EQ(harness.asked.size(), 1u);
+  const std::uint32_t first = harness.asked[0].request.left_out;
+  for (int i = 1; i < BlockRecovery::kFailuresUntilDelayed; ++i) {
+    harness.Answer(absl::UnavailableError("not now"));
+    harness.recovery.Step(now_ns += 200'000'000);
+    ASSERT_EQ(harness.asked.size(), 1u);
+    EXPECT_EQ(harness.asked[0].request.left_out, first) << i;
+  }
+  harness.Answer(absl::UnavailableError("not now"));
+  harness.recovery.Step(now_ns += 200'000'000);
+  ASSERT_EQ(harness.asked.size(), 1u);
+  EXPECT_NE(harness.asked[0].request.left_out, first);
 }
 
 // A value of four blocks, which have no checksum each.
@@ -306,6 +362,20 @@ TEST_F(LargeValueTest, S12_OneThatHasNotTheRowIsNotWaitedForEver) {
   }
   for (const std::uint32_t block : harness_.value) EXPECT_EQ(state(block), BlockState::kPresent);
   EXPECT_FALSE(Right());
+}
+
+// The second block's row has a rotten one in column 2.
+TEST_F(LargeValueTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfEachRow) {
+  for (int i = 0; i < 40 && harness_.present.size() < 5; ++i) {
+    Step();
+    while (!harness_.asked.empty()) {
+      const DecodeRequest& request = harness_.asked[0].request;
+      const bool wrong = request.block == 1 && request.left_out != 1u << 2;
+      harness_.Answer(wrong ? BlockHarness::WrongBytes(1)
+                            : BlockHarness::RightBytes(request.block));
+    }
+  }
+  EXPECT_TRUE(Right());
 }
 
 TEST_F(LargeValueTest, S12_WhatEveryParityGivesWrongIsInstalled) {

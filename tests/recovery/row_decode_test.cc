@@ -107,5 +107,13 @@ TEST(RowDecodeTest, S7_AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
   }
 }
 
+TEST(RowDecodeTest, S12_TheAskedParityIsNotTakenWhenItIsLeftOut) {
+  ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 2));
+  const std::optional<srs::Recipe> recipe = PlanBlock(generator, 1, 0b010, 0b10, 0);
+  ASSERT_TRUE(recipe.has_value());
+  EXPECT_EQ(ParitiesOf(*recipe), 0b10u);
+  EXPECT_FALSE(PlanBlock(generator, 1, 0b110, 0b10, 0).has_value());
+}
+
 }  // namespace
 }  // namespace ring::recovery

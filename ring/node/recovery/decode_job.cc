@@ -58,8 +58,11 @@ absl::Status DecodeJob::Check() {
     return absl::NotFoundError(absl::StrCat("no parity of memgest=", log.memgest.value()));
   const srs::Layout& layout = store_->layout();
   const std::uint64_t offset = std::uint64_t{request_.block} * layout.block_size();
-  if (offset >= memgest::ParityStore::kSpaceSize)
-    return absl::InvalidArgumentError(absl::StrCat("block=", request_.block));
+  const std::uint32_t sources = layout.parameters().k + layout.parameters().m;
+  if (offset >= memgest::ParityStore::kSpaceSize || request_.left_out >= Bit(sources)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block=", request_.block, " left_out=0x", absl::Hex(request_.left_out)));
+  }
   const srs::Position position = layout.Locate(log.shard.value(), offset);
   extent_ = static_cast<std::uint32_t>(position.extent);
   row_ = position.row;
@@ -180,17 +183,12 @@ absl::Status DecodeJob::OnVector() {
     }
   }
   last_touch_ = row.last_touch;
-  const protocol::MemgestDescriptor* const memgest =
-      node_->view()->FindMemgest(request_.log.memgest);
-  const std::uint32_t complete =
-      recovery::CompleteParities(*node_->view(), Name(), *memgest, store_->layout());
-  const std::optional<srs::Recipe> recipe =
-      recovery::PlanBlock(store_->codec().generator(), column_, lost_, complete,
-                          static_cast<std::uint32_t>(store_->parity_index()));
+  const std::optional<srs::Recipe> recipe = Plan(lost_, recovery::kAllColumns);
   if (!recipe.has_value()) {
-    const std::string what = absl::StrCat("extent=", extent_, " row=", row_, ": lost columns=0x",
-                                          absl::Hex(lost_), ", of them without coordinator=0x",
-                                          absl::Hex(vacant_), ", parities=0x", absl::Hex(complete));
+    const std::string what = absl::StrCat(
+        "extent=", extent_, " row=", row_, ": lost columns=0x", absl::Hex(lost_),
+        ", of them without coordinator=0x", absl::Hex(vacant_), ", parities=0x",
+        absl::Hex(Complete(recovery::kAllColumns)), ", left out=0x", absl::Hex(request_.left_out));
     away_ = MayCome();
     return away_ ? absl::UnavailableError(what) : absl::DataLossError(what);
   }
@@ -200,20 +198,29 @@ absl::Status DecodeJob::OnVector() {
   return AskRows(std::string(reinterpret_cast<const char*>(row.bytes), size));
 }
 
+// Parities that have all of these columns.
+std::uint32_t DecodeJob::Complete(std::uint32_t columns) const {
+  return recovery::CompleteParities(*node_->view(), Name(),
+                                    *node_->view()->FindMemgest(request_.log.memgest),
+                                    store_->layout(), columns);
+}
+
+// Of what is neither lost nor left out, with parities that have all of these columns.
+std::optional<srs::Recipe> DecodeJob::Plan(std::uint32_t lost, std::uint32_t columns) const {
+  const std::uint32_t k = store_->layout().parameters().k;
+  return recovery::PlanBlock(store_->codec().generator(), column_,
+                             lost | (request_.left_out & (Bit(k) - 1)),
+                             Complete(columns) & ~(request_.left_out >> k),
+                             static_cast<std::uint32_t>(store_->parity_index()));
+}
+
 // Whether what cannot be decoded now is only away. What a vacant role's last holder has may come
 // back with it, and a parity under rebuild that has the lost columns gets the others from shards
 // that live.
 bool DecodeJob::MayCome() const {
   const std::uint32_t vacant = Mutant("S7-vacant") ? 0 : vacant_;
   const std::uint32_t lost = lost_ & ~vacant;
-  const protocol::MemgestDescriptor* const memgest =
-      node_->view()->FindMemgest(request_.log.memgest);
-  const std::uint32_t parities =
-      recovery::CompleteParities(*node_->view(), Name(), *memgest, store_->layout(),
-                                 Mutant("S7-rebuilt") ? recovery::kAllColumns : lost);
-  return recovery::PlanBlock(store_->codec().generator(), column_, lost, parities,
-                             static_cast<std::uint32_t>(store_->parity_index()))
-      .has_value();
+  return Plan(lost, Mutant("S7-rebuilt") ? recovery::kAllColumns : lost).has_value();
 }
 
 absl::Status DecodeJob::AskRows(std::string own_row) {

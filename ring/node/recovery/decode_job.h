@@ -6,15 +6,16 @@
 //            erasures: other parities give their rows, captured at equal last touches (S7). Then it
 //            combines what it has by the recipe that rank allows. By the memgest's repair scheme
 //            the other blocks are written here, or stay where they are, and partial sums of them
-//            come along a repair graph (ring/recovery/repair_graph.h).
+//            come along a repair graph (ring/recovery/repair_graph.h). Blocks that the request
+//            leaves out are at the cut, too, and no term of the recipe (S12).
 // Shape:     kFold -> kCut -> kVector -> [kRows] -> [kPartials] -> kCombine -> done; what fails
 //            goes through kPause to kCut again, kAttemptsMax times.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
 // Errors:    the answer's: kAborted (the epoch is over), kNotFound (the memgest was deleted),
 //            kFailedPrecondition (this parity has not all of the row), kDataLoss (what is lost for
-//            good is more than rank allows), kUnavailable (it did not come together in time, or
-//            needs a role that is vacant or a parity under rebuild: ask again).
+//            good, or left out, is more than rank allows), kUnavailable (it did not come together
+//            in time, or needs a role that is vacant or a parity under rebuild: ask again).
 // Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term. With partial
 //            sums, as many bytes here as the graph's root has edges.
 // Source:    rules S1, S2, S7, S8; Ring section 5.5.
@@ -22,6 +23,7 @@
 #define RING_NODE_RECOVERY_DECODE_JOB_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,8 @@ class DecodeJob {
   absl::Status BeginCut(std::uint64_t now_ns);
   absl::Status OnCut();
   absl::Status OnVector();
+  std::uint32_t Complete(std::uint32_t columns) const;
+  std::optional<srs::Recipe> Plan(std::uint32_t lost, std::uint32_t columns) const;
   bool MayCome() const;
   absl::Status AskRows(std::string own_row);
   absl::Status OnRows();

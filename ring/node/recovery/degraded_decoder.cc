@@ -33,7 +33,8 @@ std::vector<NodeId> DegradedDecoder::Sources(const coordinator::ShardOptions& sh
 }
 
 void DegradedDecoder::Decode(coordinator::ShardCoordinator& shard, MemgestId memgest,
-                             std::uint32_t block, std::uint64_t index, std::uint64_t token) {
+                             std::uint32_t block, std::uint64_t index, std::uint32_t left_out,
+                             std::uint64_t token) {
   const GroupId group = shard.options().group;
   const ShardId number = shard.options().shard;
   const Epoch epoch = shard.options().epoch;
@@ -47,6 +48,7 @@ void DegradedDecoder::Decode(coordinator::ShardCoordinator& shard, MemgestId mem
   request.block = block;
   request.index = index;
   request.urgent = true;
+  request.left_out = left_out;
   const auto on_answer = [node = node_, group, number, epoch,
                           token](const absl::StatusOr<std::string>& body) {
     CoordinatedShard* const here = node->FindShard(group, number);

@@ -28,7 +28,7 @@ class DegradedDecoder final : public coordinator::BlockDecoder {
  public:
   explicit DegradedDecoder(Node* node) : node_(node) {}
   void Decode(coordinator::ShardCoordinator& shard, MemgestId memgest, std::uint32_t block,
-              std::uint64_t index, std::uint64_t token) override;
+              std::uint64_t index, std::uint32_t left_out, std::uint64_t token) override;
 
  private:
   std::vector<NodeId> Sources(const coordinator::ShardOptions& shard, MemgestId memgest) const;

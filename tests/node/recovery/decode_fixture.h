@@ -142,6 +142,18 @@ class DecodeFixture : public ::testing::Test {
     }
     return rows;
   }
+  // All bytes of the shard's blocks of the memgest, at its coordinator, turned; twice: as before.
+  void Invert(std::uint16_t shard, const std::string& name) {
+    cluster_.Run([&] {
+      memgest::Memgest& memgest = MemgestAt(shard, name);
+      const std::uint32_t size = memgest.allocator().block_size();
+      for (std::uint32_t block = 0; block < memgest.allocator().block_count(); ++block) {
+        const auto cell = block * static_cast<std::uint32_t>(size / kCacheLine);
+        auto* const bytes = const_cast<std::byte*>(memgest.heap().At(cell));
+        for (std::uint32_t i = 0; i < size; ++i) bytes[i] ^= std::byte{0xff};
+      }
+    });
+  }
   // The blocks of the key's highest version.
   std::vector<std::uint32_t> BlocksOf(const std::string& key) {
     coordinator::ShardCoordinator& shard = *Shard(PlaceOf(key).shard.value())->coordinator();

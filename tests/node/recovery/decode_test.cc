@@ -380,6 +380,48 @@ TEST_F(DecodeTest, S12_AWrongSecondParityHarmsNobodyEither) {
   ExpectEverything();
 }
 
+// Both parities give wrong bytes as long as the other coordinator's blocks are decoded from.
+TEST_F(DecodeTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
+  Start(1, SmallBlocks);
+  Load("SRS32", 20);
+  ASSERT_NO_FATAL_FAILURE(Put(KeyOf(1, "large", 0), "SRS32", 400'000));
+  for (const int parity : {0, 1}) ASSERT_NO_FATAL_FAILURE(WaitFolded(parity, "SRS32"));
+  Invert(2, "SRS32");
+  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(WaitPresent(1, "SRS32"));
+  cluster_.Run([&] { EXPECT_EQ(MemgestAt(1, "SRS32").lost_count, 0u); });
+  Invert(2, "SRS32");
+  ExpectEverything();
+}
+
+// What is wrong elsewhere in a block's sources costs each version only what none has right.
+TEST_F(DecodeTest, S12_AParityAndABlockThatRottedInTwoPlacesHarmNoVersion) {
+  Start(1, SmallBlocks);
+  for (std::uint16_t shard = 0; shard < 3; ++shard) {
+    for (int i = 0; i < 12; ++i) Put(KeyOf(shard, "k", i), "SRS32", 1000);
+  }
+  for (const int parity : {0, 1}) ASSERT_NO_FATAL_FAILURE(WaitFolded(parity, "SRS32"));
+  const auto turn = [&] {  // the 2nd KiB of shard 2's first block, and back
+    auto* const bytes = const_cast<std::byte*>(MemgestAt(2, "SRS32").heap().At(0));
+    for (int i = 1024; i < 2048; ++i) bytes[i] ^= std::byte{0xff};
+  };
+  cluster_.Run([&] {
+    turn();
+    const srs::Layout& layout = Parity(0, "SRS32").layout();
+    const srs::Position at = layout.Locate(2, 0);
+    auto* const row = const_cast<std::byte*>(
+        Parity(0, "SRS32").ReadRow(static_cast<std::uint32_t>(at.extent), at.row).bytes);
+    for (int i = 5120; i < 6144; ++i) row[i] ^= std::byte{0xff};
+  });
+  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(WaitPresent(1, "SRS32"));
+  cluster_.Run([&] {
+    EXPECT_EQ(MemgestAt(1, "SRS32").lost_count, 0u);
+    turn();
+  });
+  ExpectEverything();
+}
+
 TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAreServed) {
   Start(1, SmallBlocks);
   for (int i = 0; i < 10; ++i) Put(KeyOf(1, "k", i), "SRS31", 1000);

@@ -46,18 +46,6 @@ class DegradedReadTest : public testing::DecodeFixture,
     });
     return counts;
   }
-  // All bytes of the group's coordinators' blocks of the memgest, inverted.
-  void Invert(std::uint16_t shard, const std::string& name) {
-    cluster_.Run([&] {
-      memgest::Memgest& memgest = MemgestAt(shard, name);
-      const std::uint32_t size = memgest.allocator().block_size();
-      for (std::uint32_t block = 0; block < memgest.allocator().block_count(); ++block) {
-        const auto cell = block * static_cast<std::uint32_t>(size / kCacheLine);
-        auto* const bytes = const_cast<std::byte*>(memgest.heap().At(cell));
-        for (std::uint32_t i = 0; i < size; ++i) bytes[i] ^= std::byte{0xff};
-      }
-    });
-  }
 };
 
 TEST_P(DegradedReadTest, NoByteOfTheOwnBlockIsRead) {
@@ -77,6 +65,43 @@ TEST_P(DegradedReadTest, NoByteOfTheOwnBlockIsRead) {
   }
   Invert(1, "SRS32");
   EXPECT_EQ(Counts(), std::make_pair(std::uint64_t{12}, std::uint64_t{12}));
+  ExpectEverything();
+}
+
+// Both parities give wrong bytes as long as a block is decoded from that turned.
+TEST_P(DegradedReadTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
+  StartWith(TakesFaults);
+  for (int i = 0; i < 6; ++i) {
+    for (std::uint16_t shard = 0; shard < 3; ++shard)
+      ASSERT_NO_FATAL_FAILURE(Put(KeyOf(shard, "SRS32", i), "SRS32", 1 + i * 1297 % 16'000));
+  }
+  WaitFolded(0, "SRS32");
+  WaitFolded(1, "SRS32");
+  for (const std::uint16_t rotten : {std::uint16_t{0}, std::uint16_t{2}}) {
+    Invert(rotten, "SRS32");
+    for (int i = 0; i < 6; ++i) {
+      const std::string key = KeyOf(1, "SRS32", i);
+      ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key, {.degraded = true}));
+      EXPECT_TRUE(got.value == values_[key]) << key << " shard=" << rotten;
+    }
+    Invert(rotten, "SRS32");
+  }
+  EXPECT_EQ(Counts().first, 12u);
+  ExpectEverything();
+}
+
+TEST_P(DegradedReadTest, S12_WithoutAParityToSpareItIsLostAtOnceAsLongAsItIsWrong) {
+  StartWith(TakesFaults);
+  for (std::uint16_t shard = 0; shard < 3; ++shard)
+    ASSERT_NO_FATAL_FAILURE(Put(KeyOf(shard, "SRS31", 0), "SRS31", 3000));
+  WaitFolded(0, "SRS31");
+  Invert(2, "SRS31");
+  const std::string key = KeyOf(1, "SRS31", 0);
+  EXPECT_THAT(client_->Get(key, {.degraded = true}).status(),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_OK(client_->Get(key).status()) << "its own bytes are right";
+  Invert(2, "SRS31");
+  EXPECT_OK(client_->Get(key, {.degraded = true}).status());
   ExpectEverything();
 }
 

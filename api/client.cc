@@ -14,6 +14,17 @@ using api::Operation;
 using api::OpState;
 using api::Request;
 
+namespace {
+
+// Its completion is for PollCompletions.
+absl::Status SubmitToPipeline(ClientCore* core, std::uint64_t token, Request* request) {
+  request->token = token;
+  request->sink = api::Sink::kPipeline;
+  return core->Submit(*request).status();
+}
+
+}  // namespace
+
 Client::Client(std::unique_ptr<ClientCore> core) : core_(std::move(core)) {}
 
 Client::~Client() { core_->Shutdown(); }
@@ -103,34 +114,26 @@ absl::Status Client::Wait(absl::Duration timeout) {
 absl::Status Client::SubmitGet(std::uint64_t token, absl::string_view key,
                                const GetOptions& options) {
   Request request = api::GetRequest(key, options);
-  request.token = token;
-  request.sink = api::Sink::kPipeline;
-  return core_->Submit(request).status();
+  return SubmitToPipeline(core_.get(), token, &request);
 }
 
 absl::Status Client::SubmitGetInto(std::uint64_t token, absl::string_view key,
                                    absl::Span<char> buffer, const GetOptions& options) {
   Request request = api::GetRequest(key, options);
   api::SetDestination(buffer, &request);
-  request.token = token;
-  request.sink = api::Sink::kPipeline;
-  return core_->Submit(request).status();
+  return SubmitToPipeline(core_.get(), token, &request);
 }
 
 absl::Status Client::SubmitPut(std::uint64_t token, absl::string_view key, absl::string_view value,
                                const PutOptions& options) {
   RING_ASSIGN_OR_RETURN(Request request, api::PutRequest(core_.get(), key, value, options));
-  request.token = token;
-  request.sink = api::Sink::kPipeline;
-  return core_->Submit(request).status();
+  return SubmitToPipeline(core_.get(), token, &request);
 }
 
 absl::Status Client::SubmitDelete(std::uint64_t token, absl::string_view key,
                                   const DeleteOptions& options) {
   Request request = api::DeleteRequest(key, options);
-  request.token = token;
-  request.sink = api::Sink::kPipeline;
-  return core_->Submit(request).status();
+  return SubmitToPipeline(core_.get(), token, &request);
 }
 
 absl::Status Client::SubmitMove(std::uint64_t token, absl::string_view key, MemgestId memgest,
@@ -141,9 +144,7 @@ absl::Status Client::SubmitMove(std::uint64_t token, absl::string_view key, Memg
   request.memgest = memgest;
   request.if_version = options.if_version;
   request.deadline = options.deadline;
-  request.token = token;
-  request.sink = api::Sink::kPipeline;
-  return core_->Submit(request).status();
+  return SubmitToPipeline(core_.get(), token, &request);
 }
 
 void Client::Flush() { core_->Flush(); }

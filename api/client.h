@@ -127,7 +127,7 @@ struct WhereResult {
 struct NodeConnection {
   NodeId node;
   std::string name;
-  std::string transport;  // "local", "shm", "tcp"; empty while not connected
+  std::string transport;  // "local", "shm", "tcp", "rdma"; empty while not connected
 };
 
 // How an operation of the low-level path ended; below 128 as the nodes say it.

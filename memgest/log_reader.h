@@ -74,12 +74,9 @@ class LogReader {
   // L5: the queue pair is reset, whatever becomes of the seal. What is here is folded as ever.
   void DropQueuePair() { options_.qp = nullptr; }
 
-  // Walks the valid tail behind the folded position without a commit position and gives its end.
-  // For seal and scrub: the ring must be revoked, or its coordinator quiet (L5).
-  std::uint64_t ValidTail() const {
-    return FindTail([](const EntryView&) {}).position;
-  }
-  // The same, and shows every entry of the tail but PADs to visit, in order.
+  // Walks the valid tail behind the folded position without a commit position, shows every entry of
+  // it but PADs, in order, and gives its end. The ring must be revoked, or its coordinator quiet
+  // (L5).
   LogTail FindTail(absl::FunctionRef<void(const EntryView&)> visit) const;
 
   // L5: the coordinator can write here no more, and the queue pair is gone. Shows the valid tail

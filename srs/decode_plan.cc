@@ -1,11 +1,8 @@
 #include "srs/decode_plan.h"
 
-#include <algorithm>
 #include <bit>
 #include <optional>
 
-#include "absl/strings/str_cat.h"
-#include "ring/base/check.h"
 #include "ring/base/id.h"
 #include "ring/base/mutant.h"
 
@@ -45,7 +42,11 @@ void PlanBlock(const Survivors& survivors, BlockName lost, absl::Span<const Elem
   const std::optional<std::vector<Element>> solution =
       ec_offload::SolveRow(survivors.basis, target);
   if (!solution) {
-    plan.undecodable.push_back(lost);
+    if (Mutant("S7-rank") && survivors.names.size() >= target.size()) {
+      plan.recipes.push_back({lost, {}});
+    } else {
+      plan.undecodable.push_back(lost);
+    }
     return;
   }
   Recipe recipe{lost, {}};
@@ -56,18 +57,6 @@ void PlanBlock(const Survivors& survivors, BlockName lost, absl::Span<const Elem
 }
 
 }  // namespace
-
-bool DecodePlan::decodable() const {
-  return std::all_of(rows.begin(), rows.end(), [](const RowPlan& row) { return row.decodable(); });
-}
-
-std::vector<std::uint32_t> DecodePlan::UndecodableRows() const {
-  std::vector<std::uint32_t> undecodable;
-  for (std::size_t p = 0; p < rows.size(); ++p) {
-    if (!rows[p].decodable()) undecodable.push_back(static_cast<std::uint32_t>(p));
-  }
-  return undecodable;
-}
 
 RowPlan PlanRow(const Matrix& generator, std::uint32_t lost_columns, std::uint32_t lost_parities) {
   RowPlan plan;
@@ -89,33 +78,7 @@ bool RowDecodable(const Matrix& generator, std::uint32_t lost_columns,
       static_cast<std::size_t>(std::popcount(lost_columns) + std::popcount(lost_parities));
   // Fewer than k survivors cannot have rank k.
   if (lost > generator.rows()) return false;
-  if (Mutant("S7-rank")) return true;
   return Rank(SurvivorsOf(generator, lost_columns, lost_parities).basis) == generator.columns();
-}
-
-std::uint32_t LostColumns(const Layout& layout, std::uint32_t row, std::uint32_t lost_shards) {
-  std::uint32_t lost = 0;
-  for (std::uint32_t c = 0; c < layout.parameters().k; ++c) {
-    if (Has(lost_shards, layout.BlockOf(0, row, c).shard)) lost |= 1U << c;
-  }
-  return lost;
-}
-
-absl::StatusOr<DecodePlan> MakeDecodePlan(const Layout& layout, const Matrix& generator,
-                                          const Losses& losses) {
-  const SrsParameters& parameters = layout.parameters();
-  RING_CHECK(generator.columns() == parameters.k) << "columns=" << generator.columns();
-  RING_CHECK(generator.rows() == parameters.m) << "rows=" << generator.rows();
-  if ((losses.shards >> parameters.s) != 0 || (losses.parities >> parameters.m) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(ToString(parameters), ": lost shards=0x", absl::Hex(losses.shards),
-                     " parities=0x", absl::Hex(losses.parities), " name nodes that do not exist"));
-  }
-  DecodePlan plan;
-  for (std::uint32_t p = 0; p < layout.row_count(); ++p) {
-    plan.rows.push_back(PlanRow(generator, LostColumns(layout, p, losses.shards), losses.parities));
-  }
-  return plan;
 }
 
 }  // namespace ring::srs

@@ -1,17 +1,15 @@
 // srs/decode_plan.h — how lost blocks come back from the survivors, decided by rank for each parity
 // row.
 //
-// What:      MakeDecodePlan: for a set of lost shards and lost parities, what each lost block of
-//            each parity row is as a combination of surviving blocks, or that a row cannot be
-//            decoded.
-// Shape:     one RowPlan for each of the l/k rows of an extent; every extent has the same plan. A
-//            recipe's terms prefer surviving data over parities, and lower parities over higher
+// What:      PlanRow: what each lost block of a parity row is as a combination of surviving blocks,
+//            or that it cannot be decoded; RowDecodable: whether all of them can.
+// Shape:     a recipe's terms prefer surviving data over parities, and lower parities over higher
 //            ones; they are at most k.
-// Units:     columns, rows and parities count from 0.
+// Units:     columns and parities count from 0; bit i of a mask is column i, or parity i.
 // Threads:   pure.
-// Errors:    kInvalidArgument for a loss that names no node. Undecodable rows are a result, not an
-//            error: S7, recoverability is by rank for each row, never by counting losses.
-// Cost:      cubic in k+m, once for each row; for recovery.
+// Errors:    none. An undecodable row is a result: S7, recoverability is by rank for each row,
+//            never by counting losses.
+// Cost:      cubic in k+m; for recovery.
 // Source:    Ring section 3.2 (reduced system of Eqn (1)) and Appendix A.2.
 #ifndef RING_SRS_DECODE_PLAN_H_
 #define RING_SRS_DECODE_PLAN_H_
@@ -19,17 +17,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "ec_offload/matrix.h"
-#include "srs/layout.h"
 
 namespace ring::srs {
-
-// Bit i of a mask is shard i, parity i, or column i.
-struct Losses {
-  std::uint32_t shards = 0;
-  std::uint32_t parities = 0;
-};
 
 // A column's data block, or a parity's block, of one row.
 struct BlockName {
@@ -58,12 +48,6 @@ struct RowPlan {
   bool decodable() const { return undecodable.empty(); }
 };
 
-struct DecodePlan {
-  std::vector<RowPlan> rows;
-  bool decodable() const;
-  std::vector<std::uint32_t> UndecodableRows() const;
-};
-
 // One row: lost columns and parities as masks.
 RowPlan PlanRow(const ec_offload::Matrix& generator, std::uint32_t lost_columns,
                 std::uint32_t lost_parities);
@@ -71,12 +55,6 @@ RowPlan PlanRow(const ec_offload::Matrix& generator, std::uint32_t lost_columns,
 // Whether PlanRow finds every lost block, without making the plan: the survivors' rank is k.
 bool RowDecodable(const ec_offload::Matrix& generator, std::uint32_t lost_columns,
                   std::uint32_t lost_parities);
-
-// The columns of `row` whose shards are lost.
-std::uint32_t LostColumns(const Layout& layout, std::uint32_t row, std::uint32_t lost_shards);
-
-absl::StatusOr<DecodePlan> MakeDecodePlan(const Layout& layout, const ec_offload::Matrix& generator,
-                                          const Losses& losses);
 
 }  // namespace ring::srs
 

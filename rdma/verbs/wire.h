@@ -33,6 +33,7 @@ struct Greeting {
   std::uint8_t unused = 0;
 };
 
+// Travels: never renumber.
 enum class ControlType : std::uint8_t { kHello = 1, kAccept = 2, kReject = 3, kReady = 4 };
 
 struct ControlMessage {

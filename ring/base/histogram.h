@@ -55,14 +55,6 @@ class Histogram {
   // [min, max]; 0 when there is no record. REQUIRES: 0 <= percent <= 100.
   std::uint64_t Percentile(double percent) const;
 
-  // Calls visit(greatest value of the bucket, records in it) for each bucket in use, in order.
-  template <class Visit>
-  void ForEachBucket(Visit visit) const {
-    for (std::size_t i = 0; i < kBucketCount; ++i) {
-      if (counts_[i] != 0) visit(BucketMax(i), counts_[i]);
-    }
-  }
-
   static constexpr std::size_t BucketOf(std::uint64_t value) {
     // The cast: libstdc++ 12 gives the type of value, later ones int.
     const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - kExactBits);

@@ -1,7 +1,7 @@
 // ring/cluster/cluster_command.h — what the consensus log orders: every change of the cluster's
 // facts.
 //
-// What:      ClusterCommand: one of nine kinds, and its bytes. ClusterState says what each does.
+// What:      ClusterCommand: one of ten kinds, and its bytes. ClusterState says what each does.
 // Shape:     each is idempotent by what it names (incarnation, epoch), or has a request id (X6).
 // Ownership: values.
 // Threads:   pure.
@@ -100,9 +100,6 @@ struct ReturnRole {
 // The order is that of the kinds' codes, from 1 on: they travel, never renumber.
 using ClusterCommand = std::variant<RegisterNode, FailNode, DrainNode, RemoveNode, NewEpoch,
                                     SetNormal, Overrun, CatalogueCommand, AddNode, ReturnRole>;
-
-// For logs: "fail_node node=3 incarnation=5: silent for 150 ms".
-std::string CommandText(const ClusterCommand& command);
 
 // REQUIRES: strings of at most ByteWriter::kStringSizeMax, at most 255 active_from of a memgest.
 std::string EncodeClusterCommand(const ClusterCommand& command);

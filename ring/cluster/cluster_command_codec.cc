@@ -170,48 +170,7 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind,
   }
 }
 
-struct Describer {
-  std::string operator()(const RegisterNode& one) const {
-    return absl::StrCat("register_node name=", one.info.name,
-                        " incarnation=", one.info.incarnation.value());
-  }
-  std::string operator()(const FailNode& one) const {
-    return absl::StrCat("fail_node node=", one.node.value(),
-                        " incarnation=", one.incarnation.value(), ": ", one.reason);
-  }
-  std::string operator()(const DrainNode& one) const {
-    return absl::StrCat("drain_node node=", one.node.value());
-  }
-  std::string operator()(const RemoveNode& one) const {
-    return absl::StrCat("remove_node node=", one.node.value());
-  }
-  std::string operator()(const NewEpoch& one) const {
-    return absl::StrCat("new_epoch group=", one.group.value(), " expected=", one.expected.value(),
-                        " demoted=", one.demoted, ": ", one.reason);
-  }
-  std::string operator()(const SetNormal& one) const {
-    return absl::StrCat("normal group=", one.group.value(), " shard=", one.shard.value(),
-                        " epoch=", one.epoch.value(), " memgest_count=", one.memgests.size());
-  }
-  std::string operator()(const Overrun& one) const {
-    return absl::StrCat("overrun group=", one.group.value(), " shard=", one.shard.value(),
-                        " epoch=", one.epoch.value(), " memgest_count=", one.memgests.size());
-  }
-  std::string operator()(const CatalogueCommand& one) const {
-    return absl::StrCat("catalogue action=", static_cast<int>(one.action));
-  }
-  std::string operator()(const AddNode& one) const {
-    return absl::StrCat("add_node name=", one.info.name);
-  }
-  std::string operator()(const ReturnRole& one) const {
-    return absl::StrCat("return_role group=", one.group.value(), " shard=", one.shard.value(),
-                        " expected=", one.expected.value(), " role=", one.role.value());
-  }
-};
-
 }  // namespace
-
-std::string CommandText(const ClusterCommand& command) { return std::visit(Describer{}, command); }
 
 std::string EncodeClusterCommand(const ClusterCommand& command) {
   ByteWriter out;

@@ -82,6 +82,7 @@ enum class Condition : std::uint8_t {
   kDegraded = 3,    // less, and nobody is there to mend it
   kStopped = 4,     // some shard of it does not serve, and will not by itself
 };
+// Travels: never renumber.
 enum class HealthLevel : std::uint8_t { kOk = 1, kWarn = 2, kFail = 3 };
 
 struct MemgestHealth {

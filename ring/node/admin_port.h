@@ -60,14 +60,15 @@ struct NodeStats {
   std::uint64_t log_entries_folded = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t wakeups = 0;
-  rdma::SystemCalls system_calls;       // of the node's device
-  std::vector<std::string> transports;  // by peer node: "local", "shm", "tcp", "" for itself
-  std::string fence;                    // "open", "lease", "check": what answers pass
-  std::uint64_t device_faults = 0;      // injected into its device
-  std::uint64_t scrub_checked = 0;      // values and parity rows, by itself in idle time
-  std::uint64_t scrub_mismatches = 0;   // of those
-  std::uint64_t degraded_gets = 0;      // of the gets, answered with decoded bytes
-  std::uint64_t blocks_decoded = 0;     // for others, of which it holds a parity
+  rdma::SystemCalls system_calls;  // of the node's device
+  // By peer node: "local", "shm", "tcp", "rdma", "" for itself.
+  std::vector<std::string> transports;
+  std::string fence;                   // "open", "lease", "check": what answers pass
+  std::uint64_t device_faults = 0;     // injected into its device
+  std::uint64_t scrub_checked = 0;     // values and parity rows, by itself in idle time
+  std::uint64_t scrub_mismatches = 0;  // of those
+  std::uint64_t degraded_gets = 0;     // of the gets, answered with decoded bytes
+  std::uint64_t blocks_decoded = 0;    // for others, of which it holds a parity
 };
 
 struct ClusterStats {

@@ -25,6 +25,7 @@ inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
 // (tests/node/wire_format_test.cc).
 inline constexpr std::uint16_t kProtocolVersion = 13;
 
+// Travels: never renumber.
 enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3, kWord = 4 };
 
 struct HelloPrefix {

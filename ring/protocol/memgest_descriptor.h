@@ -25,10 +25,12 @@ namespace ring::protocol {
 // Travel: never renumber.
 enum class Scheme : std::uint8_t { kReplicated = 1, kStretchedReedSolomon = 2 };
 enum class CommitRule : std::uint8_t { kQuorum = 1, kAll = 2 };
-// How a lost block of a stretched memgest comes back (docs/RECOVERY.md, "Decoding").
+// How a lost block of a stretched memgest comes back (docs/RECOVERY.md, "Decoding"). Travels: never
+// renumber.
 enum class RepairScheme : std::uint8_t { kRs = 1, kPpr = 2, kEcPipe = 3, kTriEc = 4 };
 inline constexpr std::array kRepairSchemes = {RepairScheme::kRs, RepairScheme::kPpr,
                                               RepairScheme::kEcPipe, RepairScheme::kTriEc};
+// Travels: never renumber.
 enum class MemgestState : std::uint8_t { kCreating = 1, kActive = 2, kDraining = 3, kDeleted = 4 };
 
 inline constexpr std::uint32_t kBlockSizeDefault = 256 * 1024;

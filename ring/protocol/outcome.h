@@ -36,7 +36,6 @@ enum class Outcome : std::uint8_t {
   kUnknown = 15,  // a write that may be applied or not (X5): the role was lost, or too few have it
 };
 
-absl::string_view OutcomeName(Outcome outcome);
 // detail names the thing ("key=...", "memgest=...") and goes into the message.
 absl::Status ToStatus(Outcome outcome, absl::string_view detail);
 

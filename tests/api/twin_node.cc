@@ -149,7 +149,7 @@ bool TwinNode::ServeOne(Peer* peer) {
   protocol::RequestView view;
   const Outcome outcome =
       protocol::DecodeRequest(peer->ring, peer->cell, protocol::kValueSizeMaxDefault, &view);
-  RING_CHECK(outcome == Outcome::kOk) << protocol::OutcomeName(outcome);
+  RING_CHECK(outcome == Outcome::kOk) << "outcome=" << static_cast<int>(outcome);
   RING_CHECK(view.header.word.stamp == peer->stamp);
   if (++peer->stamp == 0) peer->stamp = 1;
   if (view.header.word.operation == Operation::kPad) {

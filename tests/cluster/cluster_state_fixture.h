@@ -30,7 +30,7 @@ class ClusterStateFixture : public ::testing::Test {
                      absl::StatusCode code = absl::StatusCode::kFailedPrecondition) {
     const std::string before = state_.Snapshot();
     EXPECT_THAT(Do(command).status, ::ring::testing::StatusIs(code, ::testing::HasSubstr(what)));
-    EXPECT_EQ(state_.Snapshot(), before) << CommandText(command);
+    EXPECT_EQ(state_.Snapshot(), before) << "kind=" << command.index() + 1;
   }
   void Fail(int node, std::uint64_t incarnation) {
     ASSERT_OK(Do(FailNode{NodeId(static_cast<std::uint32_t>(node)), Incarnation(incarnation), "x"})

@@ -227,13 +227,14 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
     CommandSource source(&random);
     for (int step = 0; step < 250; ++step) {
       const ClusterCommand command = source.Next(state);
+      SCOPED_TRACE(absl::StrCat("step=", step, " kind=", command.index() + 1));
       const std::shared_ptr<const View> before = state.view();
       const std::string snapshot = state.Snapshot();
       const ClusterResult result = state.Apply(command);
       // Equal commands give equal states, by value and by their bytes.
       const ClusterResult same = twin.Apply(absl::string_view(EncodeClusterCommand(command)));
       ASSERT_EQ(result.status, same.status);
-      ASSERT_EQ(state.Snapshot(), twin.Snapshot()) << CommandText(command);
+      ASSERT_EQ(state.Snapshot(), twin.Snapshot());
       ASSERT_EQ(result.changed, *before != *state.view());
       ASSERT_EQ(state.view()->epoch, before->epoch + (result.changed ? 1 : 0));
       if (!result.status.ok()) {
@@ -241,12 +242,12 @@ TEST(ClusterStateProperty, RandomCommandsKeepTheInvariants) {
         refused_kinds.insert(command.index());
         // Only admin requests are remembered, refused or not.
         if (!std::holds_alternative<CatalogueCommand>(command)) {
-          ASSERT_EQ(state.Snapshot(), snapshot) << CommandText(command);
+          ASSERT_EQ(state.Snapshot(), snapshot);
         }
       }
       if (result.changed) changed_kinds.insert(command.index());
-      ASSERT_NO_FATAL_FAILURE(CheckStep(*before, *state.view())) << CommandText(command);
-      ASSERT_NO_FATAL_FAILURE(CheckView(*state.view())) << CommandText(command);
+      ASSERT_NO_FATAL_FAILURE(CheckStep(*before, *state.view()));
+      ASSERT_NO_FATAL_FAILURE(CheckView(*state.view()));
       if (const auto* given = std::get_if<ReturnRole>(&command); given && result.changed) {
         ASSERT_NO_FATAL_FAILURE(CheckReturned(*before, *state.view(), *given));
       }
@@ -289,9 +290,13 @@ TEST(ClusterCommands, GiveBackWhatWasEncoded) {
     const ClusterCommand command = source.Next(state);
     const std::string bytes = EncodeClusterCommand(command);
     ASSERT_OK_AND_ASSIGN(const ClusterCommand decoded, DecodeClusterCommand(bytes));
+    SCOPED_TRACE(absl::StrCat("round=", round, " kind=", command.index() + 1));
     ASSERT_EQ(decoded.index(), command.index());
-    ASSERT_EQ(CommandText(decoded), CommandText(command));
-    ASSERT_EQ(EncodeClusterCommand(decoded), bytes) << CommandText(command);
+    // Bytes of a catalogue's creation lack what it does not look at.
+    if (!std::holds_alternative<CatalogueCommand>(command)) {
+      ASSERT_TRUE(decoded == command);
+    }
+    ASSERT_EQ(EncodeClusterCommand(decoded), bytes);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       ASSERT_FALSE(DecodeClusterCommand(absl::string_view(bytes).substr(0, size)).ok());
     }

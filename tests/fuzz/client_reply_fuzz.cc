@@ -152,7 +152,7 @@ class LyingNode {
       const protocol::Outcome outcome =
           protocol::DecodeRequest(peer->ring, peer->cell, kValueMax, &view);
       RING_CHECK(outcome == protocol::Outcome::kOk || peer->lied_to)
-          << protocol::OutcomeName(outcome) << " cell=" << peer->cell
+          << "outcome=" << static_cast<int>(outcome) << " cell=" << peer->cell
           << " operation=" << static_cast<int>(view.header.word.operation);
       if (outcome != protocol::Outcome::kOk) return peer->qp->Reset();
       if (++peer->stamp == 0) peer->stamp = 1;

@@ -4,8 +4,10 @@
 set -euo pipefail
 ringd=$1
 shift
-# Should this shell be killed, the kernel ends the cluster.
-exec {ready}< <(exec setpriv --pdeathsig TERM "$ringd" --embedded)
+# Should this shell be killed, the kernel ends the cluster; was it killed before the kernel knew,
+# the cluster has another parent and does not begin.
+exec {ready}< <(exec setpriv --pdeathsig TERM \
+  sh -c '[ "$PPID" = "$0" ] || exit 127; exec "$@"' $$ "$ringd" --embedded)
 pid=$!
 trap 'kill -TERM "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true' EXIT
 read -r line <&"$ready"

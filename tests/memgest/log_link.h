@@ -36,6 +36,14 @@ inline AlignedBytes AllocateAligned(std::size_t size) {
   return AlignedBytes(bytes);
 }
 
+// Of the key "key".
+inline EntryFields Put(std::uint64_t index) {
+  EntryFields fields;
+  fields.index = index;
+  fields.key = "key";
+  return fields;
+}
+
 class FakeQueuePair final : public rdma::QueuePair {
  public:
   FakeQueuePair() {
@@ -209,6 +217,10 @@ class LogLink {
     return word;
   }
   void SetControlWord(std::uint64_t word) { std::memcpy(memory.get(), &word, sizeof(word)); }
+  // Where the valid tail behind the reader's folded position ends.
+  std::uint64_t ValidTail() const {
+    return reader->FindTail([](const EntryView&) {}).position;
+  }
   std::byte* ring() const { return memory.get() + kRingControlSize; }
   std::size_t ring_size() const { return memory_size - kRingControlSize; }
 

@@ -15,13 +15,6 @@ namespace {
 using ring::testing::IsOkAndHolds;
 using ring::testing::StatusIs;
 
-EntryFields Put(std::uint64_t index) {
-  EntryFields fields;
-  fields.index = index;
-  fields.key = "key";
-  return fields;
-}
-
 // Entries 1..count with payloads of `size` bytes, posted and acknowledged.
 void Fill(LogLink& link, int count, std::size_t size = 1000) {
   const std::string value(size, 'v');
@@ -70,7 +63,7 @@ TEST(LogReader, E9TheCommitPositionComesFromTheControlWordAlone) {
   link.writer->AdvanceCommit(3);  // told to nobody
   Fill(link, 1);
   EXPECT_EQ(link.reader->commit_position(), 0U);
-  EXPECT_EQ(link.reader->ValidTail(), link.writer->position());
+  EXPECT_EQ(link.ValidTail(), link.writer->position());
   EXPECT_EQ(FoldAll(link), 0U);
 }
 
@@ -142,7 +135,7 @@ TEST(LogReader, APadThatStopsBeforeTheRingsEndIsDataLoss) {
   link.SetControlWord(EntrySize(fields));
   EntryView entry;
   EXPECT_THAT(link.reader->Next(&entry), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_EQ(link.reader->ValidTail(), 0U);
+  EXPECT_EQ(link.ValidTail(), 0U);
 }
 
 TEST(LogReader, E4TornWritesEndTheTail) {
@@ -160,7 +153,7 @@ TEST(LogReader, E4TornWritesEndTheTail) {
     ASSERT_OK(link.writer->Flush());
     link.Poll();
     EXPECT_TRUE(link.writer->broken());
-    EXPECT_EQ(link.reader->ValidTail(), 2 * size) << "torn=" << torn;
+    EXPECT_EQ(link.ValidTail(), 2 * size) << "torn=" << torn;
   }
 }
 
@@ -171,7 +164,7 @@ TEST(LogReader, E4ALostPrefixEndsTheTailThoughLaterBytesAreThere) {
   fields.payload_length = 1000;
   const std::size_t size = EntrySize(fields);
   std::memset(link.ring() + size, 0, 64);  // the second entry's first line has not landed
-  EXPECT_EQ(link.reader->ValidTail(), size);
+  EXPECT_EQ(link.ValidTail(), size);
 }
 
 TEST(LogReader, E4OldEpochBytesBehindTheTailAreNoEntries) {
@@ -180,13 +173,13 @@ TEST(LogReader, E4OldEpochBytesBehindTheTailAreNoEntries) {
   // A ring belongs to one epoch: another one's reader sees nothing in the same bytes.
   link.reader_options.epoch = Epoch(6);
   link.reader = std::make_unique<LogReader>(link.reader_options);
-  EXPECT_EQ(link.reader->ValidTail(), 0U);
+  EXPECT_EQ(link.ValidTail(), 0U);
   // And where a new epoch's entries overwrite them, the tail ends with the new ones.
   link.writer_options.epoch = Epoch(6);
   link.writer = std::make_unique<LogWriter>(link.writer_options);
   link.order = 0;
   Fill(link, 4);
-  EXPECT_EQ(link.reader->ValidTail(), link.writer->position());
+  EXPECT_EQ(link.ValidTail(), link.writer->position());
 }
 
 TEST(LogReader, FindTailShowsEveryEntryBehindTheFoldedPosition) {
@@ -350,7 +343,7 @@ void RunLaps(LogLink& link, Random& random, std::uint64_t laps) {
     if (!sent.empty() && random.Below(50) == 0) {
       // All that was executed is valid, whatever stands behind it from the lap before.
       link.to_member.Run();
-      EXPECT_EQ(link.reader->ValidTail(), link.writer->position());
+      EXPECT_EQ(link.ValidTail(), link.writer->position());
     }
   }
 }

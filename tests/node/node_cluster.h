@@ -25,6 +25,7 @@
 #include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/reactor.h"
+#include "tests/node/run_on_reactor.h"
 #include "tests/support/await.h"
 
 namespace ring::node::testing {
@@ -173,15 +174,7 @@ class NodeCluster {
   }
 
   // On the nodes' thread; waits for it.
-  void Run(const std::function<void()>& call) {
-    // Shared: who is woken may be gone before set_value returns.
-    auto done = std::make_shared<std::promise<void>>();
-    reactor_->Post([&call, done] {
-      call();
-      done->set_value();
-    });
-    done->get_future().wait();
-  }
+  void Run(const std::function<void()>& call) { RunOn(*reactor_, call); }
   // Ends a node with its memory. Further nodes keep their ids, not their places.
   void Kill(NodeId id) {
     Run([&] { reactor_->DropNode(id); });

@@ -50,9 +50,11 @@ class ChildProcess {
   explicit ChildProcess(absl::FunctionRef<int(Channel)> body) {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) abort();
+    const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(127);  // the parent ended before the line above
       close(fds[0]);
       _exit(body(Channel(fds[1])));
     }

@@ -7,7 +7,7 @@
 
 #include "tests/contract/fabric_harness.h"
 #include "tests/rdma/child_process.h"
-#include "tests/support/await.h"
+#include "tests/rdma/side_steps.h"
 
 namespace ring::rdma {
 namespace {
@@ -31,28 +31,6 @@ SoftDeviceOptions HookedOptions() {
     if (mid_copy) std::exchange(mid_copy, nullptr)();
   };
   return options;
-}
-
-std::string NameOf(const Side& side) {
-  const RemoteBuffer remote = side.region->remote();
-  return std::string(reinterpret_cast<const char*>(&remote), sizeof(remote));
-}
-RemoteBuffer BufferOf(const std::string& name) {
-  RemoteBuffer remote;
-  if (name.size() == sizeof(remote)) std::memcpy(&remote, name.data(), sizeof(remote));
-  return remote;
-}
-
-// Until a condition holds; progress in between. False after the deadline.
-bool Until(Side& side, absl::FunctionRef<bool()> condition) {
-  return testing::HoldsWithin(testing::kPatience, [&] {
-    side.CollectEvents();
-    return condition();
-  });
-}
-
-bool AwaitEvent(Side& side, ConnectionEvent::Kind kind, ConnectionEvent* event) {
-  return Until(side, [&] { return side.TakeEvent(kind, event); });
 }
 
 RemoteBuffer ConnectTo(Side& side, const std::string& address) {

@@ -22,7 +22,7 @@
 namespace ring::bench {
 
 struct TargetOptions {
-  std::string transport = "local";  // local, shm, tcp
+  std::string transport = "local";  // local, shm, tcp, rdma, auto
   std::vector<std::string> seeds;   // of a running cluster
   int reactor_count = 1;
   // The cluster's threads on the first reactor_count processors, the caller's on the others, so

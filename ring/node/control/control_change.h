@@ -21,6 +21,7 @@
 
 namespace ring::node {
 
+// Travels: never renumber.
 enum class ChangeKind : std::uint8_t { kCreate = 1, kDelete = 2, kSetDefault = 3 };
 
 struct CatalogueChange {

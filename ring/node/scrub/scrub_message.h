@@ -36,6 +36,7 @@ struct ScrubVersions {
   std::uint64_t index = 0;  // of the log: compare once this is folded (E3)
   std::vector<ScrubItem> items;
 };
+// Travels: never renumber.
 enum class ScrubFinding : std::uint8_t { kMissing = 1, kOtherMetadata = 2, kOtherBytes = 3 };
 struct ScrubFindings {
   struct One {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "srs/decode_plan.h"
 #include "tests/node/recovery/decode_fixture.h"
+#include "tests/srs/row_plans.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 

@@ -6,13 +6,12 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/contract/fabric_harness.h"
 #include "tests/rdma/child_process.h"
-#include "tests/support/await.h"
+#include "tests/rdma/side_steps.h"
 
 namespace ring::rdma {
 namespace {
@@ -35,22 +34,6 @@ int FreePort() {
   EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
   close(fd);
   return ntohs(address.sin_port);
-}
-
-bool Until(Side& side, absl::FunctionRef<bool()> condition) {
-  return testing::HoldsWithin(testing::kPatience, [&] {
-    side.CollectEvents();
-    return condition();
-  });
-}
-
-bool AwaitEvent(Side& side, ConnectionEvent::Kind kind, ConnectionEvent* event) {
-  return Until(side, [&] { return side.TakeEvent(kind, event); });
-}
-
-std::string NameOf(const Side& side) {
-  const RemoteBuffer remote = side.region->remote();
-  return std::string(reinterpret_cast<const char*>(&remote), sizeof(remote));
 }
 
 WorkRequest Request(const Sge& sge, const RemoteBuffer& target) {
@@ -99,7 +82,7 @@ class VerbsDeath : public ::testing::TestWithParam<LinkKind> {
     ConnectionEvent event;
     ASSERT_TRUE(AwaitEvent(side, ConnectionEvent::Kind::kEstablished, &event));
     ASSERT_EQ(event.private_data.size(), sizeof(target_));
-    std::memcpy(&target_, event.private_data.data(), sizeof(target_));
+    target_ = BufferOf(event.private_data);
   }
 
   RemoteBuffer target_;

@@ -53,7 +53,8 @@ bool TellsOfARefusal(absl::string_view line) {
 bool TellsOfALoss(absl::string_view line) {
   return absl::StrContains(line, "value lost group=") ||
          absl::StrContains(line, "block lost group=") ||
-         absl::StrContains(line, "decoded values do not fit their checksums");
+         absl::StrContains(line, "decoded values do not fit their checksums") ||
+         absl::StrContains(line, "a block does not fit its row");
 }
 void CountErrors(LogSeverity severity, absl::string_view line) {
   if (severity != LogSeverity::kERROR) return;

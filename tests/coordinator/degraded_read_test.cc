@@ -46,7 +46,7 @@ class DegradedRead : public ::testing::Test {
   std::string WrongBlock(absl::string_view key) {
     TwinDecoder::Asked asked;
     asked.memgest = kSrs32;
-    asked.block = LineOf(key).offset_cells / (kBlock / kCacheLine);
+    asked.block = static_cast<std::uint32_t>(LineOf(key).offset_cells / (kBlock / kCacheLine));
     std::string block = Block(asked);
     block[LineOf(key).offset_cells % (kBlock / kCacheLine) * kCacheLine] ^= 1;
     return block;

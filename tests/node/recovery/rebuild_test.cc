@@ -95,6 +95,26 @@ class RebuildTest : public ::testing::Test {
     ASSERT_OK(cluster_.Fail(lost));
   }
 
+  // Where a shard lacks blocks, of whose rows a scrub compares nothing.
+  std::string NotDecoded() {
+    const cluster::View& view = cluster_.view();
+    for (std::uint16_t g = 0; g < view.group_count(); ++g) {
+      for (std::uint16_t i = 0; i < view.s; ++i) {
+        const NodeId owner = view.Coordinator(GroupId(g), ShardId(i));
+        if (owner == cluster::kNoNode) continue;
+        Node* const node = cluster_.node(owner);
+        CoordinatedShard* const shard =
+            node == nullptr ? nullptr : node->FindShard(GroupId(g), ShardId(i));
+        if (shard == nullptr || shard->coordinator() == nullptr)
+          return absl::StrCat("g", g, "/s", i, " is not there");
+        for (const std::unique_ptr<memgest::Memgest>& memgest : shard->coordinator()->memgests()) {
+          if (memgest != nullptr && memgest->coded() && memgest->allocator().lost_count() != 0)
+            return absl::StrCat("g", g, "/s", i, " ", memgest->descriptor().name, " lacks blocks");
+        }
+      }
+    }
+    return "";
+  }
   // What a parity that somebody holds is not complete in; empty: nothing.
   std::string NotRebuilt() {
     const cluster::View& view = cluster_.view();
@@ -122,7 +142,10 @@ class RebuildTest : public ::testing::Test {
     const absl::Time deadline = absl::Now() + kPatience;
     for (;;) {
       std::string missing;
-      cluster_.Run([&] { missing = NotRebuilt(); });
+      cluster_.Run([&] {
+        missing = NotRebuilt();
+        if (missing.empty()) missing = NotDecoded();
+      });
       if (missing.empty()) return;
       ASSERT_LT(absl::Now(), deadline) << missing;
       ring::testing::LetOthersRun();

@@ -346,6 +346,7 @@ void SoftDevice::PrepareToSleep(bool sleeping) {
   if (uring_ != nullptr) uring_->SetSleeping(sleeping);
   if (verbs_ != nullptr) verbs_->PrepareToSleep(sleeping);
   check_descriptors_ = true;  // before the sleep, and behind it
+  // A simulated network has no descriptors: nobody sleeps on one.
   if (sleeping && !deferred_.empty() && epoll_fd_ >= 0) retry_timer_.Start();
 }
 

@@ -1,8 +1,10 @@
 // rdma/soft/retry_timer.h — what ends a sleep for requests that nobody wakes the sender for.
 //
 // What:      RetryTimer: a SEND that found no receive, a WAIT that waits for a queue that nobody
-//            armed: their peers ring no bell, and they are tried again by Progress alone. As a
-//            card does with its RNR timer, the device looks again after kPeriodNs, asleep or not.
+//            armed: their peers ring no bell, and they are tried again by Progress alone. A device
+//            that goes to sleep with such a request is woken after kPeriodNs, as a card's RNR timer
+//            has it try again.
+// Shape:     one for a device; each start is for one sleep.
 // Units:     nanoseconds of CLOCK_MONOTONIC.
 // Ownership: the device's; it is in the device's epoll set from Open on.
 // Threads:   the device's.

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -125,20 +126,20 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
-// Where the arena is used up: of what is longer, and pages of the other size are better than none.
-std::byte* SoftDevice::CutFreed(std::uint64_t size, MemoryKind kind) {
-  FreedRuns& own = freed_[Index(kind)];
-  if (std::byte* const cut = own.Cut(size); cut != nullptr) return cut;
-  if (kind == MemoryKind::kShared) return nullptr;
-  FreedRuns& other =
-      freed_[Index(kind == MemoryKind::kPrivate ? MemoryKind::kPrivateHuge : MemoryKind::kPrivate)];
-  std::byte* const taken = other.Take(size);
-  return taken != nullptr ? taken : other.Cut(size);
-}
-
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
-  RING_ASSIGN_OR_RETURN(std::byte* const address, TakeRun(size, kind));
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
+  const std::uint64_t room =
+      arena_size() - std::accumulate(in_use_.begin(), in_use_.end(), std::uint64_t{0});
+  std::byte* const address =
+      size == 0 || rounded < size || rounded > room ? nullptr : TakeRun(rounded, kind);
+  if (address == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "device ", options_.name, ": cannot allocate size=", size, ", arena has room=", room,
+        " of arena_size_max=", arena_size(), rounded <= room ? ", in shorter pieces" : "",
+        "; in use: shared=", in_use_[Index(MemoryKind::kShared)],
+        " private=", in_use_[Index(MemoryKind::kPrivate)],
+        " private_huge=", in_use_[Index(MemoryKind::kPrivateHuge)]));
+  }
   if (absl::Status told =
           verbs_ == nullptr ? absl::OkStatus() : verbs_->OnAllocate(address, rounded);
       !told.ok()) {
@@ -146,44 +147,35 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
     return told;
   }
   runs_[address] = rounded;
+  in_use_[Index(kind)] += rounded;
   return address;
 }
 
-absl::StatusOr<std::byte*> SoftDevice::TakeRun(std::size_t size, MemoryKind kind) {
-  const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
-  FreedRuns& runs = freed_[Index(kind)];
-  if (std::byte* const freed = runs.Take(rounded); freed != nullptr) return freed;
-  // Most requests are for the least there is: a longer run serves many of them.
-  if (rounded == kArenaAlignment) {
-    if (std::byte* const cut = runs.Cut(rounded); cut != nullptr) return cut;
+// What was given back serves first, also of the other size of pages where nothing else is left:
+// what counts is what is in use, of whatever kind, as pages that are given back are the system's.
+std::byte* SoftDevice::TakeRun(std::uint64_t size, MemoryKind kind) {
+  if (std::byte* const freed = freed_[Index(kind)].Take(size); freed != nullptr) return freed;
+  if (kind == MemoryKind::kShared) {
+    if (size > arena_size() - allocated_) return nullptr;
+    return mapping_->arena() + std::exchange(allocated_, allocated_ + size);
   }
-  const std::uint64_t taken = allocated_ + private_.huge_allocated + private_.small_allocated;
-  const std::uint64_t room = arena_size() - taken;
-  if (size == 0 || rounded < size || rounded > room) {
-    std::byte* const cut = size == 0 || rounded < size ? nullptr : CutFreed(rounded, kind);
-    if (cut != nullptr) return cut;
-    return absl::ResourceExhaustedError(
-        absl::StrCat("device ", options_.name, ": cannot allocate size=", size,
-                     ", arena has room=", room, " of arena_size_max=", arena_size()));
-  }
-  if (kind == MemoryKind::kPrivateHuge) {
-    std::byte* const address = private_.memory + private_.huge_allocated;
-    private_.huge_allocated += rounded;
-    madvise(address, rounded, MADV_HUGEPAGE);  // a hint: fails harmlessly where not supported
-    return address;
-  }
-  if (kind == MemoryKind::kPrivate) {
-    private_.small_allocated += rounded;
+  const bool huge = kind == MemoryKind::kPrivateHuge;
+  if (size > arena_size() - private_.huge_allocated - private_.small_allocated)
+    return freed_[Index(huge ? MemoryKind::kPrivate : MemoryKind::kPrivateHuge)].Take(size);
+  if (!huge) {
+    private_.small_allocated += size;
     return private_.memory + arena_size() - private_.small_allocated;
   }
-  std::byte* const address = mapping_->arena() + allocated_;
-  allocated_ += rounded;
+  std::byte* const address = private_.memory + private_.huge_allocated;
+  private_.huge_allocated += size;
+  madvise(address, size, MADV_HUGEPAGE);  // a hint: fails harmlessly where not supported
   return address;
 }
 
 void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   runs_.erase(address);
+  in_use_[Index(kind)] -= rounded;
   if (verbs_ != nullptr) verbs_->OnFree(address, rounded);
   Discard(address, rounded);
   freed_[Index(kind)].Add(address, rounded);

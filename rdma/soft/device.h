@@ -134,8 +134,7 @@ class SoftDevice final : public Device {
   bool ProgressUring();
   void BindThread();
   static std::size_t Index(MemoryKind kind) { return static_cast<std::size_t>(kind); }
-  absl::StatusOr<std::byte*> TakeRun(std::size_t size, MemoryKind kind);
-  std::byte* CutFreed(std::uint64_t size, MemoryKind kind);
+  std::byte* TakeRun(std::uint64_t size, MemoryKind kind);  // null: there is none
   bool ProgressPeers();
 
   SoftDeviceOptions options_;
@@ -166,6 +165,7 @@ class SoftDevice final : public Device {
   std::map<std::byte*, std::uint64_t> runs_;  // what Allocate gave and Free did not take
   std::uint64_t allocated_ = 0;               // of the arena, ever
   std::array<FreedRuns, 3> freed_;            // by MemoryKind
+  std::array<std::uint64_t, 3> in_use_ = {};  // ... bytes
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;

@@ -2,6 +2,7 @@
 // writer, and shared memory handshakes with peers that do not play by the rules.
 #include "rdma/soft/soft_device.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,6 +22,10 @@
 
 namespace ring::rdma {
 namespace {
+
+using ::ring::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 SoftDeviceOptions Options(bool shareable) {
   SoftDeviceOptions options;
@@ -248,7 +253,7 @@ TEST(SoftDeviceArena, WhatIsFreedIsZeroAndServesAgain) {
 }
 
 // F11: what decodes blocks of a MiB, or a key table that grows, takes runs that are longer.
-TEST(SoftDeviceArena, LongerRunsServeAgainAndAreCutWhereTheArenaIsUsedUp) {
+TEST(SoftDeviceArena, LongerRunsServeAgainAndAreCut) {
   Side side(Options(false), false);
   constexpr std::size_t kSize = 3 << 20;  // 4 MiB of the arena
   std::byte* last = nullptr;
@@ -258,16 +263,49 @@ TEST(SoftDeviceArena, LongerRunsServeAgainAndAreCutWhereTheArenaIsUsedUp) {
     last[kSize - 1] = std::byte{1};
     side.device->Free(last, kSize, MemoryKind::kShared);
   }
-  while (side.device->Allocate(8 << 20, MemoryKind::kShared).ok()) {
+  for (const std::byte* wanted : {last, last + (2 << 20)}) {
+    ASSERT_OK_AND_ASSIGN(std::byte* const piece,
+                         side.device->Allocate(2 << 20, MemoryKind::kShared));
+    EXPECT_EQ(piece, wanted);
+    EXPECT_EQ(piece[(2 << 20) - 1], std::byte{0});
   }
-  std::set<std::byte*> pieces;
-  for (auto piece = side.device->Allocate(2 << 20, MemoryKind::kShared); piece.ok();
-       piece = side.device->Allocate(2 << 20, MemoryKind::kShared)) {
-    EXPECT_EQ((*piece)[(2 << 20) - 1], std::byte{0});
-    pieces.insert(*piece);
+}
+
+// F11: rings of members that come and go would leave no room for anything longer.
+TEST(SoftDeviceArena, PiecesThatTouchEachOtherServeAsOne) {
+  Side side(Options(false), false);
+  constexpr std::size_t kPiece = 2 << 20;
+  std::vector<std::byte*> pieces;
+  for (auto piece = side.device->Allocate(kPiece, MemoryKind::kShared); piece.ok();
+       piece = side.device->Allocate(kPiece, MemoryKind::kShared)) {
+    pieces.push_back(*piece);
   }
-  EXPECT_TRUE(pieces.contains(last));
-  EXPECT_TRUE(pieces.contains(last + (2 << 20)));
+  ASSERT_GE(pieces.size(), 4u);
+  EXPECT_THAT(side.device->Allocate(kPiece, MemoryKind::kPrivate).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("room=0"), HasSubstr("shared="), HasSubstr("private=0"))));
+  for (const std::size_t order : {1, 3, 0, 2})
+    side.device->Free(pieces[order], kPiece, MemoryKind::kShared);
+  ASSERT_OK_AND_ASSIGN(std::byte* const whole,
+                       side.device->Allocate(4 * kPiece, MemoryKind::kShared));
+  EXPECT_EQ(whole, pieces[0]);
+}
+
+// F11: what counts is what is in use, whatever it was used for before.
+TEST(SoftDeviceArena, WhatWasSharedIsPrivateLater) {
+  Side side(Options(false), false);
+  constexpr std::size_t kSize = 16 << 20;  // of 24 that are left
+  for (int i = 0; i < 3; ++i) {
+    for (const MemoryKind kind :
+         {MemoryKind::kShared, MemoryKind::kPrivate, MemoryKind::kPrivateHuge}) {
+      ASSERT_OK_AND_ASSIGN(std::byte* const memory, side.device->Allocate(kSize, kind));
+      EXPECT_EQ(memory[kSize - 1], std::byte{0});
+      memory[kSize - 1] = std::byte{1};
+      EXPECT_FALSE(side.device->Allocate(kSize, MemoryKind::kShared).ok());
+      EXPECT_FALSE(side.device->Allocate(kSize, MemoryKind::kPrivate).ok());
+      side.device->Free(memory, kSize, kind);
+    }
+  }
 }
 
 TEST(SoftDeviceRegions, ForeignMemoryIsLocalOnlyAndKeysAreBounded) {

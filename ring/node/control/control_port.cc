@@ -57,6 +57,7 @@ absl::Status ControlPort::Grow(std::size_t node_count) {
     incarnations_.push_back(0);
     over_.emplace_back();
     registered_.push_back(0);
+    answer_times_.emplace_back();
   }
   return absl::OkStatus();
 }
@@ -146,7 +147,8 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
     Later(std::move(done), sent);
     return;
   }
-  calls_[next_call_++] = {node, now_ns_ + timeout_ns, type, std::move(done)};
+  const std::uint64_t patience_ns = answer_times_[node.value()].Stretched(type, timeout_ns);
+  calls_[next_call_++] = {node, now_ns_, now_ns_ + patience_ns, type, std::move(done)};
   link.Pump();
 }
 
@@ -223,6 +225,8 @@ void ControlPort::Answer(ControlLink& link, const ControlHeader& header, std::st
   if (found == calls_.end() || found->second.node != link.peer()) return;  // overdue
   PendingCall call = std::move(found->second);
   calls_.erase(found);
+  answer_times_[link.peer().value()].OnAnswer(call.type, now_ns_ - call.begun_ns);
+  if (call.done == nullptr) return;
   if (header.code == 0) {
     Later(std::move(call.done), std::move(body));
   } else {
@@ -267,6 +271,12 @@ void ControlPort::EndOverdue() {
   for (const std::uint64_t id : overdue) {
     PendingCall call = std::move(calls_.find(id)->second);
     calls_.erase(id);
+    if (call.done == nullptr) continue;
+    if (AnswerTimes::MovesBulk(call.type)) {  // its answer may come yet, and tells how late
+      answer_times_[call.node.value()].OnTimeout(call.type, now_ns_ - call.begun_ns);
+      const std::uint64_t forget_ns = call.begun_ns + AnswerTimes::kStretchedMaxNs;
+      calls_[id] = {call.node, call.begun_ns, forget_ns, call.type, nullptr};
+    }
     Later(std::move(call.done),
           absl::DeadlineExceededError(
               absl::StrCat("node ", call.node.value(),

@@ -4,8 +4,9 @@
 //            asks another node, or this one; Handle says who answers a type. Everything
 //            cluster-wide goes through here, so that nodes of one process and nodes of many are the
 //            same. Nodes that are added to the cluster get their link when a view names them.
-// Shape:     calls are numbered; each has a deadline. Callbacks run on the node's thread, in
-//            Progress, never inside Call.
+// Shape:     calls are numbered; each has a deadline, later than its caller wants where a slow peer
+//            is asked for bulk (answer_times.h). Callbacks run on the node's thread, in Progress,
+//            never inside Call.
 // Ownership: owns the links. Callbacks of calls that are under way when the port dies are dropped.
 // Threads:   one, the node's.
 // Errors:    a call ends with what the other node's handler said, kUnavailable (not connected, or
@@ -29,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "ring/node/control/answer_times.h"
 #include "ring/node/control/control_link.h"
 #include "ring/node/control/refusal_log.h"
 #include "ring/protocol/hello.h"
@@ -113,9 +115,10 @@ class ControlPort {
  private:
   struct PendingCall {
     NodeId node;
+    std::uint64_t begun_ns = 0;
     std::uint64_t deadline_ns = 0;
     ControlType type = ControlType::kPing;
-    ControlReply done;
+    ControlReply done;  // null: its caller was told that none came
   };
 
   struct LocalCall {
@@ -168,6 +171,7 @@ class ControlPort {
   std::vector<bool> awaited_;
   std::array<Handler, kControlTypeCount> handlers_;
   absl::flat_hash_map<std::uint64_t, PendingCall> calls_;
+  std::vector<AnswerTimes> answer_times_;  // by node
   std::deque<LocalCall> local_;
   std::size_t spent_ = 0;        // bytes, in this turn
   std::size_t first_cq_ = 0;     // to be polled

@@ -194,6 +194,7 @@ void ControlPort::Lose(ControlLink& link, absl::string_view why) {
                       << " peer=" << link.peer().value() << ": " << why;
   }
   link.Drop();
+  answer_times_[link.peer().value()].Forget();
   link.last_error = std::string(why);
   if (link.retry_ns <= now_ns_) {
     // One that held is made anew at once: its peer waits for heartbeats, and has less patience for
@@ -209,6 +210,7 @@ void ControlPort::Lose(ControlLink& link, absl::string_view why) {
   for (const std::uint64_t id : ended) {
     PendingCall call = std::move(calls_.find(id)->second);
     calls_.erase(id);
+    if (call.done == nullptr) continue;
     Later(std::move(call.done), absl::UnavailableError(absl::StrCat("node ", link.peer().value(),
                                                                     ": connection lost: ", why)));
   }

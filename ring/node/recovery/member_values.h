@@ -8,7 +8,8 @@
 // Ownership: borrows member port, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a value that a source has not is asked of the next one in the next round: it may have
-//            been replaced meanwhile, or its source be behind.
+//            been replaced meanwhile, or its source be behind. Without memory for what comes (F11)
+//            a shard pauses, ever longer up to kNoRoomPauseMaxNs, and that is logged once.
 // Cost:      nothing while no value is absent: one load a held shard.
 // Source:    rules E3, E6, S5, I4; docs/GLOSSARY.md (data-complete).
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
@@ -30,6 +31,8 @@ namespace ring::node {
 class MemberValues {
  public:
   static constexpr std::size_t kFetchesMax = 16;
+  static constexpr std::uint64_t kNoRoomPauseMinNs = 20'000'000;
+  static constexpr std::uint64_t kNoRoomPauseMaxNs = 2'000'000'000;
 
   MemberValues(MemberPort* members, ControlPort* control, Pace* pace);
 
@@ -40,7 +43,9 @@ class MemberValues {
   struct Walk {
     std::uint32_t line = 0;
     std::uint32_t round = 0;
-    std::uint64_t pause_until_ns = 0;  // between rounds
+    std::uint64_t pause_until_ns = 0;    // between rounds
+    std::uint64_t no_room_until_ns = 0;  // is believed so long
+    std::uint64_t no_room_ns = 0;        // ... the last time; 0: there was room
   };
   struct Fetch {
     GroupId group;

@@ -10,8 +10,8 @@ constexpr std::uint64_t kRetryNs = 2'000'000;
 
 // The same piece is welcome later.
 bool Passes(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status);
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsFailedPrecondition(status);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ SnapshotShipment::SnapshotShipment(ControlPort* control, NodeId to,
 
 void SnapshotShipment::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (taken_ns_ == 0) taken_ns_ = now_ns;
+  if (unrefused_ns_ == 0) unrefused_ns_ = now_ns;
   if (over_ || asked_ || now_ns < retry_ns_) return;
   Send();
 }
@@ -46,9 +46,11 @@ void SnapshotShipment::OnAnswer(const absl::Status& status) {
   asked_ = false;
   if (status.ok()) {
     snapshot_.pieces[next_] = std::string();
-    taken_ns_ = control_->now_ns();
+    unrefused_ns_ = control_->now_ns();
     if (++next_ < snapshot_.pieces.size()) return Send();
-  } else if (Passes(status) && control_->now_ns() - taken_ns_ < kPatienceNs) {
+  } else if (absl::IsDeadlineExceeded(status) ||
+             (Passes(status) && control_->now_ns() - unrefused_ns_ < kPatienceNs)) {
+    if (absl::IsDeadlineExceeded(status)) unrefused_ns_ = control_->now_ns();
     retry_ns_ = control_->now_ns() + kRetryNs;
     return;
   }

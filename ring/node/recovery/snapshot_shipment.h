@@ -6,8 +6,9 @@
 // Shape:     one per join of a role; a join that begins again takes a new snapshot.
 // Ownership: owns the snapshot until it is sent; borrows the control port.
 // Threads:   one, the node's. `done` is called from Progress or from a control callback, once.
-// Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), or
-//            kDeadlineExceeded when nothing was taken for kPatienceNs.
+// Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), also
+//            what passes by itself when it has been said for kPatienceNs. A member that does not
+//            answer is waited for: it may be slow, and a new snapshot would come behind this one.
 // Source:    rule L7.
 #ifndef RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
 #define RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
@@ -49,7 +50,7 @@ class SnapshotShipment {
   bool over_ = false;
   std::uint64_t now_ns_ = 0;
   std::uint64_t retry_ns_ = 0;
-  std::uint64_t taken_ns_ = 0;  // when the last piece was
+  std::uint64_t unrefused_ns_ = 0;  // when a piece was taken, or may have been, last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

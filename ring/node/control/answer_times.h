@@ -1,0 +1,70 @@
+// ring/node/control/answer_times.h — how long a peer takes to answer, so that nothing is asked twice
+// of one that is slow.
+//
+// What:      Links are reliable and in order: what is asked again waits behind what was asked, and
+//            takes the room of others. AnswerTimes stretches the time-out of the next question to
+//            twice what answers took of late, and doubles it where none came at all.
+// Shape:     one for each peer, of its present connection; by type of message, as a decode takes
+//            longer than a piece of a value. Those that move bulk alone: what else waits for an
+//            answer is short, and means its time-out.
+// Units:     nanoseconds of the caller's clock.
+// Ownership: values.
+// Threads:   one, the node's.
+// Errors:    none.
+// Cost:      one comparison a call.
+// Source:    RFC 6298, sections 2 and 5.5 (retransmission of TCP); rule F11.
+#ifndef RING_NODE_CONTROL_ANSWER_TIMES_H_
+#define RING_NODE_CONTROL_ANSWER_TIMES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "ring/node/control/control_message.h"
+
+namespace ring::node {
+
+class AnswerTimes {
+ public:
+  // No answer is waited for longer, unless its caller's time-out is.
+  static constexpr std::uint64_t kStretchedMaxNs = 8'000'000'000;
+
+  static constexpr bool MovesBulk(ControlType type) {
+    switch (type) {
+      case ControlType::kScrubVersions:
+      case ControlType::kFetch:
+      case ControlType::kDecode:
+      case ControlType::kRow:
+      case ControlType::kInstall:
+      case ControlType::kPartial:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  std::uint64_t Stretched(ControlType type, std::uint64_t timeout_ns) const {
+    const std::uint64_t wanted = std::min(2 * took_ns_[Index(type)], kStretchedMaxNs);
+    return MovesBulk(type) ? std::max(timeout_ns, wanted) : timeout_ns;
+  }
+  // An answer came, were it too late; a slow one counts at once, and is forgotten by and by.
+  void OnAnswer(ControlType type, std::uint64_t took_ns) {
+    std::uint64_t& known = took_ns_[Index(type)];
+    known = std::max(took_ns, known - known / 8 + took_ns / 8);
+  }
+  // None came for so long.
+  void OnTimeout(ControlType type, std::uint64_t waited_ns) {
+    std::uint64_t& known = took_ns_[Index(type)];
+    known = std::max(known, waited_ns);
+  }
+  void Forget() { took_ns_ = {}; }
+
+ private:
+  static std::size_t Index(ControlType type) { return static_cast<std::size_t>(type); }
+
+  std::array<std::uint64_t, kControlTypeCount> took_ns_ = {};
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_CONTROL_ANSWER_TIMES_H_

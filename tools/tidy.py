@@ -322,7 +322,7 @@ def check_targets(sources, lists):
     return findings
 
 
-MUTANT_TABLE = "tools/ring-sim/mutant_cases.cc"
+MUTANT_TABLE = "tools/ring-sim/mutant_cases.cc"  # and its parts, mutant_cases_*.cc
 # The switches of rules 10.1 and on, which the consensus alone runs.
 CONSENSUS_MUTANTS = "tests/consensus/sim/mutants_test.cc"
 PRODUCT = ("api/", "consensus/", "ec_offload/", "memgest/", "rdma/", "ring/", "srs/")
@@ -334,7 +334,9 @@ def check_mutants(files):
     A row of a pair, "A+B", needs both. Those of the consensus, P101 and on, are in the list of its
     own tests instead.
     """
-    if MUTANT_TABLE not in files:
+    tables = {path: text for path, text in files.items()
+              if path.startswith(MUTANT_TABLE.removesuffix(".cc")) and path.endswith(".cc")}
+    if not tables:
         return []
     switches = {}
     for path, text in files.items():
@@ -342,8 +344,10 @@ def check_mutants(files):
             for match in re.finditer(r"\bMutant\(([^()]*)\)", text):
                 for name in re.findall(r'"([\w-]+)"', match.group(1)):
                     switches.setdefault(name, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
-    table = files[MUTANT_TABLE].partition("kCases[] = {")[2].partition("\n};")[0]
-    rows = {row: MUTANT_TABLE for row in re.findall(r'^\s*\{"([^"]+)"', table, re.MULTILINE)}
+    rows = {}
+    for path, text in tables.items():
+        table = text.partition("kCases[] = {")[2].partition("\n};")[0]
+        rows.update({row: path for row in re.findall(r'^\s*\{"([^"]+)"', table, re.MULTILINE)})
     own = files.get(CONSENSUS_MUTANTS, "").partition("kMutants[] = {")[2].partition("\n};")[0]
     rows.update({row: CONSENSUS_MUTANTS for row in re.findall(r'"([^"]+)"', own)})
     home = {True: CONSENSUS_MUTANTS, False: MUTANT_TABLE}

@@ -1,7 +1,7 @@
 // rdma/soft/freed_runs.h — memory of an arena that was given back.
 //
-// What:      FreedRuns: runs of one kind of memory. Take gives the beginning of the shortest that is
-//            long enough; what is given back is joined with its neighbours, so that lengths that
+// What:      FreedRuns: runs of one kind of memory. Take gives the beginning of the shortest that
+//            is long enough; what is given back is joined with its neighbours, so that lengths that
 //            come and go (rings, key tables that grow, blocks that are decoded) leave no arena in
 //            pieces.
 // Shape:     lengths are multiples of the arena's alignment. Runs do not touch each other.

@@ -114,6 +114,18 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
                                            " has to join group=", request.group.value(),
                                            " shard=", request.shard.value(), " from nothing"));
   }
+  if (held->leaves) {
+    // Who takes the shard over may need what is here; whether somebody does, the view says.
+    if (view_.groups[request.group.value()].epoch < request.epoch)
+      return absl::UnavailableError(
+          absl::StrCat("epoch=", request.epoch.value(), " is not here yet"));
+    if (CoordinatorLivesOn(*held)) {
+      return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
+                                             " leaves group=", request.group.value(),
+                                             " shard=", request.shard.value(), " to join again"));
+    }
+    held->leaves = false;
+  }
   // That L became Normal may be news here.
   if (ring_is_of_l && store.promised() == request.last_normal && !Mutant("step2-local")) {
     RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
@@ -157,20 +169,20 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
   }
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
   const Role role = RoleNow(held);
-  if (!joins && (HasNothing(held) || role != held.role) && normal.epoch != Epoch()) {
-    // It was sealed for this epoch, and lost since what it said then; or what it has is of a role
-    // that it does not hold any more.
+  if (!joins && (HasNothing(held) || held.leaves || role != held.role) && normal.epoch != Epoch()) {
+    // It was sealed for this epoch, and lost since what it said then, or leaves; or what it has is
+    // of a role that it does not hold any more.
     return absl::FailedPreconditionError("this member has to join from nothing");
   }
   if (joins) {
-    RING_RETURN_IF_ERROR(CheckParitiesMayBeDropped(held, role));
+    RING_RETURN_IF_ERROR(LeaveShardsOfParities(held, role));
     EndRing(held);
     retired_.Add(held.writer, std::exchange(held.ring, {}));
     store.Reset(epoch);
     RetireSealed(held);
     StartRole(held, role);
     held.join = HeldShard::Join::kAwaitsSnapshot;
-    held.failed = false;
+    held.failed = held.leaves = false;
     DropParitiesThatHold(held);
     AddMemgestsOfJoiner(held);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
@@ -218,38 +230,58 @@ bool MemberPort::HasValuesToFetch(const HeldShard& held,
       });
 }
 
-// What the other shards' coordinators were told of in a seal is theirs until they are Normal: they
-// may be about to fetch it, or to go on with it. So is what one will ask for that has not sealed
-// this member yet, or is nobody just now, as long as its last Normal record names this member (E7);
-// and values that its coordinator has not fetched yet. What is coded is not waited for: its rows
-// may need the joining shard, too.
-absl::Status MemberPort::CheckParitiesMayBeDropped(const HeldShard& joining, Role role) const {
+// The last Normal record names who coordinates now, by whatever epochs in between: it has all that
+// was accepted (E7).
+bool MemberPort::CoordinatorLivesOn(const HeldShard& held) const {
+  const cluster::GroupView& group = view_.groups[held.group.value()];
+  const std::size_t i = held.shard.value();
+  return group.shards[i].normal.holders[i] ==
+         cluster::Holder{group.roles[i], group.incarnations[i]};
+}
+
+bool MemberPort::SharesParities(const HeldShard& joining, Role role, const HeldShard& other) const {
+  return other.group == joining.group && other.role == role && &other != &joining;
+}
+
+// Before parities are dropped, with all that their other shards have here. What a shard's Normal
+// record counts on stays until a later one does without it: while it says so a further loss must
+// cost nothing (I2), and nobody knows of what went. So the member leaves the shard: its ring ends,
+// which makes the coordinator go on without it. It stays as long as it may be needed: in a shard
+// that changes its epoch, as what was told in a seal may be fetched or gone on with; if nobody
+// coordinates it just now, or did not seal it yet (E7); and while the coordinator has to fetch
+// values. What is coded is not waited for: its rows may need the joining shard, too.
+absl::Status MemberPort::LeaveShardsOfParities(const HeldShard& joining, Role role) {
   if (!AnyParityHolds(joining, role)) return absl::OkStatus();
-  for (const HeldShard& other : held_shards_) {
-    if (other.group != joining.group || other.role != role || &other == &joining) continue;
+  std::vector<HeldShard*> counted;
+  for (HeldShard& other : held_shards_) {
+    if (!SharesParities(joining, role, other)) continue;
     const cluster::NormalRecord& normal =
         view_.groups[other.group.value()].shards[other.shard.value()].normal;
     const bool sealed = other.store->promised() > normal.epoch;
     const bool counts = !HasNothing(other) && normal.epoch != Epoch() && IsNamed(other, normal);
     const bool needed =
         counts && (!view_.IsNormal(other.group, other.shard) || HasValuesToFetch(other, normal));
+    if (counts) counted.push_back(&other);
     if (!sealed && !needed) continue;
     return absl::UnavailableError(
         absl::StrCat("shard=", other.shard.value(), " of the same parities ",
                      sealed ? "changes its epoch" : "needs what is here", "; retry"));
   }
-  return absl::OkStatus();
+  if (counted.empty() || Mutant("S6-leave")) return absl::OkStatus();
+  for (HeldShard* const other : counted) {
+    if (!std::exchange(other->leaves, true)) EndRing(*other);
+  }
+  return absl::UnavailableError(absl::StrCat("shard=", counted.front()->shard.value(),
+                                             " of the same parities counts on it; retry"));
 }
 
 // S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
 // taken out, so all of it goes, and the others join again as well.
 void MemberPort::DropParitiesThatHold(const HeldShard& joining) {
   if (!AnyParityHolds(joining, joining.role)) return;
-  const auto shares = [&joining](const HeldShard& other) {
-    return other.group == joining.group && other.role == joining.role && &other != &joining;
-  };
   for (HeldShard& other : held_shards_) {
-    if (!shares(other) || other.store->promised() == Epoch()) continue;
+    if (!SharesParities(joining, joining.role, other) || other.store->promised() == Epoch())
+      continue;
     RING_LOG(WARNING) << "joins again with its group=" << other.group.value()
                       << " shard=" << other.shard.value() << ", as shard=" << joining.shard.value()
                       << " does";
@@ -258,13 +290,13 @@ void MemberPort::DropParitiesThatHold(const HeldShard& joining) {
     other.store->Reset(other.store->promised());
     RetireSealed(other);
     other.join = HeldShard::Join::kAwaitsSnapshot;
-    other.failed = false;
+    other.failed = other.leaves = false;
   }
   absl::erase_if(parities_, [&joining](const auto& parity) {
     return parity.first.group == joining.group && parity.first.role == joining.role;
   });
   for (HeldShard& other : held_shards_) {
-    if (shares(other)) AddMemgestsOfJoiner(other);
+    if (SharesParities(joining, joining.role, other)) AddMemgestsOfJoiner(other);
   }
 }
 

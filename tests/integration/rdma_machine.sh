@@ -23,7 +23,7 @@ write_cluster() {
   done
   "$root/tools/local-cluster" "$count" --transport rdma --rdma-address "${addresses#,}" \
     --memgests REP1,REP3,SRS32 --dir "$folder" --write-only "$@" >/dev/null
-  sed -i 's/^\[node\]$/[node]\narena_size_max = "320MiB"\nclient_max = 16\npoll = "sleep"/
+  sed -i 's/^\[node\]$/[node]\narena_size_max = "512MiB"\nclient_max = 16\npoll = "sleep"/
     s/^log_level = .*/log_level = "info"/' "$folder/ring.toml"
 }
 

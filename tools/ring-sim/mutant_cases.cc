@@ -1,18 +1,14 @@
 #include "tools/ring-sim/mutant_cases.h"
 
+#include <vector>
+
+#include "tools/ring-sim/mutant_tables.h"
+
 namespace ring::tools {
 namespace {
 
-using Kind = InClusters::Kind;
-
-constexpr InClusters kControl = {Kind::kControl};
-constexpr InClusters kNotRun = {Kind::kNotRun};
-constexpr InClusters KilledBy(unsigned seed) { return {Kind::kKilled, seed}; }
-constexpr InClusters Survives(unsigned seeds) { return {Kind::kSurvives, seeds}; }
-
 constexpr char kWholeWrites[] =
     "a simulated WRITE lands whole or fails: no stopped copy goes on into the memory";
-constexpr char kOtherDevice[] = "clusters run on the simulated fabric, not on this device";
 
 constexpr MutantCase kCases[] = {
     {"none", "nothing", kControl},
@@ -330,171 +326,20 @@ constexpr MutantCase kCases[] = {
      "takes an entry that is folded by some, and lost with its coordinator"},
     {"E9-reader", "members fold all that is in their rings", KilledBy(10),
      "memgest/memgest_test:LogReader.E9GivesOnlyWhatIsCommitted"},
-    {"S1", "parities are told that what is not known committed is", Survives(120),
-     "coordinator/coordinator_test:Commit.E9MembersFoldOnlyWhatIsCommitted",
-     "takes an entry that one parity alone got, a lost coordinator and a decode of its row"},
-    {"S2", "blocks are compared with a parity of another moment", KilledBy(4),
-     "node/node_scrub_test:ScrubTest.S2_CleanUnderConcurrentPutsMovesAndDeletes"},
-    {"S2-freeze", "slots of a frozen block are given out", KilledBy(34),
-     "coordinator/coordinator_test:Write.S2PutsLeaveAFrozenBlockAlone"},
-    {"S2-thaw", "a frozen block is released once its reader is answered", Survives(60),
-     "node/node_scrub_test:"
-     "ScrubTest.S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond",
-     "a reader sees that the row moved (last touch), and asks again"},
-    {"S3", "a freed slot is zeroed without a delta", KilledBy(1),
-     "coordinator/coordinator_test:Write.S3AReusedSlotsDeltaIsAgainstTheBytesThatAreThere"},
-    {"S4", "puts go to blocks that are not decoded yet", Survives(60),
-     "memgest/memgest_test:SlotAdopt.S4NoSlotOfALostBlockIsGivenOut",
-     "takes a put into a class whose only free slots are in blocks not decoded yet"},
-    {"S5", "late answers of a decode are installed", Survives(60),
-     "recovery/recovery_test:BlockRecoveryTest.S5_RecoveryNeverOverwritesANewerPut",
-     "takes an answer of a decode that comes after the block was written by the next epoch"},
-    {"S5-slot", "a value is installed in a line that holds another version, at a member that joins",
-     Survives(60),
-     "memgest/memgest_test:MemberInstallTest.S5AValueIsInstalledOnlyWhileItsLineHoldsThatVersion",
-     "takes a line that is used again while its value is fetched"},
-    {"S6-early", "deltas of blocks that are not based are applied", KilledBy(59),
-     "memgest/memgest_test:ParityRebuild.S6ADeltaThatIsSentAgainBeforeItsBaseIsCountedOnce"},
-    {"S6-late", "deltas of based blocks are not applied", KilledBy(3),
-     "memgest/memgest_test:ParityRebuild.S6PutsGoOnWhileAParityIsRebuilt"},
-    {"S6-twice", "a base counts each time it comes", KilledBy(13),
-     "memgest/memgest_test:ParityRebuild.S6ABaseThatComesTwiceIsCountedOnce"},
-    {"S6-alloc", "values go where a new parity has nothing", Survives(60),
-     "memgest/memgest_test:ParityRebuild.S6NothingIsGivenOutWhereANewParityHasNothing",
-     "takes a parity that is rebuilt under load, and another lost before it ends"},
-    {"S6-large", "a large write goes on in blocks that a new parity does not cover", Survives(60),
-     "coordinator/coordinator_test:LargeWrite.S6NothingIsAppendedToBlocksWithoutTheirBase",
-     "takes a large write under way when a parity is replaced"},
-    {"S7", "rows of two parities are taken at different moments", Survives(60),
-     "node/node_epoch_test:DecodeTest.S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers",
-     "takes two coordinators lost at once, and parities with different tails of a third"},
-    {"S7-vacant", "what a vacant role's last holder has is gone", Survives(60),
-     "node/node_epoch_test:DecodeTest.S7_ABlockIsNotGoneWhileARoleIsOnlyVacant",
-     "takes more losses than there are spares"},
-    {"S7-rebuilt", "what a parity under rebuild will decode is gone", Survives(60),
-     "node/node_epoch_test:DecodeTest.S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt",
-     "takes a loss while a parity is rebuilt that alone has the rows"},
-    {"S7-rank", "survivors are counted, whatever their rank", Survives(60),
-     "srs/srs_test:DecodePlan.DecidesByRankNotByCountS7",
-     "no scheme of the workload has m > 2: any k survivors have full rank"},
-    {"S8", "every block of a row has the coefficient of the first", KilledBy(84),
-     "memgest/memgest_test:ParityRebuild.S6PutsGoOnWhileAParityIsRebuilt"},
-    {"S9", "the generator has the powers of the column number", Survives(60),
-     "srs/srs_test:Generator.RowZeroIsAllOnesAndEveryMinorIsInvertibleS9",
-     "no scheme of the workload has m > 2: the powers are a sound generator there"},
-    {"S9-check", "a generator with a singular minor is taken", Survives(60),
-     "srs/srs_test:Generator.CheckCatchesPowersOfTheColumnNumberS9",
-     "the generator is sound: it is refused to one that would not be"},
-    {"S10", "the last part of a large value is not sent", KilledBy(2),
-     "coordinator/coordinator_test:LargeWrite.S10EverySizeThroughEveryMemgest"},
-    {"S10-limit", "values may be longer than the cluster allows", Survives(60),
-     "coordinator/coordinator_test:LargeWrite.S10OverTheLimitIsTooLarge",
-     "no value of the workload is over the limit"},
-    {"S11", "the new bytes are in the slot before the delta is made", KilledBy(1),
-     "coordinator/coordinator_test:Write.S3AReusedSlotsDeltaIsAgainstTheBytesThatAreThere"},
-    {"S11-calc", "a delta that the device failed to make counts as made", kNotRun,
-     "contract/fabric_contract_test:*FabricWaitCalc.FailedCalcFlushesTheWaitingWrites/Local",
-     kOtherDevice},
-    {"S11-wait", "... and who waits for it is not flushed, but goes on", kNotRun,
-     "contract/fabric_contract_test:*FabricWaitCalc.FailedCalcFlushesTheWaitingWrites/Local",
-     kOtherDevice},
-    {"S12", "decoded bytes are not checked", Survives(60),
-     "recovery/"
-     "recovery_test:BlockRecoveryTest.S12_BytesThatAreNotTheVersionsAreAskedForOfAnotherParity",
-     "takes bytes that decode wrong: of damaged rows (F10), in one of 12 runs"},
-    {"S12-get", "a client takes bytes that do not fit their checksum", KilledBy(3),
-     "api/client_test:ClientRetry.AValueWithAWrongCheckSumIsNeverDelivered"},
-    {"S13", "entries are accepted however few members are there", Survives(60),
-     "memgest/memgest_test:MemberSet.S13AProposalOfTooFewAcceptsNothingNew",
-     "takes as many lost at once as leave fewer than min_copies or min_parity"},
-    {"S13-unknown", "who waits for an entry that too few have is told OK", Survives(60),
-     "coordinator/coordinator_test:Epoch.S13WhoWaitsForAnAdoptedEntryOfTooFewIsToldUnknown",
-     "takes a write that waits while a takeover leaves too few, and the loss of those"},
-    {"S14", "an older version is overwritten in place", KilledBy(1),
-     "coordinator/coordinator_test:Write.S14VersionsAreWrittenOutOfPlace"},
-    {"F15", "what the device calculated wrong goes to the parities", KilledBy(9),
-     "memgest/memgest_test:CalcQueueTest.F15AWrongResultNeverLeaves"},
-    {"X1", "a retry is executed again", KilledBy(12),
-     "coordinator/coordinator_test:Answer.X1ARetryDoesNotExecuteAgain"},
-    {"X1-entry", "the record of a change is not part of its entry", KilledBy(41),
-     "memgest/memgest_test:MemberShardTest.X2TheRecordIsTransferredByFoldAndOutlivesTheVersion"},
-    {"X2", "a retry of what is under way is executed again", KilledBy(5),
-     "coordinator/coordinator_test:Answer.X2ADuplicateInFlightAttaches"},
-    {"X2-takeover", "a coordinator that takes over knows no completion records", KilledBy(0),
-     "coordinator/coordinator_test:TakeOver.X1ValuesVersionsAndRecordsOutliveTheCoordinator"},
-    {"X2-snapshot", "a snapshot has no completion records", KilledBy(54),
-     "memgest/"
-     "memgest_test:MemberInstallTest.X2CompletionRecordsComeWithEachClientsFirstIncomplete"},
-    {"X2-payload", "a number that was used for another request is taken for a retry", Survives(60),
-     "coordinator/coordinator_test:Answer.X2TheSameSeqWithAnotherPayloadIsAnError",
-     "no client uses a number again for another request"},
-    {"X3", "what was asked on a lost connection is asked again as another client", KilledBy(0),
-     "api/client_test:ClientRetry.X1ALostAnswerIsRetriedUnderTheSameNumberAndExecutedOnce"},
-    {"X3-stale", "a request that its client has given up is executed", KilledBy(2),
-     "coordinator/coordinator_test:Answer.X3ASeqBelowTheFirstIncompleteIsDropped"},
-    {"X3-owner", "a client does not go to who says that it owns the shard", Survives(60),
-     "api/client_test:ClientRetry.X3WhoServesTheShardIsFoundThoughEveryViewNamesAnother",
-     "the next view names the owner, a little later"},
-    {"F11-slow", "a large put waits for its client as long as that gives anything", kNotRun,
-     "coordinator/coordinator_test:LargeWrite.F11ASlowPutEnds", "no simulated client is so slow"},
-    {"F11-held", "an epoch change leaves deltas that wait in the scratch that all shards share",
-     kNotRun, "coordinator/coordinator_test:Epoch.F11AHeldLogLeavesTheArenaToOthers",
-     "no run has megabytes of deltas under way when an epoch changes"},
-    {"X4", "records are dropped before their client had its answer", KilledBy(1),
-     "coordinator/coordinator_test:Answer.X1ARetryDoesNotExecuteAgain"},
-    {"X4-early", "clients are forgotten after seconds of silence", Survives(60),
-     "coordinator/coordinator_test:Expire.X4ARetryWithinTenMinutesIsNotExecutedAgain",
-     "no client is silent for minutes and comes back"},
-    {"X4-use", "... while they have requests under way", Survives(60),
-     "coordinator/coordinator_test:Expire.X4AClientWithARequestUnderWayStays",
-     "no client is silent for minutes and comes back"},
-    {"X4-window", "more requests are under way than records can be kept", Survives(60),
-     "coordinator/coordinator_test:Answer.X4A1025thOutstandingRequestIsRefused",
-     "no client has 1024 requests under way"},
-    {"X4-resend", "a request is sent again after a minute", Survives(60),
-     "api/client_test:ClientCoreTest.X4NothingIsSentAgainAMinuteAfterTheFirstAttempt",
-     "no request lasts a minute: deadlines are 20 s at most"},
-    {"X5", "a write that was sent is reported as failed when its time is over", KilledBy(30),
-     "api/client_test:ClientRetry.X5AWriteWithoutAnAnswerIsUnknownAndAReadIsJustLate"},
-    {"X4-wide", "a client's records take room for all of its window", kNotRun,
-     "memgest/memgest_test:CompletionTableTest.X4AWideWindowWithOneRecordIsSmall",
-     "it costs memory, and no checker looks at that"},
-    {"X5-refused", "... or when a later attempt is refused", Survives(60),
-     "api/client_test:ClientCoreTest.X5OnlyADecisionIsCertainAfterALostAttempt",
-     "takes a refusal without a decision, behind an attempt that was lost and executed"},
-    {"X5-decided", "a refusal is forgotten, and a late copy of the request executed", KilledBy(3),
-     "coordinator/coordinator_test:Answer.X5ADelayedCopyOfADeleteThatFoundNothingDeletesNothing"},
-    {"X6", "a create that is retried makes two", Survives(60),
-     "cluster/cluster_test:Catalogue.X6ARetriedCreateMakesOneMemgestAndGivesTheSameAnswer",
-     "takes an operator's request that is answered, and whose answer is lost with the leader"},
-    {"X7", "records of Rep(1) outlive its versions", Survives(60),
-     "coordinator/coordinator_test:Loss.X7ADrainTakesNoRecordOfAVersionThatIsStillThere",
-     "takes a retry of what was put into Rep(1), drained and lost meanwhile"},
-    {"G10-again", "who gets a shard back drops nothing under numbers that it used before", kNotRun,
-     "coordinator/coordinator_test:TakeOver.G10ADropGoesOnAtTheSameStart",
-     "takes a forced drain at a node that lost its role and got it back"},
-    {"X7-join", "a member joins while the records that a drain moved are not committed", kNotRun,
-     "coordinator/coordinator_test:Drain.X7NobodyJoinsWhileAMovedRecordIsNotCommitted",
-     "takes two members lost just when a memgest was emptied into a weaker one"},
-    {"X7-drain", "a drain moves records into a log that is lost with the node", kNotRun,
-     "coordinator/coordinator_test:TakeOver.X7ADeleteWhoseMemgestIsGoneIsNotRunAgain",
-     "no run has Rep(1) as the default memgest"},
-    {"X7-delete", "a tombstone stands in Rep(1) though a stronger memgest is there", Survives(60),
-     "coordinator/coordinator_test:TakeOver.X7ADeleteOfWhatWasInRep1IsKnownToTheNextCoordinator",
-     "takes a delete in Rep(1), its coordinator lost, and a retry by its client"},
-    {"X7-default", "a put by default is decided by the memgest that is the default now", kNotRun,
-     "coordinator/coordinator_test:TakeOver.X7ADefaultPutIsNotDecidedByTheNewDefault",
-     "no run has Rep(1) as the default memgest"},
-    {"X7-alone", "a delete is decided by the memgests of today", kNotRun,
-     "coordinator/coordinator_test:TakeOver.X7ADeleteFromBeforeTheFirstStrongMemgestIsUnsure",
-     "no run begins with Rep(1) alone"},
-    {"X7-retry", "a retry into Rep(1) is decided anew after a takeover", Survives(60),
-     "coordinator/coordinator_test:TakeOver.X7APutIntoRep1WhoseValueWasMovedOnIsNotDecidedAnew",
-     "takes a retry into Rep(1) whose value was moved on, over a takeover"},
 };
 
 }  // namespace
 
-absl::Span<const MutantCase> MutantCases() { return kCases; }
+absl::Span<const MutantCase> MutantCasesOfEpochs() { return kCases; }
+
+absl::Span<const MutantCase> MutantCases() {
+  static const std::vector<MutantCase>& all = *[] {
+    auto* const rows = new std::vector<MutantCase>;
+    for (const absl::Span<const MutantCase> part : {MutantCasesOfEpochs(), MutantCasesOfValues()})
+      rows->insert(rows->end(), part.begin(), part.end());
+    return rows;
+  }();
+  return all;
+}
 
 }  // namespace ring::tools

@@ -1,7 +1,6 @@
-// ring/node/control/answer_times.h — how long a peer takes to answer, so that nothing is asked twice
-// of one that is slow.
+// ring/node/control/answer_times.h — how long a peer takes to answer, and is waited for.
 //
-// What:      Links are reliable and in order: what is asked again waits behind what was asked, and
+// What:      Links are reliable and in order: what is asked twice waits behind what was asked, and
 //            takes the room of others. AnswerTimes stretches the time-out of the next question to
 //            twice what answers took of late, and doubles it where none came at all.
 // Shape:     one for each peer, of its present connection; by type of message, as a decode takes

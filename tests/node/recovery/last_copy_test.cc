@@ -130,6 +130,63 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
   ExpectEverything();
 }
 
+// A shard that serves counts on the member by its record until it has another one, and that may
+// take as long as there is no quorum: it keeps what it has until then, as its coordinator may be
+// lost.
+TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
+  Start();
+  Load("REP2", 8);
+  LoadParity();
+  cluster::NewEpoch command;
+  command.group = group_;
+  cluster_.LoseEpochs(true);
+  cluster_.Run([&] {
+    cluster_.node(kMember)->members().Find(group_, ShardId(1))->failed = true;
+    command.expected = cluster_.view().groups[0].epoch;
+  });
+  ASSERT_OK(cluster_.Apply(command));
+  ASSERT_OK(cluster_.WaitServing());
+  ASSERT_OK(cluster_.WaitUntilNothing([this] {
+    const auto* const held = cluster_.node(kMember)->members().Find(group_, shard_);
+    return held->qp == nullptr ? "" : "nothing ends its ring";
+  }));
+  const absl::Status joined = cluster_.WaitUntilNothing(
+      [this] { return Joined() ? "" : "it did not join"; }, absl::Milliseconds(300));
+  EXPECT_THAT(joined, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  cluster_.Kill(kCoordinator);
+  ASSERT_OK(cluster_.Fail(kCoordinator));
+  cluster_.LoseEpochs(false);
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
+  ExpectEverything();
+}
+
+// ... and no longer: the coordinator goes on without it, and it joins all shards again.
+TEST_F(LastCopyTest, S6WhoLeavesAShardThatLivesOnJoinsItAgain) {
+  Start();
+  Load("REP2", 8);
+  LoadParity();
+  cluster::NewEpoch command;
+  command.group = group_;
+  cluster_.Run([&] {
+    cluster_.node(kMember)->members().Find(group_, ShardId(1))->failed = true;
+    command.expected = cluster_.view().groups[0].epoch;
+  });
+  ASSERT_OK(cluster_.Apply(command));
+  ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
+    if (!Joined()) return "it did not join";
+    const cluster::NormalRecord& own = cluster_.view().groups[0].shards[0].normal;
+    const RoleMask complete = own.Find(cluster_.view().FindMemgest("REP2")->id)->complete;
+    return Has(complete, kMember.value()) ? "" : "it has not all values again";
+  }));
+  cluster_.Kill(kCoordinator);
+  ASSERT_OK(cluster_.Fail(kCoordinator));
+  ASSERT_OK(cluster_.Restart(kCoordinator));
+  ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ExpectEverything();
+}
+
 // Spares have both roles when the member is back. In any other role what it has counts for nothing.
 // (In other groups the two were all but one of a REP3's members: there a shard stays stopped.)
 TEST_F(LastCopyTest, E8AMemberThatWasTakenForLostGetsItsRoleBack) {

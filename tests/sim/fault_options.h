@@ -82,6 +82,14 @@ struct FaultOptions {
   std::uint64_t f5_zombie_next_max_ns = 500 * kMs;
   std::uint64_t f5_zombie_min_ns = 50 * kMs;
   std::uint64_t f5_zombie_max_ns = 2'500 * kMs;
+  // One that is missed while it has the last copy of something: another is lost as well (E8).
+  std::uint64_t f5_alarm_run_one_in = 3;
+  std::uint64_t f5_alarm_min_ns = 5 * kMs;
+  std::uint64_t f5_alarm_max_ns = 200 * kMs;
+  std::uint64_t f5_alarm_within_ns = 400 * kMs;    // or none: no blow comes before
+  std::uint64_t f5_alarm_gap_max_ns = 20 * kMs;    // between the two
+  std::uint64_t f5_alarm_wakes_max_ns = 40 * kMs;  // it goes on so long after it was missed
+  std::uint64_t f5_alarm_stands_ns = 110 * kMs;    // who has its roles then does, at the latest
 
   // --- F6: who cannot reach whom ---
   std::uint64_t f6_client_mean_ns = 40 * kMs;

@@ -53,8 +53,10 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
       random_(random),
       apart_(cluster->seed() ^ 0xadd),
       disks_(cluster->seed() ^ 0xd15c5),
+      alarms_(cluster->seed() ^ 0xa1a42),
       down_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
+      false_alarm_(cluster, options),
       blows_left_(
           options.f1_node_max == 0 ? 0 : static_cast<int>(1 + random->Below(options.f1_node_max))),
       parts_(OneIn(*random, options.f6_nodes_run_one_in)),
@@ -68,9 +70,12 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
         now_ns() + LogUniform(options.f5_zombie_first_min_ns, options.f5_zombie_first_max_ns);
   }
   if (run.overrun) overrun_ns_ = now_ns() + LogUniform(options.f3_min_ns, options.f3_max_ns);
+  if (run.alarm)
+    alarm_ns_ = now_ns() + options.f5_alarm_min_ns + alarms_.Below(options.f5_alarm_max_ns);
   if (OneIn(apart_, options.f12_add_run_one_in))
     add_ns_ = now_ns() + options.f12_add_min_ns + apart_.Below(options.f12_add_max_ns);
   seen_epoch_ = cluster->view().epoch;
+  began_ns_ = now_ns();
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
 }
 
@@ -93,6 +98,8 @@ void NodeFaults::Act() {
         blow_ns_, now_ns() + LogUniform(options_.f1_at_view_min_ns, options_.f1_at_view_max_ns));
   }
   seen_epoch_ = epoch;
+  false_alarm_.Act();
+  if (alarm_ns_ != 0) return LookForFalseAlarm();
   if (blows_left_ > 0 && now_ns() >= blow_ns_) PlanBlow();
   if (overrun_ns_ != 0 && now_ns() >= overrun_ns_) Overrun();
   if (drain_ns_ != 0 && now_ns() >= drain_ns_) Drain();
@@ -117,7 +124,8 @@ void NodeFaults::End() {
   cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
   waits_for_answer_ = false;
-  overrun_ns_ = drain_ns_ = silence_ns_ = add_ns_ = 0;
+  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = 0;
+  false_alarm_.End();
   leaving_.reset();
   parts_ = false;
   Heal();
@@ -150,22 +158,37 @@ bool NodeFaults::DisksKnowMore(const consensus::RaftLog& log) {
   return false;
 }
 
+// Behind a false alarm: until then records name who was missed in roles whose state it dropped.
+bool NodeFaults::AllServe() {
+  const std::vector<cluster::GroupView>& groups = cluster_->view().groups;
+  return std::all_of(groups.begin(), groups.end(), [](const cluster::GroupView& group) {
+    return std::all_of(group.shards.begin(), group.shards.end(),
+                       [&group](const auto& shard) { return shard.normal.epoch == group.epoch; });
+  });
+}
+
 // Also what is in a log, and may be agreed upon at any moment, decides.
-bool NodeFaults::MayLose(const std::set<NodeId>& nodes) {
-  if (!QuorumWithout(nodes)) return false;
+bool NodeFaults::MayLose(const std::set<NodeId>& nodes, NodeId missed) {
+  if (!QuorumWithout(nodes) || (alarmed_ && !AllServe())) return false;
   const auto there = [&](const cluster::Holder& holder) {
     return cluster_->Alive(holder) && !nodes.contains(holder.node) &&
            !absences_.IsAway(holder.node, now_ns());
   };
+  const auto returns = [&](const cluster::Holder& holder) {
+    return holder.node == missed && cluster_->Alive(holder);
+  };
+  const auto survives = [&](const cluster::View& view) {
+    return SurvivesWith(view, there, returns);
+  };
   node::Node* const informed = BestInformed(*cluster_);
   cluster::ClusterState state = informed->membership().state();
-  if (!SurvivesWith(cluster_->view(), there) || !SurvivesWith(*state.view(), there)) return false;
+  if (!survives(cluster_->view()) || !survives(*state.view())) return false;
   const consensus::Replica& replica = *informed->membership().replica();
   const consensus::RaftLog& log = replica.raft().log();
   if (DisksKnowMore(log)) return false;
   for (consensus::LogIndex i = replica.applied_index() + 1; i <= log.last_index(); ++i) {
     if (log.At(i).kind != consensus::EntryKind::kCommand) continue;
-    if (state.Apply(log.At(i).data).changed && !SurvivesWith(*state.view(), there)) return false;
+    if (state.Apply(log.At(i).data).changed && !survives(*state.view())) return false;
   }
   return true;
 }
@@ -270,6 +293,41 @@ void NodeFaults::Silence() {
     if (ways != 1) cluster_->network().SetBlocked(other->host(), node.host(), true);
   }
   heal_ns_ = now_ns() + length_ns;
+}
+
+// It comes first, when all is whole, or not at all: where something is missing already, no two may
+// be lost like this.
+void NodeFaults::LookForFalseAlarm() {
+  if (now_ns() < alarm_ns_) return;
+  const std::uint64_t within_ns = options_.f5_alarm_within_ns;
+  alarm_ns_ = RaiseFalseAlarm() || now_ns() >= began_ns_ + within_ns
+                  ? 0
+                  : now_ns() + 1 + alarms_.Below(options_.f1_refused_max_ns);
+}
+
+// One is lost, and the other is taken for it: neither alone would cost anything, and together they
+// do, unless the second has its role back.
+bool NodeFaults::RaiseFalseAlarm() {
+  constexpr int kTries = 8;
+  constexpr std::uint64_t kAbsentNs = 1'500 * kMs;  // by then it was missed, and is back
+  const std::size_t count = cluster_->nodes().size();
+  for (int tries = 0; tries < kTries; ++tries) {
+    const NodeId lost(static_cast<std::uint32_t>(alarms_.Below(count)));
+    const NodeId missed(static_cast<std::uint32_t>(alarms_.Below(count)));
+    const bool up =
+        cluster_->nodes()[lost.value()]->up() && cluster_->nodes()[missed.value()]->up();
+    if (lost == missed || !up || MayLose({lost, missed})) continue;
+    if (!MayLose({lost}) || !MayLose({missed}) || !MayLose({lost, missed}, missed)) continue;
+    absences_.Add(missed, now_ns() + kAbsentNs);
+    cluster_->NoteFalseAlarm();
+    Crash(lost);
+    std::uint64_t& restart_ns = down_[lost.value()].restart_ns;  // not before it is missed (F4)
+    restart_ns = std::max(restart_ns, now_ns() + options_.f1_away_min_ns);
+    alarmed_ = true;
+    false_alarm_.Begin(missed, alarms_);
+    return true;
+  }
+  return false;
 }
 
 // What it coordinates goes to others, who bring its values from members: as if it were lost.

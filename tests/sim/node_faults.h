@@ -7,7 +7,8 @@
 //            from each other for a while (F6), also so that no quorum is left (F13);
 //            drains one, which may be removed then, and adds one (F12);
 //            starts one with a release that speaks another protocol, until it is replaced (F14);
-//            silences one for so long that others take over (F5, F6).
+//            silences one for so long that others take over (F5, F6), once also one that a shard
+//            cannot do without, as another was lost (E8).
 // Shape:     only what the cluster promises to survive at that moment: survival.h and a majority of
 //            the voters decide. With Run::overrun once more than that, at last (F3).
 // Ownership: borrows the cluster.
@@ -25,6 +26,7 @@
 
 #include "ring/base/random.h"
 #include "tests/sim/absences.h"
+#include "tests/sim/false_alarm.h"
 #include "tests/sim/fault_options.h"
 #include "tests/sim/sim_cluster.h"
 
@@ -36,6 +38,7 @@ class NodeFaults {
   struct Run {
     bool overrun = false;
     bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
+    bool alarm = false;    // one of them, with the last copy of something
   };
   NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
@@ -57,7 +60,8 @@ class NodeFaults {
   std::uint64_t now_ns() const { return cluster_->network().now_ns(); }
   // Small and large ones alike: most of what goes wrong is over in microseconds, or takes long.
   std::uint64_t LogUniform(std::uint64_t from_ns, std::uint64_t to_ns);
-  bool MayLose(const std::set<NodeId>& nodes);
+  // missed: of `nodes`, it has its memory, and is to have a role back.
+  bool MayLose(const std::set<NodeId>& nodes, NodeId missed = cluster::kNoNode);
   bool QuorumWithout(const std::set<NodeId>& nodes);
   bool DisksKnowMore(const consensus::RaftLog& log);
   NodeId Victim();
@@ -71,6 +75,9 @@ class NodeFaults {
   void ProposeAdded();
   void RemoveDrained();
   void Silence();
+  void LookForFalseAlarm();
+  bool RaiseFalseAlarm();
+  bool AllServe();
   void RestartDue();
   void SpeakForeign(NodeId node);
   void SpeakDue();
@@ -83,9 +90,11 @@ class NodeFaults {
   Random* random_;
   SeededRandom apart_;
   SeededRandom disks_;
+  SeededRandom alarms_;
   std::vector<Down> down_;                       // by node; restart_ns 0: it is up
   Absences absences_;                            // who is there, and is taken for lost, maybe
   std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do
+  std::uint64_t began_ns_ = 0;
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;
   std::uint64_t heal_ns_ = 0;  // 0: nobody is parted
@@ -97,9 +106,12 @@ class NodeFaults {
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
   std::uint64_t silence_ns_ = 0;   // the same
+  std::uint64_t alarm_ns_ = 0;     // the same
+  FalseAlarm false_alarm_;
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;
   bool parts_;
+  bool alarmed_ = false;  // a false alarm was raised
   // Blows that are under way find nobody when this is over.
   std::shared_ptr<NodeFaults*> alive_;
 };

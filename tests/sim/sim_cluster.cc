@@ -168,6 +168,7 @@ void SimCluster::WatchRoles() {
   }
   if (view_ == before && !coordinators_.empty()) return;
   const bool first = coordinators_.empty();
+  if (!first) CountReturns(*before, *view_);
   const cluster::Routing routing(view_->s, view_->d);
   coordinators_.resize(static_cast<std::size_t>(view_->group_count() * view_->s));
   tenures_.resize(coordinators_.size());
@@ -186,6 +187,29 @@ void SimCluster::WatchRoles() {
     };
     versions_.LoseUnreliable(concerned, roles.epoch);
     NoteLoss(concerned, roles.epoch, /*everything=*/false);
+  }
+}
+
+// A role that somebody had who is up as before is another's: nothing else takes it from such a one.
+void SimCluster::CountReturns(const cluster::View& before, const cluster::View& now) {
+  for (std::size_t g = 0; g < before.groups.size(); ++g) {
+    const cluster::GroupView& then = before.groups[g];
+    const cluster::GroupView& group = now.groups[g];
+    for (std::size_t x = 0; x < then.roles.size(); ++x) {
+      const cluster::Holder holder{group.roles[x], group.incarnations[x]};
+      const bool another = then.roles[x] != cluster::kNoNode && then.roles[x] != holder.node;
+      if (!another || holder.node == cluster::kNoNode) continue;
+      const cluster::NodeInfo& gave_way = now.nodes[then.roles[x].value()];
+      const bool up = gave_way.status == cluster::NodeStatus::kUp &&
+                      gave_way.incarnation == then.incarnations[x];
+      const auto held = [&](const cluster::ShardView& shard) {
+        return x < shard.normal.holders.size() && shard.normal.holders[x] == holder;
+      };
+      if (!up || std::none_of(then.shards.begin(), then.shards.end(), held)) continue;
+      network_.faults().Count(rdma::sim::FaultClass::kF5Pause, "roles given back");
+      Note(absl::StrCat("g", g, " epoch ", group.epoch.value(), ": role ", x, " goes from node ",
+                        gave_way.id.value(), " back to node ", holder.node.value()));
+    }
   }
 }
 

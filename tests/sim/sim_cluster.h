@@ -140,6 +140,10 @@ class SimCluster final : public Recorder {
   // More is lost now than memgests survive (F3). Unless shards go on without it, nothing that was
   // told is forgotten (E8).
   void Overrun();
+  // A node is taken for lost that a shard cannot do without. It may stop, and wait for an operator
+  // (docs/RECOVERY.md, "Known weaknesses"): then that is as if too much were lost.
+  void NoteFalseAlarm() { false_alarm_ = true; }
+  bool false_alarm() const { return false_alarm_; }
 
  private:
   struct Damage {  // of a value
@@ -154,6 +158,7 @@ class SimCluster final : public Recorder {
   bool IsLeft(const Damage& damage);
   const memgest::MetadataLine* NewestOf(memgest::LineTable& lines, int key, std::uint32_t* number);
   void LookAtReplicas();
+  void CountReturns(const cluster::View& before, const cluster::View& now);
   // For who judges the history.
   void NoteLoss(absl::FunctionRef<bool(int key)> concerned, Epoch epoch, bool everything);
   absl::StatusOr<std::shared_ptr<SimNode>> OpenNode(NodeId id);
@@ -186,6 +191,7 @@ class SimCluster final : public Recorder {
   std::deque<SentRequest> sent_;    // of the last seconds
   std::set<std::size_t> repeated_;  // operations of which copies were sent before their answer
   bool overran_ = false;
+  bool false_alarm_ = false;
   DamageModel damage_;
   std::vector<Damage> damages_;
 };

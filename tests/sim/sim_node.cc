@@ -118,6 +118,10 @@ void SimNode::Touch() { OnWake(); }
 
 void SimNode::Pause(std::uint64_t until_ns) {
   network_->faults().Count(rdma::sim::FaultClass::kF5Pause);
+  PauseLonger(until_ns);
+}
+
+void SimNode::PauseLonger(std::uint64_t until_ns) {
   paused_until_ns_ = std::max(paused_until_ns_, until_ns);
 }
 

@@ -45,6 +45,8 @@ class SimNode final : public rdma::sim::SimHost,
   void Touch();
   // The process stands still; its NIC does not (F5).
   void Pause(std::uint64_t until_ns);
+  // The same, of a pause that was counted already.
+  void PauseLonger(std::uint64_t until_ns);
   void Crash();
   // What it says in handshakes, and is told, is of this version of the protocol (F14).
   void Speak(std::uint16_t version);

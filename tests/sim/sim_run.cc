@@ -20,6 +20,7 @@
 #include "tests/sim/fault_plan.h"
 #include "tests/sim/protection.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/sim/survival.h"
 
 namespace ring::sim {
 namespace {
@@ -90,6 +91,15 @@ std::vector<protocol::MemgestDescriptor> Sturdy() {
           rep("REP5", 5, protocol::CommitRule::kQuorum)};
 }
 
+// ... and one that survives one loss: a member that is only missed may have the last copy.
+std::vector<protocol::MemgestDescriptor> SturdyButOne() {
+  std::vector<protocol::MemgestDescriptor> memgests = Sturdy();
+  memgests.emplace_back();
+  memgests.back().name = "REP2";
+  memgests.back().r = 2;
+  return memgests;
+}
+
 class Run {
  public:
   explicit Run(const RunOptions& options) : options_(options) {
@@ -119,6 +129,7 @@ class Run {
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
     if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
+    if (Alarm()) cluster.memgests = SturdyButOne();
     for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
       if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
         memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
@@ -132,8 +143,8 @@ class Run {
     cluster_->Note(absl::StrCat(
         "a run with", node_faults() ? " nodes" : "",
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
-        cluster.encode == node::EncodePath::kNic ? " nic" : "", cluster.voters_keep ? " votes" : "",
-        slow ? " slow" : "", overrun_ ? " overrun" : ""));
+        Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
+        cluster.voters_keep ? " votes" : "", slow ? " slow" : "", overrun_ ? " overrun" : ""));
     const std::uint64_t started_ns = cluster_->network().now_ns();
     if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
       Complain("start", std::string(opened.message()));
@@ -171,6 +182,7 @@ class Run {
   }
   const FaultOptions& faults() const { return options_.faults; }
   bool Zombies() const { return Drawn(faults().f5_zombie_run_one_in, 0x20b1e); }
+  bool Alarm() const { return node_faults() && Drawn(faults().f5_alarm_run_one_in, 0xa1a42); }
   bool node_faults() const { return faults().node_faults != 0; }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
@@ -197,7 +209,7 @@ class Run {
       if (!added.ok()) return Complain("start", std::string(added.message()));
     }
     plan_ = std::make_unique<FaultPlan>(cluster_.get(), &shape, faults(),
-                                        NodeFaults::Run{overrun_, Zombies()});
+                                        NodeFaults::Run{overrun_, Zombies(), Alarm() && !overrun_});
     FaultPlan& plan = *plan_;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {
@@ -227,17 +239,21 @@ class Run {
   // to survive f more failures. Else somebody waits for ever for what nobody brings.
   void AwaitProtected() {
     std::vector<std::string> missing;
+    const auto is_whole = [&] {
+      missing = Unprotected(*cluster_, [this](const protocol::MemgestDescriptor& memgest) {
+        return cluster_->damage().Concerns(memgest.id) || IsLost(memgest.id);
+      });
+      return missing.empty();
+    };
+    if (cluster_->false_alarm()) {
+      const bool whole =
+          cluster_->RunUntil(cluster_->network().now_ns() + kPatienceNs, is_whole, kLookNs);
+      if (!whole && StaysStopped(cluster_->view())) cluster_->Overrun();
+    }
     const bool stops = cluster_->overran() && !goes_on_;
     const std::uint64_t wait_ns = stops ? kPatienceNs : options_.protect_ns;
-    const bool whole = cluster_->RunUntil(
-        cluster_->network().now_ns() + wait_ns,
-        [&] {
-          missing = Unprotected(*cluster_, [this](const protocol::MemgestDescriptor& memgest) {
-            return cluster_->damage().Concerns(memgest.id) || IsLost(memgest.id);
-          });
-          return missing.empty();
-        },
-        kLookNs);
+    const bool whole =
+        cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, is_whole, kLookNs);
     // E8: without a quorum of its past a shard stops.
     if (whole || stops) return;
     const std::size_t count = missing.size();

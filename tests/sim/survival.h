@@ -19,8 +19,19 @@
 
 namespace ring::sim {
 
+using IsThere = absl::FunctionRef<bool(const cluster::Holder&)>;
+
 // there: this start of the node has its memory, and keeps it.
-bool SurvivesWith(const cluster::View& view, absl::FunctionRef<bool(const cluster::Holder&)> there);
+bool SurvivesWith(const cluster::View& view, IsThere there);
+// missed: it has its memory as well, but its roles are another's by now. It may get back a
+// redundant one in which it has values of replicated memgests (E8); for blocks, and what it
+// coordinated, it counts as lost.
+bool SurvivesWith(const cluster::View& view, IsThere there, IsThere missed);
+
+// Some shard stopped, since nobody has all values of a replicated memgest in the role in which they
+// count; and no role of it may go back to who held it, as others need those who have them now
+// (docs/RECOVERY.md, "Known weaknesses").
+bool StaysStopped(const cluster::View& view);
 
 }  // namespace ring::sim
 

@@ -36,6 +36,15 @@ class SurvivalTest : public ::testing::Test {
     });
   }
 
+  // The last one of `lost` has its memory all the same.
+  bool SurvivesWhenBack(const std::set<std::uint32_t>& lost, std::uint32_t missed) {
+    const auto there = [&](const cluster::Holder& holder) {
+      return holder.node != cluster::kNoNode && !lost.contains(holder.node.value());
+    };
+    return SurvivesWith(
+        view_, there, [&](const cluster::Holder& holder) { return holder.node == NodeId(missed); });
+  }
+
   cluster::View view_;
 };
 
@@ -53,6 +62,48 @@ TEST_F(SurvivalTest, WhatIsNotCompleteYetCannotBeTheLastCopy) {
   EXPECT_FALSE(Survives({3}));
 }
 
+class MissedTest : public SurvivalTest {
+ protected:
+  MissedTest() : SurvivalTest({cluster::Rep("REP2", 2)}) {
+    view_.fail_over = true;
+    view_.groups[0].epoch = Epoch(1);
+    for (std::uint32_t role = 0; role < 5; ++role) {
+      view_.groups[0].roles[role] = NodeId(role);
+      view_.groups[0].incarnations[role] = Incarnation(1);
+    }
+    for (cluster::NodeInfo& node : view_.nodes) {
+      node.status = cluster::NodeStatus::kUp;
+      node.incarnation = Incarnation(1);
+    }
+    // REP2 is at role 3, but for its coordinators.
+    for (int i = 0; i < view_.s; ++i) {
+      cluster::MemgestNormal& set = Normal(i).memgests[0];
+      set.active = set.complete = 1u << i | 0b01000u;
+    }
+  }
+  // Node 5 has its role since.
+  void Replace(std::size_t role) {
+    view_.groups[0].roles[role] = NodeId(5);
+    view_.groups[0].epoch = Epoch(2);
+  }
+};
+
+TEST_F(MissedTest, E8WhoIsOnlyMissedHasItsValuesInARedundantRole) {
+  EXPECT_FALSE(Survives({0, 3}));
+  EXPECT_TRUE(SurvivesWhenBack({0, 3}, 3));
+  EXPECT_FALSE(SurvivesWhenBack({0, 3}, 0)) << "it coordinated, and is no source any more";
+}
+
+TEST_F(MissedTest, E8AShardStaysStoppedOnceItsRoleProtectsAnother) {
+  EXPECT_FALSE(StaysStopped(view_)) << "all serve";
+  Replace(3);
+  view_.groups[0].roles[0] = cluster::kNoNode;  // and its coordinator is lost
+  EXPECT_FALSE(StaysStopped(view_)) << "node 3 may have its role back";
+  Normal(1).epoch = Epoch(2);
+  Normal(1).holders[3] = {NodeId(5), Incarnation(1)};
+  EXPECT_TRUE(StaysStopped(view_));
+}
+
 class CodedSurvivalTest : public SurvivalTest {
  protected:
   CodedSurvivalTest() : SurvivalTest({cluster::Srs("SRS32", 3, 2)}) {}
@@ -63,6 +114,10 @@ TEST_F(CodedSurvivalTest, TwoParitiesBearTwoLosses) {
   EXPECT_TRUE(Survives({0, 3}));
   EXPECT_TRUE(Survives({3, 4}));
   EXPECT_FALSE(Survives({0, 1, 2}));
+}
+
+TEST_F(CodedSurvivalTest, WhoIsOnlyMissedHasNoRows) {
+  EXPECT_FALSE(SurvivesWhenBack({0, 1, 3}, 3));
 }
 
 TEST_F(CodedSurvivalTest, S7BlocksThatWaitToBeDecodedCountAsLost) {

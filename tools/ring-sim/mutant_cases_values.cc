@@ -40,7 +40,7 @@ constexpr MutantCase kCases[] = {
     {"S6-large", "a large write goes on in blocks that a new parity does not cover", Survives(60),
      "coordinator/coordinator_test:LargeWrite.S6NothingIsAppendedToBlocksWithoutTheirBase",
      "takes a large write under way when a parity is replaced"},
-    {"S6-leave", "a parity that joins a shard drops what records of others count on", Survives(60),
+    {"S6-leave", "a parity that joins a shard drops what records of others count on", Survives(200),
      "node/node_epoch_test:LastCopyTest.S6AJoinTakesNothingThatARecordStillCountsOn",
      "takes a coordinator lost before its shard has a record without a parity that joined another"},
     {"S7", "rows of two parities are taken at different moments", Survives(60),

@@ -38,6 +38,7 @@ CoordinatedShard::CoordinatedShard(ShardContext* context, GroupId group, ShardId
       links_(&context->links, role_count, first_writer_id),
       joiners_(role_count),
       lags_(role_count),
+      lag_patience_(role_count),
       demotion_check_(MakeAsk()),
       joined_behind_(role_count),
       progress_(role_count) {}
@@ -280,7 +281,9 @@ void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
     member.folded_position = writer.LookAtFolded();
     member.ring_size = writer.ring_size();
     member.holds_up = log.IsHeldUpBy(link.role);
-    if (!lags_[link.role.value()].Look(member, now_ns, context_->lag_ns)) continue;
+    LagPatience& patience = lag_patience_[link.role.value()];
+    const std::uint64_t limit_ns = patience.Of(context_->lag_ns, now_ns);
+    if (!lags_[link.role.value()].Look(member, now_ns, limit_ns)) continue;
     if (now_ns < urge_ns_) continue;
     const RoleMask role = RoleBit(link.role);
     if (!cluster::CheckDemotion(*view_, group_, role).ok()) continue;
@@ -289,6 +292,7 @@ void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
                       << " member_node=" << group_view().roles[link.role.value()].value()
                       << " lags, a new epoch without it is proposed";
     urge_ns_ = now_ns + kUrgePeriodNs;
+    patience.OnDemoted(now_ns);
     cluster::NewEpoch command;
     command.group = group_;
     command.expected = change_->plan().epoch;

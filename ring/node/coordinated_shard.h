@@ -251,7 +251,8 @@ class CoordinatedShard final : public recovery::EpochActions {
     std::uint64_t held_up_since_ns = 0;  // 0: nobody waits for it
   };
   std::vector<Joiner> joiners_;
-  std::vector<LagWatch> lags_;  // by role; of this epoch
+  std::vector<LagWatch> lags_;             // by role; of this epoch
+  std::vector<LagPatience> lag_patience_;  // by role
   DemotionCheck demotion_check_;
   std::uint64_t lag_look_ns_ = 0;
   // By role; of the coordinator's life: large writes up to it may have PARTs that the role's

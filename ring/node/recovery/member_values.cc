@@ -1,7 +1,5 @@
 #include "ring/node/recovery/member_values.h"
 
-#include <algorithm>
-
 #include "ring/base/log.h"
 #include "ring/recovery/fetch_message.h"
 
@@ -47,7 +45,7 @@ std::vector<NodeId> MemberValues::SourcesOf(const MemberPort::HeldShard& held,
 
 void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
   Walk& walk = walks_[KeyOf(held)];
-  if (now_ns < std::max(walk.pause_until_ns, walk.no_room_until_ns)) return;
+  if (now_ns < walk.pause_until_ns || !walk.room.over(now_ns)) return;
   memgest::LineTable& lines = held.store->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
   for (int looked = 0; looked < kLinesPerTurn && fetches_.size() < kFetchesMax; ++looked) {
@@ -127,15 +125,13 @@ void MemberValues::Install(const Fetch& fetch) {
       fetch.line, fetch.version,
       {reinterpret_cast<const std::byte*>(fetch.bytes.data()), fetch.bytes.size()});
   if (absl::IsNotFound(installed)) return;
-  Walk& walk = walks_[KeyOf(*held)];
-  const bool told = walk.no_room_ns != 0;
+  RoomPause& room = walks_[KeyOf(*held)].room;
   if (!absl::IsResourceExhausted(installed)) {
-    walk.no_room_ns = walk.no_room_until_ns = 0;
-  } else if (walk.no_room_until_ns <= control_->now_ns()) {  // else another value said so
-    walk.no_room_ns = std::clamp(2 * walk.no_room_ns, kNoRoomPauseMinNs, kNoRoomPauseMaxNs);
-    walk.no_room_until_ns = control_->now_ns() + walk.no_room_ns;
+    room.OnRoom();
+    if (installed.ok()) return;
+  } else if (!room.OnNoRoom(control_->now_ns())) {
+    return;
   }
-  if (installed.ok() || (told && walk.no_room_ns != 0)) return;
   RING_LOG(WARNING) << "value not installed group=" << fetch.group.value()
                     << " shard=" << fetch.shard.value() << ": " << installed.ToString();
 }

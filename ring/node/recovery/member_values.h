@@ -9,7 +9,7 @@
 // Threads:   one, the node's.
 // Errors:    a value that a source has not is asked of the next one in the next round: it may have
 //            been replaced meanwhile, or its source be behind. Without memory for what comes (F11)
-//            a shard pauses, ever longer up to kNoRoomPauseMaxNs, and that is logged once.
+//            a shard pauses, ever longer, and that is logged once.
 // Cost:      nothing while no value is absent: one load a held shard.
 // Source:    rules E3, E6, S5, I4; docs/GLOSSARY.md (data-complete).
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
@@ -25,14 +25,13 @@
 #include "ring/base/pace.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/member_port.h"
+#include "ring/node/recovery/room_pause.h"
 
 namespace ring::node {
 
 class MemberValues {
  public:
   static constexpr std::size_t kFetchesMax = 16;
-  static constexpr std::uint64_t kNoRoomPauseMinNs = 20'000'000;
-  static constexpr std::uint64_t kNoRoomPauseMaxNs = 2'000'000'000;
 
   MemberValues(MemberPort* members, ControlPort* control, Pace* pace);
 
@@ -43,9 +42,8 @@ class MemberValues {
   struct Walk {
     std::uint32_t line = 0;
     std::uint32_t round = 0;
-    std::uint64_t pause_until_ns = 0;    // between rounds
-    std::uint64_t no_room_until_ns = 0;  // is believed so long
-    std::uint64_t no_room_ns = 0;        // ... the last time; 0: there was room
+    std::uint64_t pause_until_ns = 0;  // between rounds
+    RoomPause room;
   };
   struct Fetch {
     GroupId group;

@@ -71,5 +71,27 @@ TEST_F(LagWatchTest, E5TimeInWhichNobodyLookedCountsLittle) {
   EXPECT_EQ(LooksUntilLag(50), 8);
 }
 
+TEST(LagPatienceTest, E5WhoLagsAgainSoonIsWaitedForTwiceAsLongUpToABound) {
+  LagPatience patience;
+  std::uint64_t now = 500 * kMs;
+  EXPECT_EQ(patience.Of(kLimit, now), kLimit);
+  std::uint64_t limit = kLimit;
+  for (int i = 0; i < 10; ++i) {
+    patience.OnDemoted(now += 1000 * kMs);
+    limit = std::min(2 * limit, kLimit << LagPatience::kDoublingsMax);
+    EXPECT_EQ(patience.Of(kLimit, now), limit) << i;
+  }
+}
+
+TEST(LagPatienceTest, E5WhoKeptUpForLongIsDemotedSoonAgain) {
+  LagPatience patience;
+  std::uint64_t now = 500 * kMs;
+  for (int i = 0; i < 3; ++i) patience.OnDemoted(now += 1000 * kMs);
+  now += LagPatience::kForgottenNs;
+  EXPECT_EQ(patience.Of(kLimit, now), kLimit);
+  patience.OnDemoted(now);
+  EXPECT_EQ(patience.Of(kLimit, now), 2 * kLimit);
+}
+
 }  // namespace
 }  // namespace ring::node

@@ -174,7 +174,9 @@ std::byte* SoftDevice::TakeRun(std::uint64_t size, MemoryKind kind) {
 
 void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
-  runs_.erase(address);
+  const auto run = runs_.find(address);
+  RING_CHECK(run != runs_.end() && run->second == rounded) << "free of size=" << size;
+  runs_.erase(run);
   in_use_[Index(kind)] -= rounded;
   if (verbs_ != nullptr) verbs_->OnFree(address, rounded);
   Discard(address, rounded);

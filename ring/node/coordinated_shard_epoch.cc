@@ -20,7 +20,7 @@ void CoordinatedShard::Seal(Role role, const cluster::Holder& holder) {
     absl::StatusOr<recovery::SealAnswer> answer =
         bytes.ok() ? recovery::DecodeSealAnswer(*bytes) : bytes.status();
     if (answer.ok() && answer->incarnation == holder.incarnation) {
-      change_->OnSealed(role, std::move(answer->logs));
+      change_->OnSealed(role, std::move(answer->logs), answer->leaves);
     } else {
       change_->OnSealFailed(role, answer.ok() || absl::IsAborted(answer.status()));
     }

@@ -67,7 +67,7 @@ class MemberPort {
     enum class Join : std::uint8_t { kNo = 0, kAwaitsSnapshot = 1, kLearner = 2 };
     Join join = Join::kNo;
     bool failed = false;
-    bool leaves = false;  // waits until no record counts on it, and joins again then
+    bool leaves = false;  // until no record counts on it (S6), or its coordinator goes on with it
     std::uint64_t damaged_told = 0;
     bool credit_due = false;
     std::uint64_t retry_ns = 0;  // not 0: its next entry could not be folded yet
@@ -128,9 +128,8 @@ class MemberPort {
   }
   bool HasValuesToFetch(const HeldShard& held, const cluster::NormalRecord& normal) const;
   bool AnyParityHolds(const HeldShard& shard, Role role) const;
-  bool CoordinatorLivesOn(const HeldShard& held) const;
   bool SharesParities(const HeldShard& joining, Role role, const HeldShard& other) const;
-  absl::Status LeaveShardsOfParities(const HeldShard& joining, Role role);
+  absl::Status LeaveShardsOfParities(HeldShard& joining, Role role);
   void DropParitiesThatHold(const HeldShard& joining);
   void DropUnusedParities();
   void AddMemgestsOfJoiner(HeldShard& held);

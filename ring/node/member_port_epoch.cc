@@ -114,18 +114,6 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
                                            " has to join group=", request.group.value(),
                                            " shard=", request.shard.value(), " from nothing"));
   }
-  if (held->leaves) {
-    // Who takes the shard over may need what is here; whether somebody does, the view says.
-    if (view_.groups[request.group.value()].epoch < request.epoch)
-      return absl::UnavailableError(
-          absl::StrCat("epoch=", request.epoch.value(), " is not here yet"));
-    if (CoordinatorLivesOn(*held)) {
-      return absl::AbortedError(absl::StrCat("node ", options_.node.value(),
-                                             " leaves group=", request.group.value(),
-                                             " shard=", request.shard.value(), " to join again"));
-    }
-    held->leaves = false;
-  }
   // That L became Normal may be news here.
   if (ring_is_of_l && store.promised() == request.last_normal && !Mutant("step2-local")) {
     RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
@@ -147,6 +135,7 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   }
   recovery::SealAnswer answer;
   answer.incarnation = options_.incarnation;
+  answer.leaves = held->leaves;
   answer.logs = *std::move(logs);
   return answer;
 }
@@ -169,9 +158,9 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
   }
   const cluster::NormalRecord& normal = view_.groups[hello.group].shards[hello.shard].normal;
   const Role role = RoleNow(held);
-  if (!joins && (HasNothing(held) || held.leaves || role != held.role) && normal.epoch != Epoch()) {
-    // It was sealed for this epoch, and lost since what it said then, or leaves; or what it has is
-    // of a role that it does not hold any more.
+  if (!joins && (HasNothing(held) || role != held.role) && normal.epoch != Epoch()) {
+    // It was sealed for this epoch, and lost since what it said then; or what it has is of a role
+    // that it does not hold any more.
     return absl::FailedPreconditionError("this member has to join from nothing");
   }
   if (joins) {
@@ -182,7 +171,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     RetireSealed(held);
     StartRole(held, role);
     held.join = HeldShard::Join::kAwaitsSnapshot;
-    held.failed = held.leaves = false;
+    held.failed = false;
     DropParitiesThatHold(held);
     AddMemgestsOfJoiner(held);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
@@ -201,6 +190,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
         absl::StrCat("not sealed for epoch=", hello.epoch, " promised=", store.promised().value()));
   }
   if (!joins) held.join = HeldShard::Join::kNo;
+  held.leaves = false;
   held.attempt = hello.attempt;
   retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
   return absl::OkStatus();
@@ -230,15 +220,6 @@ bool MemberPort::HasValuesToFetch(const HeldShard& held,
       });
 }
 
-// The last Normal record names who coordinates now, by whatever epochs in between: it has all that
-// was accepted (E7).
-bool MemberPort::CoordinatorLivesOn(const HeldShard& held) const {
-  const cluster::GroupView& group = view_.groups[held.group.value()];
-  const std::size_t i = held.shard.value();
-  return group.shards[i].normal.holders[i] ==
-         cluster::Holder{group.roles[i], group.incarnations[i]};
-}
-
 bool MemberPort::SharesParities(const HeldShard& joining, Role role, const HeldShard& other) const {
   return other.group == joining.group && other.role == role && &other != &joining;
 }
@@ -246,23 +227,33 @@ bool MemberPort::SharesParities(const HeldShard& joining, Role role, const HeldS
 // Before parities are dropped, with all that their other shards have here. What a shard's Normal
 // record counts on stays until a later one does without it: while it says so a further loss must
 // cost nothing (I2), and nobody knows of what went. So the member leaves the shard: its ring ends,
-// which makes the coordinator go on without it. It stays as long as it may be needed: in a shard
-// that changes its epoch, as what was told in a seal may be fetched or gone on with; if nobody
-// coordinates it just now, or did not seal it yet (E7); and while the coordinator has to fetch
-// values. What is coded is not waited for: its rows may need the joining shard, too.
-absl::Status MemberPort::LeaveShardsOfParities(const HeldShard& joining, Role role) {
-  if (!AnyParityHolds(joining, role)) return absl::OkStatus();
+// which makes the coordinator begin an epoch, and in the seal it says that it leaves. It stays as
+// long as it may be needed: in a shard that changes its epoch, as what was told in a seal may be
+// fetched or gone on with; if nobody coordinates it just now, or did not seal it yet (E7); and
+// while the coordinator has to fetch values. What is coded is not waited for: its rows may need the
+// joining shard, too. A shard that was left joins again only with the parities dropped, or it would
+// be counted on before the one that it was left for comes.
+absl::Status MemberPort::LeaveShardsOfParities(HeldShard& joining, Role role) {
+  const bool holds = AnyParityHolds(joining, role);
+  if (!holds && !joining.leaves) return absl::OkStatus();
   std::vector<HeldShard*> counted;
   for (HeldShard& other : held_shards_) {
     if (!SharesParities(joining, role, other)) continue;
     const cluster::NormalRecord& normal =
         view_.groups[other.group.value()].shards[other.shard.value()].normal;
     const bool sealed = other.store->promised() > normal.epoch;
-    const bool counts = !HasNothing(other) && normal.epoch != Epoch() && IsNamed(other, normal);
+    // A learner with all metadata may be named by a record that is on its way here.
+    const bool counts = !HasNothing(other) && normal.epoch != Epoch() &&
+                        (IsNamed(other, normal) || (other.join == HeldShard::Join::kLearner &&
+                                                    other.store->promised() == normal.epoch));
     const bool needed =
         counts && (!view_.IsNormal(other.group, other.shard) || HasValuesToFetch(other, normal));
     if (counts) counted.push_back(&other);
     if (!sealed && !needed) continue;
+    if (!holds) {  // it left for another one, which has to wait again
+      joining.leaves = false;
+      return absl::OkStatus();
+    }
     return absl::UnavailableError(
         absl::StrCat("shard=", other.shard.value(), " of the same parities ",
                      sealed ? "changes its epoch" : "needs what is here", "; retry"));
@@ -278,7 +269,7 @@ absl::Status MemberPort::LeaveShardsOfParities(const HeldShard& joining, Role ro
 // S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
 // taken out, so all of it goes, and the others join again as well.
 void MemberPort::DropParitiesThatHold(const HeldShard& joining) {
-  if (!AnyParityHolds(joining, joining.role)) return;
+  if (!joining.leaves && !AnyParityHolds(joining, joining.role)) return;
   for (HeldShard& other : held_shards_) {
     if (!SharesParities(joining, joining.role, other) || other.store->promised() == Epoch())
       continue;

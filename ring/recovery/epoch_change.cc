@@ -214,6 +214,7 @@ void EpochChange::DecideWhoGoesOn() {
   }
   at(own_role()).goes_on = true;
   at(own_role()).reappended = true;
+  LetOneLeave();
   FindShortest();
 }
 
@@ -381,11 +382,12 @@ bool EpochChange::AdvanceProposing() {
   return false;
 }
 
-void EpochChange::OnSealed(Role role, std::vector<LogEnd> logs) {
+void EpochChange::OnSealed(Role role, std::vector<LogEnd> logs, bool leaves) {
   const bool late = phase_ != Phase::kSealing || at(role).seal != Call::kAsked;
   if (late && !Mutant("step7-late")) return;
   at(role).seal = Call::kDone;
   at(role).logs = std::move(logs);
+  at(role).leaves = leaves;
   Advance();
 }
 

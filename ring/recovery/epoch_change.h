@@ -140,7 +140,8 @@ class EpochChange {
   // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
   // begin again. REQUIRES: kStopped.
   bool AcceptLoss();
-  void OnSealed(Role role, std::vector<LogEnd> logs);
+  // leaves: it asks to be done without (S6).
+  void OnSealed(Role role, std::vector<LogEnd> logs, bool leaves = false);
   // gone: it has no state of the shard, or is another incarnation: no reason to ask again.
   void OnSealFailed(Role role, bool gone);
   void OnFetched(const absl::Status& status);
@@ -187,6 +188,7 @@ class EpochChange {
     bool goes_on = false;         // of ACTIVE(L), sealed, and of the same role now; or joined since
     bool lacks_too_much = false;  // goes_on, and is to join: more than can be sent again
     bool given_up = false;        // was sealed, went on, and was silent for too long
+    bool leaves = false;          // says so
     bool reappended = false;
     bool joined = false;
     ParityExtents parities;  // joined: those of its snapshot
@@ -234,6 +236,7 @@ class EpochChange {
   cluster::MemgestNormal& LearnedOf(MemgestId memgest);
   RoleMask MayGoOn() const;
   void DecideWhoGoesOn();
+  void LetOneLeave();
   static std::uint64_t LackedBy(const RoleState& role, const AdoptedLog& adopted);
   void FindShortest();
   bool LostTooMuch() const;

@@ -82,6 +82,25 @@ bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role w
   return std::popcount(left) - own >= plan_.absent_shards + 1 - own;
 }
 
+// S6: a parity that has to join another shard drops what it has of this one with its rows. One may,
+// at a coordinator that lives on: of two that leave together nobody would be left beside it. What
+// is coded is no reason to keep it: its rows may need the shard that it joins.
+void EpochChange::LetOneLeave() {
+  if (!plan_.living) return;
+  const auto keeps = [this](Role role) {
+    return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
+                       [this, role](const protocol::MemgestDescriptor& memgest) {
+                         return memgest.scheme != protocol::Scheme::kReplicated ||
+                                KeepsValues(memgest, role);
+                       });
+  };
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    if (!roles_[i].leaves || !roles_[i].goes_on || !keeps(RoleAt(i))) continue;
+    roles_[i].goes_on = false;
+    return;
+  }
+}
+
 bool EpochChange::MayDoWithout(Role role, RoleMask silent) const {
   return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
                      [this, role, silent](const protocol::MemgestDescriptor& memgest) {

@@ -45,6 +45,7 @@ absl::StatusOr<SealRequest> DecodeSealRequest(absl::string_view bytes) {
 std::string EncodeSealAnswer(const SealAnswer& answer) {
   ByteWriter writer;
   writer.Put(answer.incarnation.value());
+  writer.Put(std::uint8_t{answer.leaves});
   writer.Put(static_cast<std::uint16_t>(answer.logs.size()));
   for (const LogEnd& log : answer.logs) {
     writer.Put(log.memgest.value());
@@ -58,6 +59,9 @@ absl::StatusOr<SealAnswer> DecodeSealAnswer(absl::string_view bytes) {
   ByteReader reader(bytes);
   SealAnswer answer;
   answer.incarnation = Incarnation(reader.Get<std::uint64_t>());
+  const auto leaves = reader.Get<std::uint8_t>();
+  if (leaves > 1) return absl::InvalidArgumentError(absl::StrCat("leaves=", leaves));
+  answer.leaves = leaves != 0;
   const std::size_t count = reader.Get<std::uint16_t>();
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     LogEnd log;

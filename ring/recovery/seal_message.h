@@ -4,7 +4,7 @@
 //            your logs end. SealAnswer: the ends.
 // Shape:     bodies of control messages; integers little-endian, no padding:
 //            request   u16 group, u16 shard, u32 epoch, u32 last_normal, u64 incarnation
-//            answer    u64 incarnation, u16 n, n * {u16 memgest, u64 applied, u64 last}
+//            answer    u64 incarnation, u8 leaves, u16 n, n * {u16 memgest, u64 applied, u64 last}
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
@@ -34,6 +34,7 @@ struct SealRequest {
 
 struct SealAnswer {
   Incarnation incarnation;
+  bool leaves = false;  // it has to join another shard, and would rather be done without (S6)
   std::vector<LogEnd> logs;
   friend bool operator==(const SealAnswer&, const SealAnswer&) = default;
 };

@@ -91,7 +91,8 @@ void AddRecovery(Samples* out) {
   const recovery::LogName log = {kGroup, kShard, kMemgest};
   out->emplace_back("SealRequest",
                     recovery::EncodeSealRequest({kGroup, kShard, kEpoch, Epoch(3), kIncarnation}));
-  out->emplace_back("SealAnswer", recovery::EncodeSealAnswer({kIncarnation, {{kMemgest, 8, 9}}}));
+  out->emplace_back("SealAnswer",
+                    recovery::EncodeSealAnswer({kIncarnation, true, {{kMemgest, 8, 9}}}));
   out->emplace_back("FetchRequest", recovery::EncodeFetchRequest({recovery::FetchKind::kValue,
                                                                   kGroup,
                                                                   kShard,
@@ -293,13 +294,13 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 13;
+constexpr std::uint16_t kVersion = 14;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},         {"LogAccept", 0x70753c5d},
       {"ControlHello", 0xb5bd29e8},     {"ControlAccept", 0x092ae5f1},
       {"WordHello", 0x75f4b5c5},        {"WordAccept", 0x73a2724a},
-      {"SealRequest", 0x7834e8bb},      {"SealAnswer", 0xa5060933},
+      {"SealRequest", 0x7834e8bb},      {"SealAnswer", 0x18bafda1},
       {"FetchRequest", 0xdfc6d92f},     {"FetchAnswer", 0x9a3327b5},
       {"InstallRequest", 0xf70e442b},   {"ProgressRequest", 0xe8609b17},
       {"ProgressAnswer", 0x4e37f084},   {"FreezeRequest", 0x62520d16},

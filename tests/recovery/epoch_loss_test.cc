@@ -400,5 +400,38 @@ TEST_F(EpochChangeTest, E8WhereAllMustJoinTheShardStopsAndAsksForNoEpoch) {
   EXPECT_THAT(actions.renewed, IsEmpty());
 }
 
+// Parities that have to join other shards ask to be done without here: what they have goes then.
+TEST_F(EpochChangeTest, S6OfTwoThatLeaveOneIsDoneWithout) {
+  Start(LivingOn());
+  for (const Role role : {Role(1), Role(2)}) change->OnSealed(role, Ends(9, 9));
+  for (const Role role : {Role(3), Role(4)}) change->OnSealed(role, Ends(9, 9), /*leaves=*/true);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back()[0].active, 0b10001u);
+  EXPECT_EQ(actions.proposals.back()[1].active, 0b10001u);
+}
+
+TEST_F(EpochChangeTest, S6WhoTakesOverDoesNotLetAnybodyLeave) {
+  Start(TakeOver());
+  for (const Role role : {Role(1), Role(2)}) change->OnSealed(role, Ends(9, 9));
+  for (const Role role : {Role(3), Role(4)}) change->OnSealed(role, Ends(9, 9), /*leaves=*/true);
+  change->OnFetched(absl::OkStatus());
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back()[0].active, 0b11001u);
+}
+
+// The coordinator lives on, and has not all values itself (E7).
+TEST_F(EpochChangeTest, S6WhoHasTheOnlyValuesMayNotLeave) {
+  EpochPlan plan = LivingOn();
+  plan.last->memgests[0].complete = 0b01000;
+  Start(std::move(plan));
+  for (const Role role : {Role(1), Role(2), Role(4)}) change->OnSealed(role, Ends(9, 9));
+  change->OnSealed(Role(3), Ends(9, 9), /*leaves=*/true);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back()[0].active, 0b11001u);
+}
+
 }  // namespace
 }  // namespace ring::recovery

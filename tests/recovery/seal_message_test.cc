@@ -12,8 +12,8 @@ using ring::testing::IsOkAndHolds;
 using ring::testing::StatusIs;
 
 const SealRequest kRequest{GroupId(3), ShardId(2), Epoch(9), Epoch(4), Incarnation(77)};
-const SealAnswer kAnswer{Incarnation(77),
-                         {{MemgestId(1), 5, 9}, {MemgestId(40), 0, 0}, {MemgestId(7), 8, 8}}};
+const SealAnswer kAnswer{
+    Incarnation(77), true, {{MemgestId(1), 5, 9}, {MemgestId(40), 0, 0}, {MemgestId(7), 8, 8}}};
 
 TEST(SealMessageTest, ComesBackAsItWas) {
   EXPECT_THAT(DecodeSealRequest(EncodeSealRequest(kRequest)), IsOkAndHolds(kRequest));

@@ -4,8 +4,8 @@
 //            takes the room of others. AnswerTimes stretches the time-out of the next question to
 //            twice what answers took of late, and doubles it where none came at all.
 // Shape:     one for each peer, of its present connection; by type of message, as a decode takes
-//            longer than a piece of a value. Those that move bulk alone: what else waits for an
-//            answer is short, and means its time-out.
+//            longer than a piece of a value. For callers who say so: bulk, and nobody else to be
+//            asked for it. What else waits for an answer means its time-out.
 // Units:     nanoseconds of the caller's clock.
 // Ownership: values.
 // Threads:   one, the node's.
@@ -28,23 +28,8 @@ class AnswerTimes {
   // No answer is waited for longer, unless its caller's time-out is.
   static constexpr std::uint64_t kStretchedMaxNs = 8'000'000'000;
 
-  static constexpr bool MovesBulk(ControlType type) {
-    switch (type) {
-      case ControlType::kScrubVersions:
-      case ControlType::kFetch:
-      case ControlType::kDecode:
-      case ControlType::kRow:
-      case ControlType::kInstall:
-      case ControlType::kPartial:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   std::uint64_t Stretched(ControlType type, std::uint64_t timeout_ns) const {
-    const std::uint64_t wanted = std::min(2 * took_ns_[Index(type)], kStretchedMaxNs);
-    return MovesBulk(type) ? std::max(timeout_ns, wanted) : timeout_ns;
+    return std::max(timeout_ns, std::min(2 * took_ns_[Index(type)], kStretchedMaxNs));
   }
   // An answer came, were it too late; a slow one counts at once, and is forgotten by and by.
   void OnAnswer(ControlType type, std::uint64_t took_ns) {

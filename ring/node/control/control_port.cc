@@ -117,7 +117,7 @@ void ControlPort::Later(ControlReply done, absl::StatusOr<std::string> result) {
 }
 
 void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
-                       ControlReply done) {
+                       ControlReply done, CallWait wait) {
   if (node.value() >= links_.size()) {  // cluster::kNoNode: the role is vacant
     Later(std::move(done), absl::UnavailableError("there is no such node now"));
     return;
@@ -147,8 +147,10 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
     Later(std::move(done), sent);
     return;
   }
-  const std::uint64_t patience_ns = answer_times_[node.value()].Stretched(type, timeout_ns);
-  calls_[next_call_++] = {node, now_ns_, now_ns_ + patience_ns, type, std::move(done)};
+  const std::uint64_t patience_ns = wait == CallWait::kAsSaid
+                                        ? timeout_ns
+                                        : answer_times_[node.value()].Stretched(type, timeout_ns);
+  calls_[next_call_++] = {node, now_ns_, now_ns_ + patience_ns, type, wait, std::move(done)};
   link.Pump();
 }
 
@@ -225,7 +227,8 @@ void ControlPort::Answer(ControlLink& link, const ControlHeader& header, std::st
   if (found == calls_.end() || found->second.node != link.peer()) return;  // overdue
   PendingCall call = std::move(found->second);
   calls_.erase(found);
-  answer_times_[link.peer().value()].OnAnswer(call.type, now_ns_ - call.begun_ns);
+  if (call.wait == CallWait::kForTheSlow)
+    answer_times_[link.peer().value()].OnAnswer(call.type, now_ns_ - call.begun_ns);
   if (call.done == nullptr) return;
   if (header.code == 0) {
     Later(std::move(call.done), std::move(body));
@@ -272,10 +275,10 @@ void ControlPort::EndOverdue() {
     PendingCall call = std::move(calls_.find(id)->second);
     calls_.erase(id);
     if (call.done == nullptr) continue;
-    if (AnswerTimes::MovesBulk(call.type)) {  // its answer may come yet, and tells how late
+    if (call.wait == CallWait::kForTheSlow) {  // its answer may come yet, and tells how late
       answer_times_[call.node.value()].OnTimeout(call.type, now_ns_ - call.begun_ns);
       const std::uint64_t forget_ns = call.begun_ns + AnswerTimes::kStretchedMaxNs;
-      calls_[id] = {call.node, call.begun_ns, forget_ns, call.type, nullptr};
+      calls_[id] = {call.node, call.begun_ns, forget_ns, call.type, call.wait, nullptr};
     }
     Later(std::move(call.done),
           absl::DeadlineExceededError(

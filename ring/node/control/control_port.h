@@ -39,6 +39,9 @@ namespace ring::node {
 
 using ControlReply = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
 
+// Whether a call ends when its time is over, or is given as long as its peer may need.
+enum class CallWait : std::uint8_t { kAsSaid, kForTheSlow };
+
 class ControlPort {
  public:
   struct Options {
@@ -65,8 +68,9 @@ class ControlPort {
   bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
 
   void Handle(ControlType type, Handler handler);
+  // kForTheSlow: bulk, of a node that nobody can stand in for (answer_times.h).
   void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
-            ControlReply done);
+            ControlReply done, CallWait wait = CallWait::kAsSaid);
   // One-way: not answered, and dropped when the peer is not connected or too much waits for it.
   // REQUIRES: node is not this one.
   void Send(NodeId node, ControlType type, std::string body);
@@ -118,6 +122,7 @@ class ControlPort {
     std::uint64_t begun_ns = 0;
     std::uint64_t deadline_ns = 0;
     ControlType type = ControlType::kPing;
+    CallWait wait = CallWait::kAsSaid;
     ControlReply done;  // null: its caller was told that none came
   };
 

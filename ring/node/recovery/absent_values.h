@@ -28,9 +28,10 @@ class AbsentValues final : public coordinator::ValueFetcher {
         pace_(pace),
         on_value_(std::move(on_value)),
         replicated_(
-            [control](NodeId source, const recovery::FetchRequest& request, ControlReply done) {
+            [control](NodeId source, const recovery::FetchRequest& request, CallWait wait,
+                      ControlReply done) {
               control->Call(source, ControlType::kFetch, recovery::EncodeFetchRequest(request),
-                            ValueFetch::kTimeoutNs, std::move(done));
+                            ValueFetch::kTimeoutNs, std::move(done), wait);
             },
             pace, group, shard, on_value_) {}
 

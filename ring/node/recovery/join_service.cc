@@ -29,7 +29,7 @@ absl::StatusOr<std::string> JoinService::Tell(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::ProgressRequest request,
                         recovery::DecodeProgressRequest(body));
   const MemberPort::HeldShard* const held = node_->members().Find(request.group, request.shard);
-  if (held == nullptr || held->failed || held->store->promised() != request.epoch ||
+  if (held == nullptr || held->failed || held->leaves || held->store->promised() != request.epoch ||
       held->join == MemberPort::HeldShard::Join::kAwaitsSnapshot) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", node_->id().value(), " is no member of group=", request.group.value(),

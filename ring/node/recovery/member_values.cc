@@ -81,6 +81,7 @@ void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
     fetch.version = Version(line.version);
     fetch.length = line.value_length;
     fetch.source = sources[(number + walk.round) % sources.size()];
+    fetch.wait = sources.size() == 1 ? CallWait::kForTheSlow : CallWait::kAsSaid;
     Ask(id);
   }
 }
@@ -100,7 +101,8 @@ void MemberValues::Ask(std::uint64_t id) {
       fetch.source, ControlType::kFetch, recovery::EncodeFetchRequest(request), kFetchTimeoutNs,
       [this, id, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
         if (!alive.expired()) OnPiece(id, bytes);
-      });
+      },
+      fetch.wait);
 }
 
 void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes) {

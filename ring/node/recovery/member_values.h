@@ -54,6 +54,7 @@ class MemberValues {
     Version version;
     std::uint32_t length = 0;
     NodeId source;
+    CallWait wait = CallWait::kAsSaid;
     std::string bytes;
     std::uint32_t piece = 0;
   };

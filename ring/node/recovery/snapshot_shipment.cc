@@ -27,7 +27,7 @@ SnapshotShipment::SnapshotShipment(ControlPort* control, NodeId to,
 
 void SnapshotShipment::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (unrefused_ns_ == 0) unrefused_ns_ = now_ns;
+  if (taken_ns_ == 0) taken_ns_ = unrefused_ns_ = now_ns;
   if (over_ || asked_ || now_ns < retry_ns_) return;
   Send();
 }
@@ -39,17 +39,23 @@ void SnapshotShipment::Send() {
       to_, ControlType::kInstall, recovery::EncodeInstallRequest(place_), kInstallTimeoutNs,
       [this, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& answer) {
         if (!alive.expired()) OnAnswer(answer.status());
-      });
+      },
+      CallWait::kForTheSlow);
+}
+
+bool SnapshotShipment::GoesOn(const absl::Status& status) const {
+  const std::uint64_t now_ns = control_->now_ns();
+  if (absl::IsDeadlineExceeded(status)) return now_ns - taken_ns_ < kSilenceNs;
+  return Passes(status) && now_ns - unrefused_ns_ < kPatienceNs;
 }
 
 void SnapshotShipment::OnAnswer(const absl::Status& status) {
   asked_ = false;
   if (status.ok()) {
     snapshot_.pieces[next_] = std::string();
-    unrefused_ns_ = control_->now_ns();
+    taken_ns_ = unrefused_ns_ = control_->now_ns();
     if (++next_ < snapshot_.pieces.size()) return Send();
-  } else if (absl::IsDeadlineExceeded(status) ||
-             (Passes(status) && control_->now_ns() - unrefused_ns_ < kPatienceNs)) {
+  } else if (GoesOn(status)) {
     if (absl::IsDeadlineExceeded(status)) unrefused_ns_ = control_->now_ns();
     retry_ns_ = control_->now_ns() + kRetryNs;
     return;

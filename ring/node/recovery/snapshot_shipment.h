@@ -8,7 +8,8 @@
 // Threads:   one, the node's. `done` is called from Progress or from a control callback, once.
 // Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), also
 //            what passes by itself when it has been said for kPatienceNs. A member that does not
-//            answer is waited for: it may be slow, and a new snapshot would come behind this one.
+//            answer is waited for longer: it may be slow, and a new snapshot would come behind this
+//            one. Nothing taken for kSilenceNs: kDeadlineExceeded.
 // Source:    rule L7.
 #ifndef RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
 #define RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
@@ -27,6 +28,7 @@ namespace ring::node {
 class SnapshotShipment {
  public:
   static constexpr std::uint64_t kPatienceNs = 3'000'000'000;
+  static constexpr std::uint64_t kSilenceNs = 3 * AnswerTimes::kStretchedMaxNs;
   using Done = std::function<void(const absl::Status&)>;
 
   // place: whom it is for; the piece is filled in.
@@ -39,6 +41,7 @@ class SnapshotShipment {
  private:
   void Send();
   void OnAnswer(const absl::Status& status);
+  bool GoesOn(const absl::Status& status) const;
 
   ControlPort* control_;
   NodeId to_;
@@ -50,7 +53,8 @@ class SnapshotShipment {
   bool over_ = false;
   std::uint64_t now_ns_ = 0;
   std::uint64_t retry_ns_ = 0;
-  std::uint64_t unrefused_ns_ = 0;  // when a piece was taken, or may have been, last
+  std::uint64_t taken_ns_ = 0;      // when a piece was, last
+  std::uint64_t unrefused_ns_ = 0;  // ... or may have been
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

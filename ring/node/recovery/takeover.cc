@@ -57,7 +57,7 @@ Takeover::Takeover(rdma::Device* device, ControlPort* control, const recovery::E
   const auto send = [control](NodeId source, const recovery::FetchRequest& fetch,
                               ControlReply answered) {
     control->Call(source, ControlType::kFetch, EncodeFetchRequest(fetch), kFetchTimeoutNs,
-                  std::move(answered));
+                  std::move(answered), CallWait::kForTheSlow);
   };
   fetch_ = std::make_unique<PieceFetch>(
       send, std::move(things),

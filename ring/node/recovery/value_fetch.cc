@@ -138,6 +138,7 @@ void ValueFetch::StartNext() {
     if (under_way_ != 0 && assembled_ + fetch.length > kAssembledMax) return;
     waiting_.erase(next);
     fetch.started = true;
+    if (!std::exchange(fetch.tried, true)) fetch.source = preferred_;
     ++under_way_;
     assembled_ += fetch.length;
     Ask(line, fetch);
@@ -177,7 +178,7 @@ void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   request.memgests = {fetch.memgest};
   fetch.asked_of = sources[fetch.source % sources.size()];
   fetch.call = ++last_call_;
-  send_(fetch.asked_of, request,
+  send_(fetch.asked_of, request, sources.size() == 1 ? CallWait::kForTheSlow : CallWait::kAsSaid,
         [this, line, call = fetch.call,
          alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
           if (alive.expired()) return;
@@ -192,6 +193,7 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
   absl::StatusOr<recovery::FetchAnswer> answer =
       bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
   if (!answer.ok()) return OnFailure(line, fetch, answer.status());
+  preferred_ = fetch.source;
   fetch.bytes.append(answer->piece.data(), answer->piece.size());
   // A source that is wrong about the length costs no more memory than the value.
   const std::uint32_t length = shard_->lines().line(line).value_length;
@@ -216,6 +218,7 @@ void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status&
     return StartNext();
   }
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) ++fetch.refusals[fetch.asked_of];
+  if (preferred_ == fetch.source) ++preferred_;
   ++fetch.source;
   fetch.retry_ns = now_ns_ + kRetryNs;
   if (!EachRefused(fetch)) {

@@ -45,8 +45,8 @@ class ValueFetch {
   static constexpr std::uint64_t kTimeoutNs = 200'000'000;
 
   // Sends the request; done: once, with the body of the answer.
-  using Send =
-      std::function<void(NodeId source, const recovery::FetchRequest& request, ControlReply done)>;
+  using Send = std::function<void(NodeId source, const recovery::FetchRequest& request,
+                                  CallWait wait, ControlReply done)>;
 
   // on_value: operations of the shard may go on.
   ValueFetch(Send send, Pace* pace, GroupId group, ShardId shard, std::function<void()> on_value);
@@ -70,7 +70,8 @@ class ValueFetch {
     MemgestId memgest;
     std::uint32_t length = 0;
     bool started = false;    // else it waits
-    std::size_t source = 0;  // of the record's holders, tried in turn
+    bool tried = false;      // it was started before, maybe
+    std::size_t source = 0;  // of the record's holders, tried in turn from preferred_ on
     NodeId asked_of;
     std::map<NodeId, int> refusals;
     std::string bytes;
@@ -110,6 +111,7 @@ class ValueFetch {
   std::deque<std::uint32_t> waiting_;                  // of those, what was not started
   std::size_t under_way_ = 0;
   std::uint64_t assembled_ = 0;  // at most, of those under way
+  std::size_t preferred_ = 0;    // source that answered last
   std::uint32_t walk_line_ = 0;
   bool walked_ = false;
   std::uint64_t last_call_ = 0;

@@ -31,12 +31,14 @@ class ValueFetchTest : public ::testing::Test {
     NodeId source;
     recovery::FetchRequest request;
     ControlReply done;
+    CallWait wait = CallWait::kAsSaid;
   };
 
   ValueFetchTest()
       : fetch_(
-            [this](NodeId source, const recovery::FetchRequest& request, ControlReply done) {
-              calls_.push_back({source, request, std::move(done)});
+            [this](NodeId source, const recovery::FetchRequest& request, CallWait wait,
+                   ControlReply done) {
+              calls_.push_back({source, request, std::move(done), wait});
             },
             &pace_, GroupId(0), ShardId(0), [] {}) {}
 
@@ -361,6 +363,34 @@ TEST_F(ValueFetchTest, F11ValuesWantedTogetherAreAskedForAFewAtATime) {
   harness_.Settle();
   for (const int get : gets_) EXPECT_EQ(harness_.outcome(get), Outcome::kOk);
   EXPECT_FALSE(fetch_.busy());
+}
+
+// Else each value would wait for it once.
+TEST_F(ValueFetchTest, F11ASilentSourceIsNotAskedFirstAnyMore) {
+  TakeOverMany(3 * ValueFetch::kUnderWayMax, 100);
+  for (std::size_t i = 0; i < ValueFetch::kUnderWayMax; ++i) {
+    EXPECT_EQ(calls_.front().source, kFirst);
+    EXPECT_EQ(calls_.front().wait, CallWait::kAsSaid) << "there is another one";
+    calls_.front().done(absl::DeadlineExceededError("silent"));
+    calls_.pop_front();
+  }
+  while (std::optional<Call> call = Take()) {
+    EXPECT_EQ(call->source, kSecond);
+    Give(*call, ValueAt(call->request.line));
+  }
+  EXPECT_FALSE(fetch_.busy());
+}
+
+TEST_F(ValueFetchTest, F11TheOnlySourceIsGivenTheTimeThatItTakes) {
+  TakeOver(Bytes(500, 1));
+  Take();
+  fetch_.SetSources(harness_.epoch(), Record(0b10000));
+  calls_.clear();
+  fetch_.SetSources(Epoch(harness_.epoch().value() + 1), Record(0b10000));
+  std::optional<Call> call = Take();
+  ASSERT_TRUE(call.has_value());
+  EXPECT_EQ(call->source, kSecond);
+  EXPECT_EQ(call->wait, CallWait::kForTheSlow);
 }
 
 TEST_F(ValueFetchTest, F11LargeValuesAreAssembledWithinTheBound) {

@@ -126,18 +126,18 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
+// What counts is what is in use, of whatever kind: pages that are given back are the system's.
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   const std::uint64_t room =
       arena_size() - std::accumulate(in_use_.begin(), in_use_.end(), std::uint64_t{0});
-  std::byte* const address =
-      size == 0 || rounded < size || rounded > room ? nullptr : TakeRun(rounded, kind);
+  const bool fits = size != 0 && rounded >= size && rounded <= room;
+  std::byte* const address = fits ? TakeRun(rounded, kind) : nullptr;
   if (address == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "device ", options_.name, ": cannot allocate size=", size, ", arena has room=", room,
-        " of arena_size_max=", arena_size(), rounded <= room ? ", in shorter pieces" : "",
-        "; in use: shared=", in_use_[Index(MemoryKind::kShared)],
-        " private=", in_use_[Index(MemoryKind::kPrivate)],
+        " of arena_size_max=", arena_size(), fits ? ", in shorter pieces" : "", "; in use: shared=",
+        in_use_[Index(MemoryKind::kShared)], " private=", in_use_[Index(MemoryKind::kPrivate)],
         " private_huge=", in_use_[Index(MemoryKind::kPrivateHuge)]));
   }
   if (absl::Status told =
@@ -151,8 +151,7 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
   return address;
 }
 
-// What was given back serves first, also of the other size of pages where nothing else is left:
-// what counts is what is in use, of whatever kind, as pages that are given back are the system's.
+// What was given back serves first, also of the other size of pages where nothing else is left.
 std::byte* SoftDevice::TakeRun(std::uint64_t size, MemoryKind kind) {
   if (std::byte* const freed = freed_[Index(kind)].Take(size); freed != nullptr) return freed;
   if (kind == MemoryKind::kShared) {
@@ -175,7 +174,8 @@ std::byte* SoftDevice::TakeRun(std::uint64_t size, MemoryKind kind) {
 void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   const auto run = runs_.find(address);
-  RING_CHECK(run != runs_.end() && run->second == rounded) << "free of size=" << size;
+  RING_CHECK(run != runs_.end() && run->second == rounded && in_use_[Index(kind)] >= rounded)
+      << "free of size=" << size;
   runs_.erase(run);
   in_use_[Index(kind)] -= rounded;
   if (verbs_ != nullptr) verbs_->OnFree(address, rounded);

@@ -165,7 +165,7 @@ class SoftDevice final : public Device {
   std::map<std::byte*, std::uint64_t> runs_;  // what Allocate gave and Free did not take
   std::uint64_t allocated_ = 0;               // of the arena, ever
   std::array<FreedRuns, 3> freed_;            // by MemoryKind
-  std::array<std::uint64_t, 3> in_use_ = {};  // ... bytes
+  std::array<std::uint64_t, 3> in_use_ = {};  // bytes, by MemoryKind
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;

@@ -292,7 +292,7 @@ void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
                       << " member_node=" << group_view().roles[link.role.value()].value()
                       << " lags, a new epoch without it is proposed";
     urge_ns_ = now_ns + kUrgePeriodNs;
-    patience.OnDemoted(now_ns);
+    patience.OnProposed(now_ns);
     cluster::NewEpoch command;
     command.group = group_;
     command.expected = change_->plan().epoch;

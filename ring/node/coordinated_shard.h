@@ -252,7 +252,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   };
   std::vector<Joiner> joiners_;
   std::vector<LagWatch> lags_;             // by role; of this epoch
-  std::vector<LagPatience> lag_patience_;  // by role
+  std::vector<LagPatience> lag_patience_;  // by role, over epochs
   DemotionCheck demotion_check_;
   std::uint64_t lag_look_ns_ = 0;
   // By role; of the coordinator's life: large writes up to it may have PARTs that the role's

@@ -128,9 +128,8 @@ class MemberPort {
   }
   bool HasValuesToFetch(const HeldShard& held, const cluster::NormalRecord& normal) const;
   bool AnyParityHolds(const HeldShard& shard, Role role) const;
-  bool SharesParities(const HeldShard& joining, Role role, const HeldShard& other) const;
-  absl::Status LeaveShardsOfParities(HeldShard& joining, Role role);
-  void DropParitiesThatHold(const HeldShard& joining);
+  absl::StatusOr<bool> LeaveShardsOfParities(HeldShard& joining, Role role);
+  void DropParities(const HeldShard& joining);
   void DropUnusedParities();
   void AddMemgestsOfJoiner(HeldShard& held);
   void AwaitShards(GroupId group, MemgestId memgest, Role role, memgest::ParityStore* parity) const;

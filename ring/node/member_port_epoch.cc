@@ -10,6 +10,15 @@
 #include "ring/node/member_port.h"
 
 namespace ring::node {
+namespace {
+
+using HeldShard = MemberPort::HeldShard;
+
+bool SharesParities(const HeldShard& joining, Role role, const HeldShard& other) {
+  return other.group == joining.group && other.role == role && &other != &joining;
+}
+
+}  // namespace
 
 // Memberships of the roles that this node holds now. One of another role stays as it is until the
 // shard joins: the coordinator may seal it as what the last Normal record names (E7).
@@ -164,7 +173,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     return absl::FailedPreconditionError("this member has to join from nothing");
   }
   if (joins) {
-    RING_RETURN_IF_ERROR(LeaveShardsOfParities(held, role));
+    RING_ASSIGN_OR_RETURN(const bool drops, LeaveShardsOfParities(held, role));
     EndRing(held);
     retired_.Add(held.writer, std::exchange(held.ring, {}));
     store.Reset(epoch);
@@ -172,7 +181,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     StartRole(held, role);
     held.join = HeldShard::Join::kAwaitsSnapshot;
     held.failed = false;
-    DropParitiesThatHold(held);
+    if (drops) DropParities(held);
     AddMemgestsOfJoiner(held);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
     EndRing(held);
@@ -220,10 +229,6 @@ bool MemberPort::HasValuesToFetch(const HeldShard& held,
       });
 }
 
-bool MemberPort::SharesParities(const HeldShard& joining, Role role, const HeldShard& other) const {
-  return other.group == joining.group && other.role == role && &other != &joining;
-}
-
 // Before parities are dropped, with all that their other shards have here. What a shard's Normal
 // record counts on stays until a later one does without it: while it says so a further loss must
 // cost nothing (I2), and nobody knows of what went. So the member leaves the shard: its ring ends,
@@ -232,10 +237,10 @@ bool MemberPort::SharesParities(const HeldShard& joining, Role role, const HeldS
 // fetched or gone on with; if nobody coordinates it just now, or did not seal it yet (E7); and
 // while the coordinator has to fetch values. What is coded is not waited for: its rows may need the
 // joining shard, too. A shard that was left joins again only with the parities dropped, or it would
-// be counted on before the one that it was left for comes.
-absl::Status MemberPort::LeaveShardsOfParities(HeldShard& joining, Role role) {
+// be counted on before the one that it was left for comes. Gives whether the parities go.
+absl::StatusOr<bool> MemberPort::LeaveShardsOfParities(HeldShard& joining, Role role) {
   const bool holds = AnyParityHolds(joining, role);
-  if (!holds && !joining.leaves) return absl::OkStatus();
+  if (!holds && !joining.leaves) return false;
   std::vector<HeldShard*> counted;
   for (HeldShard& other : held_shards_) {
     if (!SharesParities(joining, role, other)) continue;
@@ -252,13 +257,13 @@ absl::Status MemberPort::LeaveShardsOfParities(HeldShard& joining, Role role) {
     if (!sealed && !needed) continue;
     if (!holds) {  // it left for another one, which has to wait again
       joining.leaves = false;
-      return absl::OkStatus();
+      return false;
     }
     return absl::UnavailableError(
         absl::StrCat("shard=", other.shard.value(), " of the same parities ",
                      sealed ? "changes its epoch" : "needs what is here", "; retry"));
   }
-  if (counted.empty() || Mutant("S6-leave")) return absl::OkStatus();
+  if (counted.empty() || Mutant("S6-leave")) return true;
   for (HeldShard* const other : counted) {
     if (!std::exchange(other->leaves, true)) EndRing(*other);
   }
@@ -268,8 +273,7 @@ absl::Status MemberPort::LeaveShardsOfParities(HeldShard& joining, Role role) {
 
 // S6: a parity is one sum over the shards of its group. What the joining one left in it cannot be
 // taken out, so all of it goes, and the others join again as well.
-void MemberPort::DropParitiesThatHold(const HeldShard& joining) {
-  if (!joining.leaves && !AnyParityHolds(joining, joining.role)) return;
+void MemberPort::DropParities(const HeldShard& joining) {
   for (HeldShard& other : held_shards_) {
     if (!SharesParities(joining, joining.role, other) || other.store->promised() == Epoch())
       continue;

@@ -188,7 +188,7 @@ class EpochChange {
     bool goes_on = false;         // of ACTIVE(L), sealed, and of the same role now; or joined since
     bool lacks_too_much = false;  // goes_on, and is to join: more than can be sent again
     bool given_up = false;        // was sealed, went on, and was silent for too long
-    bool leaves = false;          // says so
+    bool leaves = false;          // asked in its seal to be done without (S6)
     bool reappended = false;
     bool joined = false;
     ParityExtents parities;  // joined: those of its snapshot

@@ -12,7 +12,7 @@ constexpr std::uint64_t kMs = FaultOptions::kMs;
 constexpr std::uint64_t kMissedWithinNs = 1'200 * kMs;
 
 // Who has a role that was the node's when a shard served last.
-std::optional<NodeId> FollowerOf(const cluster::View& view, NodeId node) {
+std::optional<NodeId> SuccessorOf(const cluster::View& view, NodeId node) {
   for (const cluster::GroupView& group : view.groups) {
     for (const cluster::ShardView& shard : group.shards) {
       for (std::size_t x = 0; x < shard.normal.holders.size(); ++x) {
@@ -56,7 +56,7 @@ void FalseAlarm::Act() {
   if (wakes_ns_ == 0 && view.nodes[missed_->value()].status != cluster::NodeStatus::kUp) {
     wakes_ns_ = now_ns() + wakes_after_ns_;
     over_ns_ = now_ns() + options_.f5_alarm_stands_ns;
-    instead_ = FollowerOf(view, *missed_);
+    instead_ = SuccessorOf(view, *missed_);
     if (instead_.has_value())
       cluster_->Note(absl::StrCat("node ", instead_->value(), " has its roles, and stands still"));
   }

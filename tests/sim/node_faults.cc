@@ -158,7 +158,6 @@ bool NodeFaults::DisksKnowMore(const consensus::RaftLog& log) {
   return false;
 }
 
-// Behind a false alarm: until then records name who was missed in roles whose state it dropped.
 bool NodeFaults::AllServe() {
   const std::vector<cluster::GroupView>& groups = cluster_->view().groups;
   return std::all_of(groups.begin(), groups.end(), [](const cluster::GroupView& group) {
@@ -167,7 +166,8 @@ bool NodeFaults::AllServe() {
   });
 }
 
-// Also what is in a log, and may be agreed upon at any moment, decides.
+// Also what is in a log, and may be agreed upon at any moment, decides. Behind a false alarm
+// records name who was missed in roles whose state it dropped, until all serve again.
 bool NodeFaults::MayLose(const std::set<NodeId>& nodes, NodeId missed) {
   if (!QuorumWithout(nodes) || (alarmed_ && !AllServe())) return false;
   const auto there = [&](const cluster::Holder& holder) {

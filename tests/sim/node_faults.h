@@ -38,7 +38,7 @@ class NodeFaults {
   struct Run {
     bool overrun = false;
     bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
-    bool alarm = false;    // one of them, with the last copy of something
+    bool alarm = false;    // one is missed while it has the last copy of something (E8)
   };
   NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
@@ -102,11 +102,11 @@ class NodeFaults {
   std::uint64_t overrun_ns_ = 0;  // 0: never, or done
   std::uint64_t drain_ns_ = 0;    // the same
   std::uint64_t add_ns_ = 0;      // the same
+  std::uint64_t silence_ns_ = 0;  // the same
+  std::uint64_t alarm_ns_ = 0;    // the same
   std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
-  std::uint64_t silence_ns_ = 0;   // the same
-  std::uint64_t alarm_ns_ = 0;     // the same
   FalseAlarm false_alarm_;
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;

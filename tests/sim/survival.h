@@ -3,8 +3,9 @@
 // What:      Survival reads the last Normal records of a view: who of them is there still, who has
 //            all entries (ACTIVE), who all values (complete). From that, and from what memgests
 //            promise (f), it tells whether nothing acknowledged is lost if some nodes go, too.
-// Shape:     a model of the promise (docs/GLOSSARY.md), not of what the code does about it:
-//            as joins and decodes complete, records name more, and more may be lost again.
+// Shape:     SurvivesWith is a model of the promise (docs/GLOSSARY.md), not of what the code does
+//            about it: as joins and decodes complete, records name more, and more may be lost
+//            again. StaysStopped asks the product (CheckReturn), which its own tests judge.
 // Ownership: borrows view and predicate for the call.
 // Threads:   pure.
 // Errors:    none.

@@ -36,7 +36,7 @@ class SurvivalTest : public ::testing::Test {
     });
   }
 
-  // The last one of `lost` has its memory all the same.
+  // `missed`, one of `lost`, has its memory all the same.
   bool SurvivesWhenBack(const std::set<std::uint32_t>& lost, std::uint32_t missed) {
     const auto there = [&](const cluster::Holder& holder) {
       return holder.node != cluster::kNoNode && !lost.contains(holder.node.value());

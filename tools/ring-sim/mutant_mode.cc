@@ -283,7 +283,7 @@ bool TurnOn(const std::string& id) {
                                    [&one](const MutantCase& row) { return one == row.id; });
     if (known) continue;
     std::fprintf(stderr, "ring-sim: --mutant=%s: no bug switch of this name: %s\n", id.c_str(),
-                 "tools/ring-sim/mutant_cases.cc lists them");
+                 "tools/ring-sim/mutant_cases*.cc list them");
     return false;
   }
   SetMutant(ids[0].c_str(), ids[1].c_str());

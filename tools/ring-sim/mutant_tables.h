@@ -19,8 +19,8 @@ constexpr InClusters Survives(unsigned seeds) { return {InClusters::Kind::kSurvi
 // Why a switch of the software NIC has a directed scenario alone.
 inline constexpr char kOtherDevice[] = "clusters run on the simulated fabric, not on this device";
 
-absl::Span<const MutantCase> MutantCasesOfEpochs();  // V, G, L, E
-absl::Span<const MutantCase> MutantCasesOfValues();  // S, X, F
+absl::Span<const MutantCase> MutantCasesOfVersionsAndEpochs();  // controls, V, G, L, E, steps
+absl::Span<const MutantCase> MutantCasesOfValues();             // S, X, F
 
 }  // namespace ring::tools
 

@@ -11,7 +11,7 @@
 // Threads:   one, the node's.
 // Errors:    none.
 // Cost:      one comparison a call.
-// Source:    RFC 6298, sections 2 and 5.5 (retransmission of TCP); rule F11.
+// Source:    RFC 6298, sections 2 and 5.5 (retransmission of TCP); fault F11.
 #ifndef RING_NODE_CONTROL_ANSWER_TIMES_H_
 #define RING_NODE_CONTROL_ANSWER_TIMES_H_
 

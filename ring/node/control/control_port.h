@@ -41,6 +41,10 @@ using ControlReply = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
 
 // Whether a call ends when its time is over, or is given as long as its peer may need.
 enum class CallWait : std::uint8_t { kAsSaid, kForTheSlow };
+// Of several that have the same nobody is waited for.
+inline CallWait WaitForOneOf(std::size_t sources) {
+  return sources == 1 ? CallWait::kForTheSlow : CallWait::kAsSaid;
+}
 
 class ControlPort {
  public:

@@ -3,8 +3,9 @@
 // What:      LagWatch, one for each member: looked at from time to time, it says when the member is
 //            more than half a ring behind, or keeps entries from being released, and what it had to
 //            do when that began is not done a given time later (E5).
-//            LagPatience, one for each member, says how long that time is: who joined again and
-//            lags again is waited for twice as long, as an epoch and a join cost more than it does.
+//            LagPatience, one for each role, whoever holds it, says how long that time is: who
+//            joined again and lags again is waited for twice as long, as an epoch and a join cost
+//            more than it does.
 // Shape:     a full ring alone is no lag: it is full as long as a coordinator writes faster than
 //            anybody folds. What counts is how long it takes to acknowledge what was sent, and to
 //            fold what it was told to be committed: what waits for another member is not its lag.
@@ -51,17 +52,18 @@ class LagPatience {
   static constexpr std::uint64_t kForgottenNs = 20'000'000'000;
 
   std::uint64_t Of(std::uint64_t limit_ns, std::uint64_t now_ns) const {
-    return now_ns - demoted_ns_ < kForgottenNs ? limit_ns << doublings_ : limit_ns;
+    return now_ns - proposed_ns_ < kForgottenNs ? limit_ns << doublings_ : limit_ns;
   }
-  void OnDemoted(std::uint64_t now_ns) {
-    const bool again = demoted_ns_ != 0 && now_ns - demoted_ns_ < kForgottenNs;
+  // Its demotion is proposed.
+  void OnProposed(std::uint64_t now_ns) {
+    const bool again = proposed_ns_ != 0 && now_ns - proposed_ns_ < kForgottenNs;
     doublings_ = again ? std::min(doublings_ + 1, kDoublingsMax) : 1;
-    demoted_ns_ = now_ns;
+    proposed_ns_ = now_ns;
   }
 
  private:
   int doublings_ = 0;
-  std::uint64_t demoted_ns_ = 0;
+  std::uint64_t proposed_ns_ = 0;
 };
 
 }  // namespace ring::node

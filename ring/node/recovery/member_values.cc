@@ -81,7 +81,7 @@ void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
     fetch.version = Version(line.version);
     fetch.length = line.value_length;
     fetch.source = sources[(number + walk.round) % sources.size()];
-    fetch.wait = sources.size() == 1 ? CallWait::kForTheSlow : CallWait::kAsSaid;
+    fetch.wait = WaitForOneOf(sources.size());
     Ask(id);
   }
 }
@@ -128,12 +128,8 @@ void MemberValues::Install(const Fetch& fetch) {
       {reinterpret_cast<const std::byte*>(fetch.bytes.data()), fetch.bytes.size()});
   if (absl::IsNotFound(installed)) return;
   RoomPause& room = walks_[KeyOf(*held)].room;
-  if (!absl::IsResourceExhausted(installed)) {
-    room.OnRoom();
-    if (installed.ok()) return;
-  } else if (!room.OnNoRoom(control_->now_ns())) {
-    return;
-  }
+  if (installed.ok()) return room.OnRoom();
+  if (absl::IsResourceExhausted(installed) && !room.OnNoRoom(control_->now_ns())) return;
   RING_LOG(WARNING) << "value not installed group=" << fetch.group.value()
                     << " shard=" << fetch.shard.value() << ": " << installed.ToString();
 }

@@ -26,7 +26,6 @@ SnapshotShipment::SnapshotShipment(ControlPort* control, NodeId to,
       done_(std::move(done)) {}
 
 void SnapshotShipment::Progress(std::uint64_t now_ns) {
-  now_ns_ = now_ns;
   if (taken_ns_ == 0) taken_ns_ = unrefused_ns_ = now_ns;
   if (over_ || asked_ || now_ns < retry_ns_) return;
   Send();

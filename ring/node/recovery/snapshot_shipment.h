@@ -51,7 +51,6 @@ class SnapshotShipment {
   std::size_t next_ = 0;
   bool asked_ = false;
   bool over_ = false;
-  std::uint64_t now_ns_ = 0;
   std::uint64_t retry_ns_ = 0;
   std::uint64_t taken_ns_ = 0;      // when a piece was, last
   std::uint64_t unrefused_ns_ = 0;  // ... or may have been

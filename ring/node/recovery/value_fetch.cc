@@ -178,7 +178,7 @@ void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   request.memgests = {fetch.memgest};
   fetch.asked_of = sources[fetch.source % sources.size()];
   fetch.call = ++last_call_;
-  send_(fetch.asked_of, request, sources.size() == 1 ? CallWait::kForTheSlow : CallWait::kAsSaid,
+  send_(fetch.asked_of, request, WaitForOneOf(sources.size()),
         [this, line, call = fetch.call,
          alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
           if (alive.expired()) return;

@@ -10,10 +10,10 @@
 // Ownership: borrows shard, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
-//            and others are; so is everyone when bytes do not have the version's checksum. A value
-//            is lost when each source refused it kRefusalsOfEach times, until the next record.
-//            Where nobody is complete (E8: that loss was accepted), whoever is active may have
-//            some, and one refusal of each is enough.
+//            and others are, first from then on; so is everyone when bytes do not have the
+//            version's checksum. A value is lost when each source refused it kRefusalsOfEach times,
+//            until the next record. Where nobody is complete (E8: that loss was accepted), whoever
+//            is active may have some, and one refusal of each is enough.
 // Source:    Ring section 5.5 (on-demand recovery); rules S5, S12, E3, E8, F10, I4.
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
@@ -70,7 +70,7 @@ class ValueFetch {
     MemgestId memgest;
     std::uint32_t length = 0;
     bool started = false;    // else it waits
-    bool tried = false;      // it was started before, maybe
+    bool tried = false;      // its source is its own by now, not preferred_
     std::size_t source = 0;  // of the record's holders, tried in turn from preferred_ on
     NodeId asked_of;
     std::map<NodeId, int> refusals;
@@ -111,7 +111,7 @@ class ValueFetch {
   std::deque<std::uint32_t> waiting_;                  // of those, what was not started
   std::size_t under_way_ = 0;
   std::uint64_t assembled_ = 0;  // at most, of those under way
-  std::size_t preferred_ = 0;    // source that answered last
+  std::size_t preferred_ = 0;    // where a fetch begins: who answered last, or behind who failed
   std::uint32_t walk_line_ = 0;
   bool walked_ = false;
   std::uint64_t last_call_ = 0;

@@ -77,7 +77,7 @@ TEST(LagPatienceTest, E5WhoLagsAgainSoonIsWaitedForTwiceAsLongUpToABound) {
   EXPECT_EQ(patience.Of(kLimit, now), kLimit);
   std::uint64_t limit = kLimit;
   for (int i = 0; i < 10; ++i) {
-    patience.OnDemoted(now += 1000 * kMs);
+    patience.OnProposed(now += 1000 * kMs);
     limit = std::min(2 * limit, kLimit << LagPatience::kDoublingsMax);
     EXPECT_EQ(patience.Of(kLimit, now), limit) << i;
   }
@@ -86,10 +86,10 @@ TEST(LagPatienceTest, E5WhoLagsAgainSoonIsWaitedForTwiceAsLongUpToABound) {
 TEST(LagPatienceTest, E5WhoKeptUpForLongIsDemotedSoonAgain) {
   LagPatience patience;
   std::uint64_t now = 500 * kMs;
-  for (int i = 0; i < 3; ++i) patience.OnDemoted(now += 1000 * kMs);
+  for (int i = 0; i < 3; ++i) patience.OnProposed(now += 1000 * kMs);
   now += LagPatience::kForgottenNs;
   EXPECT_EQ(patience.Of(kLimit, now), kLimit);
-  patience.OnDemoted(now);
+  patience.OnProposed(now);
   EXPECT_EQ(patience.Of(kLimit, now), 2 * kLimit);
 }
 

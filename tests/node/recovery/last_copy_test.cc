@@ -163,7 +163,7 @@ TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
 }
 
 // ... and no longer: the coordinator goes on without it, and it joins all shards again.
-TEST_F(LastCopyTest, S6WhoLeavesAShardThatLivesOnJoinsItAgain) {
+TEST_F(LastCopyTest, S6WhoJoinsAllShardsAgainHasAllValuesAgain) {
   Start();
   Load("REP2", 8);
   LoadParity();

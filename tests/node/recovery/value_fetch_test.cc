@@ -383,8 +383,6 @@ TEST_F(ValueFetchTest, F11ASilentSourceIsNotAskedFirstAnyMore) {
 
 TEST_F(ValueFetchTest, F11TheOnlySourceIsGivenTheTimeThatItTakes) {
   TakeOver(Bytes(500, 1));
-  Take();
-  fetch_.SetSources(harness_.epoch(), Record(0b10000));
   calls_.clear();
   fetch_.SetSources(Epoch(harness_.epoch().value() + 1), Record(0b10000));
   std::optional<Call> call = Take();

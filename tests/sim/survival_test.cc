@@ -98,6 +98,7 @@ TEST_F(MissedTest, E8AShardStaysStoppedOnceItsRoleProtectsAnother) {
   EXPECT_FALSE(StaysStopped(view_)) << "all serve";
   Replace(3);
   view_.groups[0].roles[0] = cluster::kNoNode;  // and its coordinator is lost
+  view_.nodes[0].status = cluster::NodeStatus::kDown;
   EXPECT_FALSE(StaysStopped(view_)) << "node 3 may have its role back";
   Normal(1).epoch = Epoch(2);
   Normal(1).holders[3] = {NodeId(5), Incarnation(1)};

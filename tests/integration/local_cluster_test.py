@@ -58,6 +58,14 @@ class LocalCluster(Programs):
                          f"lease_ms = {lease}"):
                 self.assertIn(f"\n{line}\n", text)
 
+    def test_false_alarms_are_counted_on_such_a_cluster(self):
+        result = self.run_program(ROOT / "tools" / "false-alarms", "--seconds", 0.5, "--busy", 0,
+                                  "--detect-ms", 5000)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("false_alarms=0 seconds=0.5 nodes=5 busy=0 detect_ms=5000 transport=tcp",
+                      result.stdout)
+        self.assertEqual(processes_of(self.marker), [])
+
     def test_rdma_gives_each_node_an_address_of_the_device(self):
         for addresses, expected in (("10.77.0.1", ["10.77.0.1"] * 3),
                                     ("10.0.0.1,10.0.0.2,10.0.0.3",

@@ -62,7 +62,7 @@ class LocalCluster(Programs):
         result = self.run_program(ROOT / "tools" / "false-alarms", "--seconds", 0.5, "--busy", 0,
                                   "--detect-ms", 5000)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("false_alarms=0 seconds=0.5 nodes=5 busy=0 detect_ms=5000 transport=tcp",
+        self.assertIn(b"false_alarms=0 seconds=0.5 nodes=5 busy=0 detect_ms=5000 transport=tcp",
                       result.stdout)
         self.assertEqual(processes_of(self.marker), [])
 

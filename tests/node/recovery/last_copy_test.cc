@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -67,6 +68,17 @@ class LastCopyTest : public ::testing::Test {
           *cluster_.node(kMember)->members().Find(group_, other)->store;
       return store.applied(id) + 1 >= memgest.next_index() ? "" : "it has not folded it";
     }));
+  }
+  // In the next epoch these members have to join another shard of the group from nothing.
+  void BeginAnew(std::initializer_list<NodeId> members) {
+    cluster::NewEpoch command;
+    command.group = group_;
+    cluster_.Run([&] {
+      for (const NodeId member : members)
+        cluster_.node(member)->members().Find(group_, ShardId(1))->failed = true;
+      command.expected = cluster_.view().groups[0].epoch;
+    });
+    ASSERT_OK(cluster_.Apply(command));
   }
   // The member and the shard's coordinator are gone at once; the member was only silent.
   void LoseBoth() {
@@ -137,14 +149,8 @@ TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
   Start();
   Load("REP2", 8);
   LoadParity();
-  cluster::NewEpoch command;
-  command.group = group_;
   cluster_.LoseEpochs(true);
-  cluster_.Run([&] {
-    cluster_.node(kMember)->members().Find(group_, ShardId(1))->failed = true;
-    command.expected = cluster_.view().groups[0].epoch;
-  });
-  ASSERT_OK(cluster_.Apply(command));
+  BeginAnew({kMember});
   ASSERT_OK(cluster_.WaitServing());
   ASSERT_OK(cluster_.WaitUntilNothing([this] {
     const auto* const held = cluster_.node(kMember)->members().Find(group_, shard_);
@@ -167,13 +173,7 @@ TEST_F(LastCopyTest, S6WhoJoinsAllShardsAgainHasAllValuesAgain) {
   Start();
   Load("REP2", 8);
   LoadParity();
-  cluster::NewEpoch command;
-  command.group = group_;
-  cluster_.Run([&] {
-    cluster_.node(kMember)->members().Find(group_, ShardId(1))->failed = true;
-    command.expected = cluster_.view().groups[0].epoch;
-  });
-  ASSERT_OK(cluster_.Apply(command));
+  BeginAnew({kMember});
   ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
     if (!Joined()) return "it did not join";
     const cluster::NormalRecord& own = cluster_.view().groups[0].shards[0].normal;
@@ -212,14 +212,7 @@ TEST_F(LastCopyTest, E7JoinsOfAllMembersTakeNoValuesThatTheCoordinatorDoesNotHav
   ASSERT_OK(cluster_.Fail(kCoordinator));
   ASSERT_OK(cluster_.Restart(kCoordinator));
   ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
-  cluster::NewEpoch command;
-  command.group = group_;
-  cluster_.Run([&] {
-    for (const NodeId member : {kMember, NodeId(4)})
-      cluster_.node(member)->members().Find(group_, ShardId(1))->failed = true;
-    command.expected = cluster_.view().groups[0].epoch;
-  });
-  ASSERT_OK(cluster_.Apply(command));
+  BeginAnew({kMember, NodeId(4)});
   ASSERT_OK(cluster_.WaitServing());
   cluster_.Run([&] { ASSERT_FALSE(Joined()); });
   ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));

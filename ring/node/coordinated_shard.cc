@@ -187,7 +187,12 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   plan.reachable = ReachableOf(*plan.last);
   plan.absent_shards = AbsentShards();
   plan.living = LivesOn(*view_);
-  if (plan.living) plan.own_logs = OwnLogs();
+  if (!plan.living) return plan;
+  plan.own_logs = OwnLogs();
+  for (const std::unique_ptr<memgest::Memgest>& memgest : coordinator_->memgests()) {
+    if (memgest != nullptr && HasAllValues(*memgest))
+      plan.own_complete.push_back(memgest->descriptor().id);
+  }
   return plan;
 }
 

@@ -359,7 +359,7 @@ cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& 
   const RoleMask own = RoleBit(own_role());
   if (!plan_.living) set.complete &= ~own;
   const cluster::MemgestNormal* const before = plan_.last->Find(memgest.id);
-  if (before != nullptr) set.complete &= before->complete;
+  if (before != nullptr) set.complete &= CompleteInLast(memgest);
   if (IsEmpty(memgest)) set.complete |= own;  // nothing is still to come
   if (before == nullptr) return set;
   for (const cluster::ActiveFrom& from : before->active_from) {

@@ -54,6 +54,8 @@ struct EpochPlan {
   // This node coordinated the shard in the epoch of `last`, and has its state.
   bool living = false;
   std::vector<LogEnd> own_logs;  // living: where its own logs end
+  // living: of which this node has all values or blocks, whether or not a record says so yet.
+  std::vector<MemgestId> own_complete;
   RoleMask demoted = 0;          // do not go on, whatever they have (E5)
   bool overrun_allowed = false;  // E8: go on without what is lost
 };
@@ -243,6 +245,7 @@ class EpochChange {
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
   RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;
+  RoleMask CompleteInLast(const protocol::MemgestDescriptor& memgest) const;
   RoleMask HoldersOfLast() const;
   bool NeverUsed(const protocol::MemgestDescriptor& memgest) const;
   bool IsNeeded(Role role) const;

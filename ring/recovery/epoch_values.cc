@@ -24,6 +24,16 @@ bool EpochChange::ValuesCount(const protocol::MemgestDescriptor& memgest) const 
          !IsLost(memgest.id);
 }
 
+// Who has all values or blocks: as the record of L says, and as this node knows of itself. It may
+// have got the last of them after that record.
+RoleMask EpochChange::CompleteInLast(const protocol::MemgestDescriptor& memgest) const {
+  const std::vector<MemgestId>& own = plan_.own_complete;
+  const bool known = plan_.living && !Mutant("E8-own") &&
+                     std::find(own.begin(), own.end(), memgest.id) != own.end();
+  return cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d) |
+         (known ? RoleBit(own_role()) : 0);
+}
+
 // Who goes on and has all values or blocks, and does not drop them because it joins.
 RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest, RoleMask silent) const {
   RoleMask sources = silent | (plan_.living ? RoleBit(own_role()) : 0);
@@ -31,8 +41,7 @@ RoleMask EpochChange::SourcesOf(const protocol::MemgestDescriptor& memgest, Role
     const bool keeps = roles_[i].goes_on && !roles_[i].lacks_too_much;
     if (keeps && RoleAt(i) != own_role()) sources |= RoleBit(RoleAt(i));
   }
-  return sources & MembersOf(memgest) &
-         cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+  return sources & MembersOf(memgest) & CompleteInLast(memgest);
 }
 
 // E8: entries without anybody who has their values are lost as well. Who has them and does not go
@@ -41,7 +50,7 @@ void EpochChange::MarkLostValues() {
   if (Mutant("E8-values")) return;
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (!ValuesCount(memgest) || SourcesOf(memgest) != 0) continue;
-    if (cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d) == 0) continue;
+    if (CompleteInLast(memgest) == 0) continue;
     for (AdoptedLog& log : adopted_) {
       if (log.memgest == memgest.id) log.lost = log.values_lost = true;
     }
@@ -58,9 +67,7 @@ std::optional<Role> EpochChange::FormerHolderWithValues() const {
   if (entries_lost) return std::nullopt;
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (!IsLost(memgest.id)) continue;
-    const RoleMask complete =
-        MembersOf(memgest) &
-        cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+    const RoleMask complete = MembersOf(memgest) & CompleteInLast(memgest);
     for (std::size_t i = 0; i < roles_.size(); ++i) {
       const bool former = plan_.last->holders[i] != plan_.holders[i];
       if (former && roles_[i].seal == Call::kDone && Has(complete, RoleAt(i))) return RoleAt(i);
@@ -135,9 +142,7 @@ void EpochChange::GiveUp(Role role) {
 // lacks, as far as is known.
 std::optional<Role> EpochChange::GivenUpWithValues(
     const protocol::MemgestDescriptor& memgest) const {
-  const RoleMask complete =
-      MembersOf(memgest) &
-      cluster::CompleteFor(*plan_.last, memgest, plan_.shard, plan_.s, plan_.d);
+  const RoleMask complete = MembersOf(memgest) & CompleteInLast(memgest);
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     const bool keeps = roles_[i].given_up && !roles_[i].lacks_too_much;
     if (keeps && Has(complete, RoleAt(i))) return RoleAt(i);

@@ -114,6 +114,10 @@ class EpochCluster {
   void LoseNormals(bool lose) {
     Run([&] { loses_normals_ = lose; });
   }
+  // From now on an epoch's first Normal record of a shard is its last.
+  void LoseFurtherNormals() {
+    Run([&] { loses_further_normals_ = true; });
+  }
   // As long as it is so, Normal records wait on their way; then they come, in their order.
   void HoldNormals(bool hold) {
     Run([&] {
@@ -149,11 +153,11 @@ class EpochCluster {
   }
   // Within Run.
   absl::Status ApplyHere(const cluster::ClusterCommand& command) {
-    const bool names_more = NamesMore(command);
+    const bool ends = !ends_.empty() && NamesMore(command);
     const cluster::ClusterResult result = state_->Apply(command);
     if (!result.changed || withholds_views_) return result.status;
     for (const std::unique_ptr<Node>& node : reactor_->nodes()) node->ApplyView(state_->view());
-    if (names_more) EndEpoch(std::get<cluster::SetNormal>(command));
+    if (ends) EndEpoch(std::get<cluster::SetNormal>(command));
     return result.status;
   }
 
@@ -223,6 +227,7 @@ class EpochCluster {
   }
 
   bool Loses(const cluster::ClusterCommand& command) {
+    if (loses_further_normals_ && NamesMore(command)) return true;
     if (loses_normals_ && std::holds_alternative<cluster::SetNormal>(command)) return true;
     const auto* const epoch = std::get_if<cluster::NewEpoch>(&command);
     if (loses_epochs_ && epoch != nullptr) return true;
@@ -239,7 +244,7 @@ class EpochCluster {
 
   bool NamesMore(const cluster::ClusterCommand& command) {
     const auto* const normal = std::get_if<cluster::SetNormal>(&command);
-    if (normal == nullptr || ends_.empty()) return false;
+    if (normal == nullptr) return false;
     const cluster::GroupView& group = state_->view()->groups[normal->group.value()];
     return group.shards[normal->shard.value()].normal.epoch == normal->epoch;
   }
@@ -301,6 +306,7 @@ class EpochCluster {
   bool loses_first_ = false;
   bool loses_epochs_ = false;
   bool loses_normals_ = false;
+  bool loses_further_normals_ = false;
   bool holds_normals_ = false;
   bool withholds_views_ = false;
   std::vector<cluster::SetNormal> held_normals_;

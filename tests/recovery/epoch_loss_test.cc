@@ -43,6 +43,26 @@ TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
   EXPECT_TRUE(actions.proposals.back().front().lost);
 }
 
+// It got the last of them after the record: nobody else has them, and nothing is lost.
+TEST_F(EpochChangeTest, E8ACoordinatorThatLivesOnAndHasAllValuesNeedsNobodyElse) {
+  EpochPlan plan = LivingOn();
+  plan.memgests = {Srs(kSrs32, 3, 1)};
+  plan.last->memgests = {Set(kSrs32, 0b01001, 0b01000)};
+  plan.holders[3] = At(6);
+  plan.reachable = 0b10111;
+  Start(plan);
+  SealAll(9);
+  EXPECT_EQ(change->phase(), Phase::kStopped) << "it lacks some";
+
+  actions = RecordedActions();
+  plan.own_complete = {kSrs32};
+  Start(plan);
+  SealAll(9);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_THAT(actions.proposals.back(), ElementsAre(Set(kSrs32, 0b00001, 0b00001)));
+}
+
 // It is back as it was: in its former role it goes on, and nothing is lost.
 TEST_F(EpochChangeTest, E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues) {
   EpochPlan plan = TakeOver();

@@ -318,6 +318,11 @@ constexpr MutantCase kCases[] = {
     {"E8-return", "who has the values of a stopped shard gets no role back", Survives(200),
      "recovery/recovery_test:EpochChangeTest.E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues",
      "who has the role joins by and by, and then it may not go back: the shard stays stopped"},
+    {"E8-own", "a coordinator that lives on has what the last record says, and nothing else",
+     Survives(60),
+     "recovery/"
+     "recovery_test:EpochChangeTest.E8ACoordinatorThatLivesOnAndHasAllValuesNeedsNobodyElse",
+     "what is lost beyond f may vanish, to the checkers (F3)"},
     {"step5-error", "a member is dropped for an error of its link", Survives(60),
      "recovery/recovery_test:EpochChangeTest.I2AnErrorOfALinkCostsNobodyTheLastCopy",
      "takes an error of a link to the last who has a log"},

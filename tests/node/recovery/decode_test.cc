@@ -64,6 +64,17 @@ TEST_F(DecodeTest, AllBlocksComeBackInTheBackground) {
   ExpectEverything();
 }
 
+// It has all of them before a record says so: the parity that they came from is needed no more.
+TEST_F(DecodeTest, E8WhoHasDecodedAllOfItsBlocksOutlivesTheirParity) {
+  Start(2, SmallBlocks);
+  Load("SRS21", 20);
+  cluster_.LoseFurtherNormals();
+  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  WaitPresent(1, "SRS21");
+  ASSERT_NO_FATAL_FAILURE(Lose({3}));
+  ExpectEverything();
+}
+
 // What is written and deleted meanwhile goes nowhere near a Lost block, so that each of them comes
 // back, with its neighbours at other coordinators under load (S2).
 TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {

@@ -127,6 +127,8 @@ class MemberPort {
     return held.failed || held.join == HeldShard::Join::kAwaitsSnapshot;
   }
   bool HasValuesToFetch(const HeldShard& held, const cluster::NormalRecord& normal) const;
+  static bool LearnsIn(const HeldShard& held, Epoch epoch);
+  void LearnAnew(HeldShard& held, const protocol::LogHello& hello);
   bool AnyParityHolds(const HeldShard& shard, Role role) const;
   absl::StatusOr<bool> LeaveShardsOfParities(HeldShard& joining, Role role);
   void DropParities(const HeldShard& joining);

@@ -173,6 +173,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     return absl::FailedPreconditionError("this member has to join from nothing");
   }
   if (joins) {
+    LearnAnew(held, hello);
     RING_ASSIGN_OR_RETURN(const bool drops, LeaveShardsOfParities(held, role));
     EndRing(held);
     retired_.Add(held.writer, std::exchange(held.ring, {}));
@@ -229,6 +230,22 @@ bool MemberPort::HasValuesToFetch(const HeldShard& held,
       });
 }
 
+// It has all metadata, by a ring of this epoch.
+bool MemberPort::LearnsIn(const HeldShard& held, Epoch epoch) {
+  const memgest::LogReader* const reader = held.store->reader();
+  if (Mutant("S6-learner")) return held.join == HeldShard::Join::kLearner;
+  return held.join == HeldShard::Join::kLearner && reader != nullptr && reader->epoch() == epoch;
+}
+
+// A coordinator that asks a learner of its epoch to join again named it in no record, nor will it:
+// else it would begin another epoch. Two such shards of one parity would wait for each other.
+void MemberPort::LearnAnew(HeldShard& held, const protocol::LogHello& hello) {
+  if (!LearnsIn(held, Epoch(hello.epoch)) || hello.attempt <= held.attempt || Mutant("S6-anew"))
+    return;
+  EndRing(held);
+  held.join = HeldShard::Join::kAwaitsSnapshot;
+}
+
 // Before parities are dropped, with all that their other shards have here. What a shard's Normal
 // record counts on stays until a later one does without it: while it says so a further loss must
 // cost nothing (I2), and nobody knows of what went. So the member leaves the shard: its ring ends,
@@ -249,8 +266,7 @@ absl::StatusOr<bool> MemberPort::LeaveShardsOfParities(HeldShard& joining, Role 
     const bool sealed = other.store->promised() > normal.epoch;
     // A learner with all metadata may be named by a record that is on its way here.
     const bool counts = !HasNothing(other) && normal.epoch != Epoch() &&
-                        (IsNamed(other, normal) || (other.join == HeldShard::Join::kLearner &&
-                                                    other.store->promised() == normal.epoch));
+                        (IsNamed(other, normal) || LearnsIn(other, normal.epoch));
     const bool needed =
         counts && (!view_.IsNormal(other.group, other.shard) || HasValuesToFetch(other, normal));
     if (counts) counted.push_back(&other);

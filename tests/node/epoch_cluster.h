@@ -114,9 +114,9 @@ class EpochCluster {
   void LoseNormals(bool lose) {
     Run([&] { loses_normals_ = lose; });
   }
-  // From now on an epoch's first Normal record of a shard is its last.
-  void LoseFurtherNormals() {
-    Run([&] { loses_further_normals_ = true; });
+  // As long as it is so, an epoch's first Normal record of a shard is its last.
+  void LoseFurtherNormals(bool lose) {
+    Run([&] { loses_further_normals_ = lose; });
   }
   // As long as it is so, Normal records wait on their way; then they come, in their order.
   void HoldNormals(bool hold) {

@@ -50,6 +50,12 @@ class MemberRingsTest : public ::testing::Test {
     ConnectAll();
   }
   void StartPort(int s, int d, bool static_membership) {
+    protocol::MemgestDescriptor memgest;
+    memgest.name = "REP2";
+    memgest.r = 2;
+    StartPort(s, d, static_membership, memgest);
+  }
+  void StartPort(int s, int d, bool static_membership, const protocol::MemgestDescriptor& memgest) {
     std::vector<cluster::NodeInfo> infos;
     for (int i = 0; i < s + d; ++i) {
       cluster::NodeInfo info;
@@ -57,9 +63,6 @@ class MemberRingsTest : public ::testing::Test {
       info.name = absl::StrCat("n", i);
       infos.push_back(std::move(info));
     }
-    protocol::MemgestDescriptor memgest;
-    memgest.name = "REP2";
-    memgest.r = 2;
     view_ = cluster::InitialView(s, d, std::move(infos), {memgest});
     MemberPort::Options options;
     options.device = node_.get();
@@ -285,6 +288,49 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
   hello.flags = protocol::kLogJoins;
   hello.attempt = 2;
   EXPECT_EQ(Knock(hello), "");
+}
+
+// Its coordinator had not named it: what it learned is no reason for another shard of the parity to
+// wait, as that one's is none for this one.
+TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = "SRS21";
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.r = 0;
+  memgest.k = 2;
+  memgest.m = 1;
+  StartPort(2, 1, /*static_membership=*/false, memgest);
+  std::vector<MemberPort::HeldShard*> learners;
+  for (MemberPort::HeldShard& held : port_->held_shards()) {
+    if (held.role == Role(2)) learners.push_back(&held);
+  }
+  ASSERT_EQ(learners.size(), 2u);
+  const MemgestId id = view_.memgests[0].id;
+  std::vector<protocol::LogHello> hellos;
+  for (const MemberPort::HeldShard* const held : learners) {
+    hellos.push_back(HelloOf(*held));
+    hellos.back().flags = protocol::kLogJoins;
+    hellos.back().attempt = 1;
+    cluster::NormalRecord& normal =
+        view_.groups[held->group.value()].shards[held->shard.value()].normal;
+    normal.epoch = Epoch(hellos.back().epoch);
+    normal.holders.resize(3);
+    normal.memgests.emplace_back().id = id;
+    normal.memgests.back().active = RoleBit(Role(held->shard.value()));
+  }
+  port_->ApplyView(view_);
+  for (std::size_t i = 0; i < learners.size(); ++i) {
+    ASSERT_EQ(Knock(hellos[i]), "");
+    learners[i]->join = MemberPort::HeldShard::Join::kLearner;
+    memgest::ParityStore& parity = *port_->FindParity(learners[i]->group, id);
+    parity.BeginRebuild(learners[i]->shard, 1);
+    ASSERT_OK(parity.Base(learners[i]->shard, 0, nullptr, parity.block_size(), 0));
+    ASSERT_TRUE(parity.Holds(learners[i]->shard));
+  }
+  for (protocol::LogHello& hello : hellos) ++hello.attempt;
+  EXPECT_THAT(Knock(hellos[0]), ::testing::HasSubstr("counts on it"));
+  EXPECT_EQ(Knock(hellos[1]), "");
+  EXPECT_EQ(Knock(hellos[0]), "");
 }
 
 // That L is Normal is agreed upon before all have applied it; the seal is how this member hears of

@@ -13,6 +13,8 @@ constexpr FaultField kFields[] = {
     RING_FIELD(kind_off_one_in),
     RING_FIELD(check_one_in),
     RING_FIELD(slow_recovery_one_in),
+    RING_FIELD(wide_run_one_in),
+    RING_FIELD(weak_run_one_in),
     RING_FIELD(degraded_one_in),
     RING_FIELD(f1_client_mean_ns),
     RING_FIELD(f1_client_max),

@@ -31,6 +31,10 @@ struct FaultOptions {
   std::uint64_t check_one_in = 3;     // runs fenced by checks, not by leases
   // Runs in which what is lost comes back as slowly as it may: faults meet it half done.
   std::uint64_t slow_recovery_one_in = 5;
+  // Runs with three redundant nodes in each group, and codes of m = 3.
+  std::uint64_t wide_run_one_in = 6;
+  // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
+  std::uint64_t weak_run_one_in = 6;
   // Gets that are degraded reads; then all nodes take faults.
   std::uint64_t degraded_one_in = 0;
 

@@ -199,7 +199,8 @@ void FaultPlan::ChangeCatalogue() {
   if (draw < 5) {
     const auto& memgests = cluster_->view().memgests;
     const protocol::MemgestDescriptor& memgest = memgests[random_->Below(memgests.size())];
-    if (memgest.FailuresTolerated() == 0) return ended(absl::OkStatus());
+    if (memgest.FailuresTolerated() == 0 && !cluster_->weak_default())
+      return ended(absl::OkStatus());
     cluster_->admin().SetDefault(memgest.name, ended);
     return;
   }
@@ -215,7 +216,8 @@ void FaultPlan::ChangeCatalogue() {
     memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
     memgest.r = 0;
     memgest.k = static_cast<std::uint8_t>(2 + random_->Below(2));
-    memgest.m = static_cast<std::uint8_t>(1 + random_->Below(2));
+    memgest.m = static_cast<std::uint8_t>(
+        1 + random_->Below(static_cast<std::uint64_t>(cluster_->view().d)));
     memgest.repair = static_cast<protocol::RepairScheme>(1 + random_->Below(4));
   }
   made_.push_back(memgest.name);

@@ -58,6 +58,7 @@ absl::Status SimCluster::Open() {
   } else {
     config_.default_memgest = config_.memgests.back().name;
   }
+  if (options_.weak_default) config_.default_memgest = "REP1";
   for (protocol::MemgestDescriptor& memgest : config_.memgests)
     memgest.block_size = options_.block_size;
   config_.ring_size = node::kRingSizeMin;

@@ -52,6 +52,7 @@ struct ClusterOptions {
   std::uint64_t recovery_rate = node::NodeConfig().recovery_rate;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven
+  bool weak_default = false;  // REP1 is the default memgest, and any may become it; else f >= 1
   // A voter that starts again has its term, vote and log, unless its disk was lost. Else each start
   // is another server.
   bool voters_keep = false;
@@ -137,6 +138,7 @@ class SimCluster final : public Recorder {
   // has to propose the command then.
   absl::StatusOr<cluster::AddNode> StartAddedNode();
   std::uint64_t seed() const { return options_.seed; }
+  bool weak_default() const { return options_.weak_default; }
   // More is lost now than memgests survive (F3). Unless shards go on without it, nothing that was
   // told is forgotten (E8).
   void Overrun();

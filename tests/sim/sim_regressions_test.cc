@@ -66,6 +66,8 @@ TEST_P(SimRegression, Holds) {
   options.faults.f5_zombie_run_one_in = says(" zombies ") ? 1 : 0;
   options.faults.f15_nic_run_one_in = says(" nic ") ? 1 : 0;
   options.faults.slow_recovery_one_in = says(" slow ") ? 1 : 0;
+  options.faults.wide_run_one_in = says(" wide ") ? 1 : 0;
+  options.faults.weak_run_one_in = says(" weak ") ? 1 : 0;
   if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
   RunClean(options);
 }

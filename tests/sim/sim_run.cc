@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ring/base/log.h"
+#include "ring/cluster/default_memgests.h"
 #include "ring/cluster/routing.h"
 #include "ring/node/stats.h"
 #include "tests/sim/checkers/durability_checker.h"
@@ -65,6 +66,16 @@ void CountErrors(LogSeverity severity, absl::string_view line) {
   if (errors.count++ == 0) errors.first = std::string(line);
 }
 
+protocol::MemgestDescriptor Srs(const char* name, int k, int m) {
+  protocol::MemgestDescriptor memgest;
+  memgest.name = name;
+  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+  memgest.r = 0;
+  memgest.k = static_cast<std::uint8_t>(k);
+  memgest.m = static_cast<std::uint8_t>(m);
+  return memgest;
+}
+
 // All of them survive two losses, but the first.
 std::vector<protocol::MemgestDescriptor> Sturdy() {
   const auto rep = [](const char* name, int r, protocol::CommitRule commit) {
@@ -74,20 +85,11 @@ std::vector<protocol::MemgestDescriptor> Sturdy() {
     memgest.commit = commit;
     return memgest;
   };
-  const auto srs = [](const char* name, int k, int m) {
-    protocol::MemgestDescriptor memgest;
-    memgest.name = name;
-    memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
-    memgest.r = 0;
-    memgest.k = static_cast<std::uint8_t>(k);
-    memgest.m = static_cast<std::uint8_t>(m);
-    return memgest;
-  };
   return {rep("REP1", 1, protocol::CommitRule::kQuorum),
           rep("ALL3", 3, protocol::CommitRule::kAll),
           rep("ALL4", 4, protocol::CommitRule::kAll),
-          srs("SRS22", 2, 2),
-          srs("SRS32", 3, 2),
+          Srs("SRS22", 2, 2),
+          Srs("SRS32", 3, 2),
           rep("REP5", 5, protocol::CommitRule::kQuorum)};
 }
 
@@ -98,6 +100,17 @@ std::vector<protocol::MemgestDescriptor> SturdyButOne() {
   memgests.back().name = "REP2";
   memgests.back().r = 2;
   return memgests;
+}
+
+// The last one is the default.
+void Widen(ClusterOptions* cluster) {
+  cluster->d = 3;
+  std::vector<protocol::MemgestDescriptor>& memgests = cluster->memgests;
+  if (memgests.empty()) {
+    memgests = cluster::DefaultMemgests(cluster->s, cluster->d);
+    std::rotate(memgests.begin(), memgests.begin() + 1, memgests.end());
+  }
+  memgests.insert(memgests.begin(), {Srs("SRS23", 2, 3), Srs("SRS33", 3, 3)});
 }
 
 class Run {
@@ -130,6 +143,9 @@ class Run {
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
     if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
     if (Alarm()) cluster.memgests = SturdyButOne();
+    const bool wide = Drawn(faults().wide_run_one_in, 0x31de);
+    if (wide) Widen(&cluster);
+    cluster.weak_default = Drawn(faults().weak_run_one_in, 0x3ea4);
     for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
       if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
         memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
@@ -144,7 +160,8 @@ class Run {
         "a run with", node_faults() ? " nodes" : "",
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
         Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
-        cluster.voters_keep ? " votes" : "", slow ? " slow" : "", overrun_ ? " overrun" : ""));
+        cluster.voters_keep ? " votes" : "", slow ? " slow" : "", overrun_ ? " overrun" : "",
+        wide ? " wide" : "", cluster.weak_default ? " weak" : ""));
     const std::uint64_t started_ns = cluster_->network().now_ns();
     if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
       Complain("start", std::string(opened.message()));

@@ -68,7 +68,7 @@ TEST_F(DecodeTest, AllBlocksComeBackInTheBackground) {
 TEST_F(DecodeTest, E8WhoHasDecodedAllOfItsBlocksOutlivesTheirParity) {
   Start(2, SmallBlocks);
   Load("SRS21", 20);
-  cluster_.LoseFurtherNormals();
+  cluster_.LoseFurtherNormals(true);
   ASSERT_NO_FATAL_FAILURE(Lose({1}));
   WaitPresent(1, "SRS21");
   ASSERT_NO_FATAL_FAILURE(Lose({3}));

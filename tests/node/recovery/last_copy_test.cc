@@ -80,6 +80,31 @@ class LastCopyTest : public ::testing::Test {
     });
     ASSERT_OK(cluster_.Apply(command));
   }
+  // The member has a snapshot of each shard.
+  void WaitLearning() {
+    ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
+      for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
+        const auto& held = *cluster_.node(kMember)->members().Find(group_, ShardId(i));
+        if (held.join != MemberPort::HeldShard::Join::kLearner || held.qp == nullptr)
+          return absl::StrCat("it does not learn of shard ", i);
+      }
+      return "";
+    }));
+  }
+  // Its parity has bytes of each shard.
+  void LoadLearnedParities() {
+    const int shard_count = cluster_.PresentView()->s;
+    for (std::uint16_t i = 0; i < shard_count; ++i) Load("SRS32", 4, ShardId(i));
+    ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
+      const MemgestId id = cluster_.view().FindMemgest("SRS32")->id;
+      const memgest::ParityStore& parity =
+          *cluster_.node(kMember)->members().FindParity(group_, id);
+      for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
+        if (!parity.Holds(ShardId(i))) return absl::StrCat("it has nothing of shard ", i);
+      }
+      return "";
+    }));
+  }
   // The member and the shard's coordinator are gone at once; the member was only silent.
   void LoseBoth() {
     FailBoth();
@@ -184,6 +209,29 @@ TEST_F(LastCopyTest, S6WhoJoinsAllShardsAgainHasAllValuesAgain) {
   ASSERT_OK(cluster_.Fail(kCoordinator));
   ASSERT_OK(cluster_.Restart(kCoordinator));
   ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
+  ExpectEverything();
+}
+
+// Who learned in an epoch, and was named by no record of it, has nothing that the next one counts
+// on: shards of one parity that all learned so do not wait for each other.
+TEST_F(LastCopyTest, S6WhoLearnedInAnEpochThatIsOverIsNotCountedOn) {
+  Start();
+  Load("REP2", 8);
+  LoadParity();
+  cluster_.LoseFurtherNormals(true);
+  BeginAnew({kMember});
+  WaitLearning();
+  LoadLearnedParities();
+  cluster::NewEpoch command;
+  command.group = group_;
+  cluster_.Run([&] {
+    command.expected = cluster_.view().groups[0].epoch;
+    for (std::uint16_t i = 0; i < cluster_.view().s; ++i)  // as if it had begun again and again
+      cluster_.node(kMember)->members().Find(group_, ShardId(i))->attempt = 60'000;
+  });
+  ASSERT_OK(cluster_.Apply(command));
+  cluster_.LoseFurtherNormals(false);
+  ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
   ExpectEverything();
 }
 

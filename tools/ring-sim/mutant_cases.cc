@@ -132,6 +132,10 @@ constexpr MutantCase kCases[] = {
     {"G11-ack", "a create is acknowledged before all nodes know of it", Survives(60),
      "node/node_admin_test:ControlCatalogueTest.G11_AnotherChangeInBetweenLeavesNothingHalfDone",
      "who has not heard of it asks what was agreed upon (G11-unknown)"},
+    {"G11-start", "a later start of a node speaks for the one before", Survives(60),
+     "sim/sim_test:SimCreateTest.G11AMemgestDoesNotBecomeActiveByWordOfALaterStart",
+     "takes two members that start again at once, and a memgest that is made before they are "
+     "missed"},
     {"L1-grant", "a leader grants without asking a quorum", Survives(60),
      "node/node_lease_test:Lease.L1ADeposedLeaderThatKeepsGrantingGrantsNothing",
      "takes a deposed leader in reach of a coordinator that reaches nobody else"},

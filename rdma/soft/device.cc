@@ -33,6 +33,8 @@ namespace {
 
 // Asking for descriptors is a system call: without tcp, nothing that a request waits for is there.
 constexpr std::uint32_t kTurnsPerDescriptors = 1024;
+// What fresh memory is touched ahead for is rare, and then it is there.
+constexpr std::uint32_t kTurnsPerWarmStep = 256;
 
 class BootClock final : public Clock {
  public:
@@ -82,7 +84,8 @@ SoftDevice::SoftDevice(const SoftDeviceOptions& options, std::shared_ptr<Mapping
       mapping_(std::move(mapping)),
       regions_(mapping_),
       mailboxes_(options.qp_count_max),
-      clock_(options.clock != nullptr ? options.clock : &kBootClock) {
+      clock_(options.clock != nullptr ? options.clock : &kBootClock),
+      warm_runs_(options.attachment == nullptr ? options.warm_run_count : 0) {
   caps_.sge_count_max = 16;
   caps_.inline_size_max = 256;
   caps_.calc = true;
@@ -132,7 +135,17 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
   const std::uint64_t room =
       arena_size() - std::accumulate(in_use_.begin(), in_use_.end(), std::uint64_t{0});
   const bool fits = size != 0 && rounded >= size && rounded <= room;
-  std::byte* const address = fits ? TakeRun(rounded, kind) : nullptr;
+  std::byte* address = nullptr;
+  const bool may_be_warm = rounded == WarmRuns::kRunSize && kind == MemoryKind::kPrivate;
+  if (fits && may_be_warm) address = warm_runs_.Take();
+  if (fits && address == nullptr) address = TakeRun(rounded, kind);
+  while (fits && address == nullptr) {
+    std::byte* const warm = warm_runs_.Take();
+    if (warm == nullptr) break;
+    Discard(warm, WarmRuns::kRunSize);
+    freed_[Index(MemoryKind::kPrivate)].Add(warm, WarmRuns::kRunSize);
+    address = TakeRun(rounded, kind);
+  }
   if (address == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "device ", options_.name, ": cannot allocate size=", size, ", arena has room=", room,
@@ -149,6 +162,12 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
   runs_[address] = rounded;
   in_use_[Index(kind)] += rounded;
   return address;
+}
+
+void SoftDevice::KeepWarm() {
+  if (warm_runs_.Touch() || !warm_runs_.WantsMore()) return;
+  std::byte* const run = TakeRun(WarmRuns::kRunSize, MemoryKind::kPrivate);
+  if (run != nullptr) warm_runs_.Add(run);
 }
 
 // What was given back serves first, also of the other size of pages where nothing else is left.
@@ -265,6 +284,7 @@ bool SoftDevice::Progress() {
     check_descriptors_ = false;
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
+  if (turn_ % kTurnsPerWarmStep == 0) KeepWarm();
   if (verbs_ != nullptr) worked |= verbs_->Progress();
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;

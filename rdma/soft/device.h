@@ -35,6 +35,7 @@
 #include "rdma/soft/retry_timer.h"
 #include "rdma/soft/soft_device.h"
 #include "rdma/soft/uring_receiver.h"
+#include "rdma/soft/warm_runs.h"
 
 namespace ring::rdma::soft {
 
@@ -136,6 +137,7 @@ class SoftDevice final : public Device {
   static std::size_t Index(MemoryKind kind) { return static_cast<std::size_t>(kind); }
   std::byte* TakeRun(std::uint64_t size, MemoryKind kind);  // null: there is none
   bool ProgressPeers();
+  void KeepWarm();
 
   SoftDeviceOptions options_;
   Caps caps_;
@@ -166,6 +168,7 @@ class SoftDevice final : public Device {
   std::uint64_t allocated_ = 0;               // of the arena, ever
   std::array<FreedRuns, 3> freed_;            // by MemoryKind
   std::array<std::uint64_t, 3> in_use_ = {};  // bytes, by MemoryKind
+  WarmRuns warm_runs_;                        // of what is not in use
   std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -306,6 +307,52 @@ TEST(SoftDeviceArena, WhatWasSharedIsPrivateLater) {
       side.device->Free(memory, kSize, kind);
     }
   }
+}
+
+// Who takes a shard over writes into pages that are there.
+TEST(SoftDeviceArena, WhatIsKeptReadyIsGivenFirst) {
+  constexpr std::size_t kSize = 2 << 20;
+  SoftDeviceOptions options = Options(false);
+  options.warm_run_count = 2;
+  Side side(options, false);
+  const auto resident_pages = [](std::byte* memory) {
+    std::vector<unsigned char> pages(kSize / 4096);
+    EXPECT_EQ(mincore(memory, kSize, pages.data()), 0);
+    return std::count(pages.begin(), pages.end(), 1);
+  };
+  for (int i = 0; i < 100'000; ++i) side.device->Progress();
+  std::vector<std::byte*> runs;
+  for (const int warm_pages : {128, 128, 0}) {
+    ASSERT_OK_AND_ASSIGN(std::byte* const run, side.device->Allocate(kSize, MemoryKind::kPrivate));
+    EXPECT_EQ(resident_pages(run), warm_pages);
+    EXPECT_EQ(run[0], std::byte{0});
+    run[0] = std::byte{1};
+    runs.push_back(run);
+  }
+  for (std::byte* const run : runs) side.device->Free(run, kSize, MemoryKind::kPrivate);
+  for (int i = 0; i < 100'000; ++i) side.device->Progress();
+  ASSERT_OK_AND_ASSIGN(std::byte* const again, side.device->Allocate(kSize, MemoryKind::kPrivate));
+  EXPECT_EQ(resident_pages(again), 128);
+  EXPECT_EQ(again[0], std::byte{0});
+}
+
+// F11: it is nobody's memory, and serves whoever needs the last of it.
+TEST(SoftDeviceArena, WhatIsKeptReadyIsRoomForAll) {
+  constexpr std::size_t kSize = 2 << 20;
+  SoftDeviceOptions options = Options(false);
+  Side side(options, false);
+  std::size_t without = 0;
+  while (side.device->Allocate(kSize, MemoryKind::kShared).ok()) ++without;
+  options.warm_run_count = 4;
+  Side warm(options, false);
+  for (int i = 0; i < 100'000; ++i) warm.device->Progress();
+  std::size_t with = 0;
+  for (auto run = warm.device->Allocate(kSize, MemoryKind::kPrivateHuge); run.ok();
+       run = warm.device->Allocate(kSize, MemoryKind::kPrivateHuge)) {
+    EXPECT_EQ((*run)[0], std::byte{0});
+    ++with;
+  }
+  EXPECT_EQ(with, without);
 }
 
 TEST(SoftDeviceRegions, ForeignMemoryIsLocalOnlyAndKeysAreBounded) {

@@ -85,7 +85,7 @@ SoftDevice::SoftDevice(const SoftDeviceOptions& options, std::shared_ptr<Mapping
       regions_(mapping_),
       mailboxes_(options.qp_count_max),
       clock_(options.clock != nullptr ? options.clock : &kBootClock),
-      warm_runs_(options.attachment == nullptr ? options.warm_run_count : 0) {
+      warm_runs_(options.attachment == nullptr ? options.warm_size / WarmRuns::kWarmSize : 0) {
   caps_.sge_count_max = 16;
   caps_.inline_size_max = 256;
   caps_.calc = true;

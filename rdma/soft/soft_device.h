@@ -39,9 +39,8 @@ struct SoftDeviceOptions {
   std::string name = "soft";
   std::uint64_t arena_size_max = std::uint64_t{1}
                                  << 30;  // address space; memory is used as it is touched
-  // Runs of private memory that are kept ready, half a MiB of each with its pages (warm_runs.h).
-  std::uint32_t warm_run_count = 0;
-  bool shareable = false;  // memfd: "shm:" peers can map it
+  std::uint64_t warm_size = 0;           // of private memory that is kept ready (warm_runs.h)
+  bool shareable = false;                // memfd: "shm:" peers can map it
   std::uint32_t qp_count_max = 1024;
   std::uint32_t recv_depth_max = 256;
   // How long a SEND waits for a receive on a mapped link, or at a tcp target, before it fails.

@@ -18,8 +18,6 @@ constexpr std::uint32_t kConnectionMax = 16384;
 constexpr std::uint32_t kPeerQpCount = 4096;  // of the other nodes, beside those of clients
 // From one look to the next: fewer turns while looks find something, for who waits for an answer;
 // and never longer than this, however much there is to do in a turn.
-// Lines and keys of the shards that one node coordinates, with s = 3, and one more (P8).
-constexpr std::uint32_t kWarmRunCount = 8;
 constexpr std::uint32_t kTurnsPerLookMin = 32;
 constexpr std::uint32_t kTurnsPerLookMax = 256;
 constexpr std::uint64_t kLookNs = 500'000;
@@ -67,7 +65,7 @@ absl::Status Node::OpenDevice() {
   rdma::SoftDeviceOptions device;
   device.name = info_.name;
   device.arena_size_max = options_.config.arena_size_max;
-  device.warm_run_count = kWarmRunCount;
+  device.warm_size = options_.config.warm_size;
   device.shareable = MayUse(options_.config, options_.id, Transport::kShm);
   device.verbs.device = options_.config.rdma_device;
   device.verbs.gid_index = options_.config.rdma_gid_index;

@@ -2,12 +2,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "ring/base/check.h"
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/join_message.h"
 #include "ring/recovery/seal_message.h"
+#include "ring/recovery/value_batch.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
@@ -30,6 +32,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip(bytes, DecodeInstallRequest, EncodeInstallRequest);
   RoundTrip(bytes, DecodeProgressRequest, EncodeProgressRequest);
   RoundTrip(bytes, DecodeProgressAnswer, EncodeProgressAnswer);
+  RoundTrip(bytes, DecodeValueBatch,
+            [](const std::vector<FetchRequest>& batch) { return EncodeValueBatch(batch); });
+  for (const std::size_t count : {1, 2, 64}) {
+    if (const auto answers = DecodeBatchAnswers(bytes, count); answers.ok())
+      RING_CHECK(answers->size() == count);
+  }
   if (const auto answer = DecodeFetchAnswer(bytes); answer.ok()) CheckInside(answer->piece, bytes);
   if (const auto install = DecodeInstallRequest(bytes); install.ok())
     CheckInside(install->piece, bytes);

@@ -29,6 +29,7 @@
 #include "ring/recovery/join_message.h"
 #include "ring/recovery/partial_message.h"
 #include "ring/recovery/seal_message.h"
+#include "ring/recovery/value_batch.h"
 #include "tests/cluster/view_builders.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/status_matchers.h"
@@ -104,6 +105,21 @@ void AddRecovery(Samples* out) {
                                                                   Version(5),
                                                                   {kMemgest}}));
   out->emplace_back("FetchAnswer", recovery::EncodeFetchAnswer({1, 2, "piece"}));
+  std::string batch;
+  recovery::AddBatchAnswer(std::string("value"), &batch);
+  recovery::AddBatchAnswer(absl::NotFoundError("why"), &batch);
+  out->emplace_back("value batch",
+                    absl::StrCat(recovery::EncodeValueBatch({{recovery::FetchKind::kValue,
+                                                              kGroup,
+                                                              kShard,
+                                                              kEpoch,
+                                                              1,
+                                                              2,
+                                                              3,
+                                                              4,
+                                                              Version(5),
+                                                              {kMemgest}}}),
+                                 batch));
   out->emplace_back("InstallRequest",
                     recovery::EncodeInstallRequest({kGroup, kShard, kEpoch, 3, "piece"}));
   out->emplace_back("ProgressRequest", recovery::EncodeProgressRequest({kGroup, kShard, kEpoch}));
@@ -294,32 +310,56 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 14;
+constexpr std::uint16_t kVersion = 15;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
-      {"LogHello", 0x1c946fd3},         {"LogAccept", 0x70753c5d},
-      {"ControlHello", 0xb5bd29e8},     {"ControlAccept", 0x092ae5f1},
-      {"WordHello", 0x75f4b5c5},        {"WordAccept", 0x73a2724a},
-      {"SealRequest", 0x7834e8bb},      {"SealAnswer", 0x18bafda1},
-      {"FetchRequest", 0xdfc6d92f},     {"FetchAnswer", 0x9a3327b5},
-      {"InstallRequest", 0xf70e442b},   {"ProgressRequest", 0xe8609b17},
-      {"ProgressAnswer", 0x4e37f084},   {"FreezeRequest", 0x62520d16},
-      {"FreezeAnswer", 0x1d90322e},     {"DecodeRequest", 0x8dd9f5ca},
-      {"DecodeAnswer", 0x070310fe},     {"RowRequest", 0x34fb37e4},
-      {"PartialRequest", 0xd56a892e},   {"ControlHeader", 0xf4660d61},
-      {"control types", 0x2c5044c1},    {"CatalogueChange", 0x67e0bd4b},
-      {"DrainRequest", 0xa990161d},     {"DrainAnswer", 0x727aaea0},
-      {"LeaseRenewal", 0xa7deeb54},     {"ProbeAnswer", 0xf79d1c85},
-      {"NodeEvents", 0x281db5ff},       {"Fault", 0xbe135e0a},
-      {"ScrubVersions", 0x9bdd708e},    {"ScrubFindings", 0xcb727813},
-      {"ScrubState", 0x6d915773},       {"NodeHealth", 0x39ffe135},
-      {"ClusterResult", 0x27b6b042},    {"NodeReport", 0xd3bb2a2c},
-      {"DeviceFaults", 0x2f992d78},     {"View", 0x8b40d978},
-      {"RegisterNode", 0x21ad3a10},     {"NewEpoch", 0x6b425ef7},
-      {"ReturnRole", 0xa660492a},       {"SetNormal", 0x4214a29e},
-      {"CatalogueCommand", 0x9ec844bb}, {"DeletedCommand", 0x9d6fa6fd},
-      {"consensus append", 0x88479ed8}, {"consensus snapshot", 0x89293713},
-      {"log entry", 0x102b8add},        {"snapshot", 0x16990525},
+      {"LogHello", 0x1c946fd3},
+      {"LogAccept", 0x70753c5d},
+      {"ControlHello", 0xb5bd29e8},
+      {"ControlAccept", 0x092ae5f1},
+      {"WordHello", 0x75f4b5c5},
+      {"WordAccept", 0x73a2724a},
+      {"SealRequest", 0x7834e8bb},
+      {"SealAnswer", 0x18bafda1},
+      {"FetchRequest", 0xdfc6d92f},
+      {"FetchAnswer", 0x9a3327b5},
+      {"value batch", 0xfa595e0f},
+      {"InstallRequest", 0xf70e442b},
+      {"ProgressRequest", 0xe8609b17},
+      {"ProgressAnswer", 0x4e37f084},
+      {"FreezeRequest", 0x62520d16},
+      {"FreezeAnswer", 0x1d90322e},
+      {"DecodeRequest", 0x8dd9f5ca},
+      {"DecodeAnswer", 0x070310fe},
+      {"RowRequest", 0x34fb37e4},
+      {"PartialRequest", 0xd56a892e},
+      {"ControlHeader", 0xf4660d61},
+      {"control types", 0xde3bc7c2},
+      {"CatalogueChange", 0x67e0bd4b},
+      {"DrainRequest", 0xa990161d},
+      {"DrainAnswer", 0x727aaea0},
+      {"LeaseRenewal", 0xa7deeb54},
+      {"ProbeAnswer", 0xf79d1c85},
+      {"NodeEvents", 0x281db5ff},
+      {"Fault", 0xbe135e0a},
+      {"ScrubVersions", 0x9bdd708e},
+      {"ScrubFindings", 0xcb727813},
+      {"ScrubState", 0x6d915773},
+      {"NodeHealth", 0x39ffe135},
+      {"ClusterResult", 0x27b6b042},
+      {"NodeReport", 0xd3bb2a2c},
+      {"DeviceFaults", 0x2f992d78},
+      {"View", 0x8b40d978},
+      {"RegisterNode", 0x21ad3a10},
+      {"NewEpoch", 0x6b425ef7},
+      {"ReturnRole", 0xa660492a},
+      {"SetNormal", 0x4214a29e},
+      {"CatalogueCommand", 0x9ec844bb},
+      {"DeletedCommand", 0x9d6fa6fd},
+      {"consensus append", 0x88479ed8},
+      {"consensus snapshot", 0x89293713},
+      {"log entry", 0x102b8add},
+      {"snapshot", 0x16990525},
   };
   return *known;
 }

@@ -313,7 +313,7 @@ TEST(SoftDeviceArena, WhatWasSharedIsPrivateLater) {
 TEST(SoftDeviceArena, WhatIsKeptReadyIsGivenFirst) {
   constexpr std::size_t kSize = 2 << 20;
   SoftDeviceOptions options = Options(false);
-  options.warm_run_count = 2;
+  options.warm_size = 1 << 20;
   Side side(options, false);
   const auto resident_pages = [](std::byte* memory) {
     std::vector<unsigned char> pages(kSize / 4096);
@@ -343,7 +343,7 @@ TEST(SoftDeviceArena, WhatIsKeptReadyIsRoomForAll) {
   Side side(options, false);
   std::size_t without = 0;
   while (side.device->Allocate(kSize, MemoryKind::kShared).ok()) ++without;
-  options.warm_run_count = 4;
+  options.warm_size = 2 << 20;
   Side warm(options, false);
   for (int i = 0; i < 100'000; ++i) warm.device->Progress();
   std::size_t with = 0;

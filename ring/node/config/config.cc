@@ -298,6 +298,7 @@ void Parser::ReadSelf(TableReader& root) {
                             " must hold four values of value_size_max=", config_.value_size_max,
                             ": raise it, or lower value_size_max"));
   }
+  config_.warm_size = in.Size("warm_size", config_.warm_size, 0, kWarmSizeMax);
   config_.recovery_rate =
       in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
   config_.scrub_period_ns =

@@ -34,6 +34,7 @@ inline constexpr std::uint64_t kRingSizeMin = 256 * 1024;  // four PARTs of 64 K
 inline constexpr std::uint64_t kRingSizeMax = 1ull << 30;
 inline constexpr std::uint64_t kArenaSizeMin = 16ull << 20;
 inline constexpr std::uint64_t kArenaSizeLimit = 64ull << 40;
+inline constexpr std::uint64_t kWarmSizeMax = 1ull << 30;
 inline constexpr std::uint64_t kRecoveryRateMin = 1ull << 20;
 inline constexpr std::uint64_t kRecoveryRateMax = 1ull << 40;
 inline constexpr std::uint32_t kClientCountMax = 65536;
@@ -93,6 +94,7 @@ struct NodeConfig {
   int rdma_gid_index = -1;  // of that device's port; -1: the one that fits the address
   std::uint64_t ring_size = 4ull << 20;
   std::uint64_t arena_size_max = 8ull << 30;
+  std::uint64_t warm_size = 4ull << 20;              // of memory kept ready for a takeover
   std::uint64_t recovery_rate = 256ull << 20;        // bytes a second, in the background
   std::uint64_t scrub_period_ns = kMinuteNs * 1440;  // from one scrub in idle time to the next
                                                      // of the node; 0: never

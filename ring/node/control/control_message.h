@@ -58,8 +58,9 @@ enum class ControlType : std::uint16_t {
   kProgress = 25,      // recovery::ProgressRequest; answered by recovery::ProgressAnswer
   kDeviceFaults = 26,  // empty; answered by DeviceFaults
   kPartial = 27,       // recovery::PartialRequest, to a coordinator; answered by the sum's bytes
+  kFetchValues = 28,   // several of kFetch (recovery/value_batch.h); answered by their answers
 };
-inline constexpr std::size_t kControlTypeCount = 28;
+inline constexpr std::size_t kControlTypeCount = 29;
 
 enum ControlFlags : std::uint8_t { kControlAnswer = 1 };
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "ring/node/recovery/block_fetch.h"
+#include "ring/node/recovery/value_calls.h"
 #include "ring/node/recovery/value_fetch.h"
 
 namespace ring::node {
@@ -27,11 +28,11 @@ class AbsentValues final : public coordinator::ValueFetcher {
       : control_(control),
         pace_(pace),
         on_value_(std::move(on_value)),
+        calls_(control, ValueFetch::kTimeoutNs),
         replicated_(
-            [control](NodeId source, const recovery::FetchRequest& request, CallWait wait,
-                      ControlReply done) {
-              control->Call(source, ControlType::kFetch, recovery::EncodeFetchRequest(request),
-                            ValueFetch::kTimeoutNs, std::move(done), wait);
+            [this](NodeId source, const recovery::FetchRequest& request, std::uint32_t length,
+                   CallWait wait, ControlReply done) {
+              calls_.Send(source, request, length, wait, std::move(done));
             },
             pace, group, shard, on_value_) {}
 
@@ -53,6 +54,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   void EndEpoch() { coded_->recovery().EndEpoch(); }
   void Progress(std::uint64_t now_ns) {
     replicated_.Progress(now_ns);
+    calls_.Flush();
     coded_->recovery().Step(now_ns);
   }
 
@@ -62,6 +64,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   void Want(std::uint32_t line, Version version, coordinator::ShardCoordinator& shard) override {
     if (IsCoded(MemgestId(shard.lines().line(line).memgest))) return coded_->Want(line);
     replicated_.Want(line, version);
+    calls_.Flush();  // somebody waits
   }
 
   const recovery::BlockRecovery& blocks() const { return coded_->recovery(); }
@@ -73,6 +76,7 @@ class AbsentValues final : public coordinator::ValueFetcher {
   Pace* pace_;
   std::function<void()> on_value_;
   coordinator::ShardCoordinator* shard_ = nullptr;
+  ValueCalls calls_;
   ValueFetch replicated_;
   std::unique_ptr<BlockFetch> coded_;
 };

@@ -17,7 +17,7 @@ std::uint32_t KeyOf(const MemberPort::HeldShard& held) {
 }  // namespace
 
 MemberValues::MemberValues(MemberPort* members, ControlPort* control, Pace* pace)
-    : members_(members), control_(control), pace_(pace) {}
+    : members_(members), control_(control), pace_(pace), calls_(control, kFetchTimeoutNs) {}
 
 void MemberValues::Progress(std::uint64_t now_ns) {
   for (MemberPort::HeldShard& held : members_->held_shards()) {
@@ -25,6 +25,7 @@ void MemberValues::Progress(std::uint64_t now_ns) {
     if (held.failed || held.join == MemberPort::HeldShard::Join::kAwaitsSnapshot) continue;
     GoOn(held, now_ns);
   }
+  calls_.Flush();
 }
 
 // Whom the present epoch's record names as having all values; before it nobody may be asked, as
@@ -48,7 +49,8 @@ void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
   if (now_ns < walk.pause_until_ns || !walk.room.over(now_ns)) return;
   memgest::LineTable& lines = held.store->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
-  for (int looked = 0; looked < kLinesPerTurn && fetches_.size() < kFetchesMax; ++looked) {
+  const auto room = [this] { return fetches_.size() < kFetchesMax && asked_ < kAskedMax; };
+  for (int looked = 0; looked < kLinesPerTurn && room(); ++looked) {
     if (walk.line >= end) {
       walk.line = 0;
       ++walk.round;
@@ -80,6 +82,7 @@ void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
     fetch.line = number;
     fetch.version = Version(line.version);
     fetch.length = line.value_length;
+    asked_ += AnswerSize(fetch);
     fetch.source = sources[(number + walk.round) % sources.size()];
     fetch.wait = WaitForOneOf(sources.size());
     Ask(id);
@@ -97,12 +100,14 @@ void MemberValues::Ask(std::uint64_t id) {
   request.line = fetch.line;
   request.version = fetch.version;
   request.memgests = {fetch.memgest};
-  control_->Call(
-      fetch.source, ControlType::kFetch, recovery::EncodeFetchRequest(request), kFetchTimeoutNs,
-      [this, id, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
-        if (!alive.expired()) OnPiece(id, bytes);
-      },
-      fetch.wait);
+  calls_.Send(fetch.source, request, fetch.length, fetch.wait,
+              [this, id](const absl::StatusOr<std::string>& bytes) { OnPiece(id, bytes); });
+}
+
+void MemberValues::Forget(std::uint64_t id) {
+  const auto found = fetches_.find(id);
+  asked_ -= AnswerSize(found->second);
+  fetches_.erase(found);
 }
 
 void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes) {
@@ -116,7 +121,7 @@ void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& 
     if (fits && ++fetch.piece < answer->piece_count) return Ask(id);
     if (fits) Install(fetch);
   }
-  fetches_.erase(id);
+  Forget(id);
 }
 
 // The line may hold another version by now, or the shard be another epoch's (S5).

@@ -3,8 +3,9 @@
 // What:      MemberValues goes over the kAbsent lines of shards that this node holds, asks nodes
 //            that have every value of the memgest for the bytes, and installs them by slot, version
 //            and CRC. Nobody waits for one: all of it is background.
-// Shape:     one a node; kFetchesMax values under way, within the node's Pace. A held shard
-//            is gone over from the beginning again as long as something is absent in it.
+// Shape:     one a node; kFetchesMax values under way, of pieces of kAskedMax bytes, within the
+//            node's Pace. A held shard is gone over from the beginning again as long as something
+//            is absent in it.
 // Ownership: borrows member port, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a value that a source has not is asked of the next one in the next round: it may have
@@ -15,6 +16,7 @@
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
 #define RING_NODE_RECOVERY_MEMBER_VALUES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,12 +28,14 @@
 #include "ring/node/control/control_port.h"
 #include "ring/node/member_port.h"
 #include "ring/node/recovery/room_pause.h"
+#include "ring/node/recovery/value_calls.h"
 
 namespace ring::node {
 
 class MemberValues {
  public:
-  static constexpr std::size_t kFetchesMax = 16;
+  static constexpr std::size_t kFetchesMax = 128;
+  static constexpr std::uint64_t kAskedMax = 16 * recovery::kValuePieceSize;
 
   MemberValues(MemberPort* members, ControlPort* control, Pace* pace);
 
@@ -62,16 +66,22 @@ class MemberValues {
   void GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns);
   std::vector<NodeId> SourcesOf(const MemberPort::HeldShard& held, MemgestId memgest) const;
   void Ask(std::uint64_t id);
+  void Forget(std::uint64_t id);
+  // Of its next answer, at most.
+  static std::uint64_t AnswerSize(const Fetch& fetch) {
+    return std::min(fetch.length, recovery::kValuePieceSize);
+  }
   void OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes);
   void Install(const Fetch& fetch);
 
   MemberPort* members_;
   ControlPort* control_;
   Pace* pace_;
+  ValueCalls calls_;
   absl::flat_hash_map<std::uint32_t, Walk> walks_;
   absl::flat_hash_map<std::uint64_t, Fetch> fetches_;
+  std::uint64_t asked_ = 0;  // bytes of answers, at most
   std::uint64_t next_id_ = 1;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace ring::node

@@ -8,6 +8,7 @@
 #include "memgest/snapshot.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
+#include "ring/recovery/value_batch.h"
 
 namespace ring::node {
 
@@ -16,6 +17,9 @@ using recovery::FetchKind;
 RecoverySource::RecoverySource(Node* node) : node_(node) {
   node->control().Handle(ControlType::kFetch, [this](NodeId, absl::string_view body,
                                                      ControlReply reply) { reply(Answer(body)); });
+  node->control().Handle(
+      ControlType::kFetchValues,
+      [this](NodeId, absl::string_view body, ControlReply reply) { reply(Values(body)); });
 }
 
 void RecoverySource::Progress(std::uint64_t now_ns) {
@@ -116,6 +120,20 @@ absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(
         absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
   }
   return held->store->ReadValue(request.line, request.version, first, recovery::kValuePieceSize);
+}
+
+// Each by itself: one that is not here takes nothing from the others.
+absl::StatusOr<std::string> RecoverySource::Values(absl::string_view body) const {
+  RING_ASSIGN_OR_RETURN(const std::vector<recovery::FetchRequest> requests,
+                        recovery::DecodeValueBatch(body));
+  std::string answers;
+  for (const recovery::FetchRequest& request : requests) {
+    absl::StatusOr<std::string> value = Value(request);
+    if (value.ok() && value->size() > recovery::kBatchedSizeMax + recovery::kFetchTrailerSize)
+      value = absl::InvalidArgumentError("the value is too long for a batch");
+    recovery::AddBatchAnswer(value, &answers);
+  }
+  return answers;
 }
 
 // No more than the piece is read: this thread serves clients, too. Whether all of them together are

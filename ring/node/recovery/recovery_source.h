@@ -2,8 +2,8 @@
 // join.
 //
 // What:      Answers fetches (ring/recovery/fetch_message.h): a snapshot of logs as they are folded
-//            now, the raw entries of a sealed ring behind an index, a value of one version: as a
-//            member, the value also as the shard's coordinator.
+//            now, the raw entries of a sealed ring behind an index, the value of a version, small
+//            ones several at once: as a member, values also as the shard's coordinator.
 // Shape:     snapshots and tails are prepared with their first piece and kept until nobody asked
 //            for kKeptNs; at most kPreparedMax of them. Each piece is given once: who misses one
 //            begins again.
@@ -58,6 +58,7 @@ class RecoverySource {
   absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
   absl::StatusOr<memgest::ValuePiece> ReadValue(const recovery::FetchRequest& request) const;
   absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
+  absl::StatusOr<std::string> Values(absl::string_view body) const;
 
   Node* node_;
   absl::flat_hash_map<std::uint64_t, Prepared> prepared_;

@@ -17,8 +17,7 @@ constexpr std::uint64_t kRetryNs = 2'000'000;
 // A node takes over one shard of a group at most, and there are not more shards in a group: what
 // all of them ask of one source at once fits between the two (F11).
 constexpr std::size_t kTakeoversMax = 16;
-static_assert(kTakeoversMax * ValueFetch::kUnderWayMax * recovery::kValuePieceSize <=
-              ControlLink::kOutgoingBytesMax);
+static_assert(kTakeoversMax * ValueFetch::kAskedMax <= ControlLink::kOutgoingBytesMax);
 
 // Whether anybody can want it yet: the version has not come, and does not go either.
 bool AwaitsValue(const memgest::LineTable& lines, std::uint32_t line, Version version) {
@@ -99,10 +98,12 @@ void ValueFetch::Want(std::uint32_t line, Version version) {
   if (!is_new && fetch.version == version) return;  // the background was first
   const bool waits = !is_new && !fetch.started;
   Release(fetch);
+  wanted_ -= AnswerSize(fetch);
   fetch = Fetch();
   fetch.version = version;
   fetch.memgest = MemgestId(shard_->lines().line(line).memgest);
   fetch.length = shard_->lines().line(line).value_length;
+  wanted_ += AnswerSize(fetch);
   pace_->Take(fetch.length);
   if (!waits) waiting_.push_back(line);
   StartNext();
@@ -116,7 +117,7 @@ void ValueFetch::FinishLost() {
   waiting_.erase(lost, waiting_.end());
   for (const std::uint32_t line : lines) {
     const Version version = fetches_[line].version;
-    fetches_.erase(line);
+    Forget(line);
     if (AwaitsValue(shard_->lines(), line, version)) {
       shard_->OnValue(line, version, false);
     } else {
@@ -135,12 +136,15 @@ void ValueFetch::StartNext() {
     if (next == waiting_.end()) return;
     const std::uint32_t line = *next;
     Fetch& fetch = fetches_[line];
-    if (under_way_ != 0 && assembled_ + fetch.length > kAssembledMax) return;
+    const bool fits =
+        assembled_ + fetch.length <= kAssembledMax && asked_ + AnswerSize(fetch) <= kAskedMax;
+    if (under_way_ != 0 && !fits) return;
     waiting_.erase(next);
     fetch.started = true;
     if (!std::exchange(fetch.tried, true)) fetch.source = preferred_;
     ++under_way_;
     assembled_ += fetch.length;
+    asked_ += AnswerSize(fetch);
     Ask(line, fetch);
   }
 }
@@ -149,6 +153,14 @@ void ValueFetch::Release(const Fetch& fetch) {
   if (!fetch.started) return;
   --under_way_;
   assembled_ -= fetch.length;
+  asked_ -= AnswerSize(fetch);
+}
+
+void ValueFetch::Forget(std::uint32_t line) {
+  const auto found = fetches_.find(line);
+  Release(found->second);
+  wanted_ -= AnswerSize(found->second);
+  fetches_.erase(found);
 }
 
 void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
@@ -178,7 +190,7 @@ void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   request.memgests = {fetch.memgest};
   fetch.asked_of = sources[fetch.source % sources.size()];
   fetch.call = ++last_call_;
-  send_(fetch.asked_of, request, WaitForOneOf(sources.size()),
+  send_(fetch.asked_of, request, fetch.length, WaitForOneOf(sources.size()),
         [this, line, call = fetch.call,
          alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& bytes) {
           if (alive.expired()) return;
@@ -211,8 +223,7 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
 void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status) {
   if (!AwaitsValue(shard_->lines(), line, fetch.version)) {
     // Collected meanwhile, so that members do not have it either: who waited finds what is above.
-    Release(fetch);
-    fetches_.erase(line);
+    Forget(line);
     shard_->OnDelay(line);
     on_value_();
     return StartNext();
@@ -271,10 +282,8 @@ absl::Status ValueFetch::Store(std::uint32_t number, const Fetch& fetch) {
 }
 
 void ValueFetch::Finish(std::uint32_t line, bool ok) {
-  const Fetch& fetch = fetches_[line];
-  const Version version = fetch.version;
-  Release(fetch);
-  fetches_.erase(line);
+  const Version version = fetches_[line].version;
+  Forget(line);
   shard_->OnValue(line, version, ok);
   on_value_();
   StartNext();
@@ -286,7 +295,10 @@ void ValueFetch::Progress(std::uint64_t now_ns) {
   memgest::LineTable& lines = shard_->lines();
   const std::uint32_t end = lines.granule_count() * memgest::kLinesPerGranule;
   int lost = 0;
-  while (!walked_ && fetches_.size() < kBackgroundMax && lost < kLostPerStep) {
+  const auto room = [this] {
+    return fetches_.size() < kBackgroundMax && wanted_ < kBackgroundAskedMax;
+  };
+  while (!walked_ && room() && lost < kLostPerStep) {
     if (walk_line_ >= end) {
       walked_ = true;
       break;

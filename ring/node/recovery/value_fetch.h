@@ -4,9 +4,10 @@
 // What:      ValueFetch asks members that have every value for the bytes of one version, writes
 //            them into its slot, and tells the shard: first what operations wait for, then, in the
 //            background, all the rest.
-// Shape:     one per shard that was taken over; kUnderWayMax fetches under way, of values of
-//            kAssembledMax bytes (or one that is longer); the others wait in the order in which
-//            they were wanted (F11). kBackgroundMax of them in the background.
+// Shape:     one per shard that was taken over; kUnderWayMax fetches under way, of pieces of
+//            kAskedMax bytes and values of kAssembledMax (or one that is longer); the others wait
+//            in the order in which they were wanted (F11). The background wants kBackgroundMax of
+//            them at once, of pieces of kBackgroundAskedMax bytes.
 // Ownership: borrows shard, control port and pace.
 // Threads:   one, the node's.
 // Errors:    a source that does not answer, or has not folded the adopted log yet, is asked again,
@@ -18,6 +19,7 @@
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -37,16 +39,18 @@ namespace ring::node {
 
 class ValueFetch {
  public:
-  static constexpr std::size_t kUnderWayMax = 12;
-  static constexpr std::size_t kBackgroundMax = 8;
+  static constexpr std::size_t kUnderWayMax = 256;
+  static constexpr std::uint64_t kAskedMax = 12 * recovery::kValuePieceSize;
+  static constexpr std::size_t kBackgroundMax = 128;
+  static constexpr std::uint64_t kBackgroundAskedMax = 8 * recovery::kValuePieceSize;
   static constexpr std::uint64_t kAssembledMax = std::uint64_t{32} << 20;
   static constexpr int kRefusalsOfEach = 100;
   static constexpr int kLostPerStep = 64;  // that are found lost without asking anybody
   static constexpr std::uint64_t kTimeoutNs = 200'000'000;
 
-  // Sends the request; done: once, with the body of the answer.
+  // Sends the request for a value of that length; done: once, with the body of the answer.
   using Send = std::function<void(NodeId source, const recovery::FetchRequest& request,
-                                  CallWait wait, ControlReply done)>;
+                                  std::uint32_t length, CallWait wait, ControlReply done)>;
 
   // on_value: operations of the shard may go on.
   ValueFetch(Send send, Pace* pace, GroupId group, ShardId shard, std::function<void()> on_value);
@@ -85,6 +89,11 @@ class ValueFetch {
   // A fetch that was started begins anew, behind the others that wait.
   void PutBack(std::uint32_t line, Fetch& fetch);
   void Release(const Fetch& fetch);  // the room that it has, if it was started
+  void Forget(std::uint32_t line);
+  // Of its next answer, at most.
+  static std::uint64_t AnswerSize(const Fetch& fetch) {
+    return std::min(fetch.length, recovery::kValuePieceSize);
+  }
   void Ask(std::uint32_t line, Fetch& fetch);
   void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
   void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);
@@ -111,6 +120,8 @@ class ValueFetch {
   std::deque<std::uint32_t> waiting_;                  // of those, what was not started
   std::size_t under_way_ = 0;
   std::uint64_t assembled_ = 0;  // at most, of those under way
+  std::uint64_t asked_ = 0;      // bytes of answers, at most, of those under way
+  std::uint64_t wanted_ = 0;     // ... of all
   std::size_t preferred_ = 0;    // where a fetch begins: who answered last, or behind who failed
   std::uint32_t walk_line_ = 0;
   bool walked_ = false;

@@ -122,6 +122,8 @@ int OpenDescriptors() {
 
 class AdminFlood : public HostileTest {
  protected:
+  // What connections take is measured.
+  void Configure(NodeConfig* config) override { config->warm_size = 0; }
   void SetUp() override {
     HostileTest::SetUp();
     ASSERT_OK_AND_ASSIGN(admin_, admin::StartAdminServer("127.0.0.1:0", &host_->admin()));

@@ -36,8 +36,8 @@ class ValueFetchTest : public ::testing::Test {
 
   ValueFetchTest()
       : fetch_(
-            [this](NodeId source, const recovery::FetchRequest& request, CallWait wait,
-                   ControlReply done) {
+            [this](NodeId source, const recovery::FetchRequest& request, std::uint32_t,
+                   CallWait wait, ControlReply done) {
               calls_.push_back({source, request, std::move(done), wait});
             },
             &pace_, GroupId(0), ShardId(0), [] {}) {}
@@ -334,7 +334,8 @@ TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
   for (std::uint64_t lost = ValueFetch::kLostPerStep; lost <= kCount;
        lost += ValueFetch::kLostPerStep) {
     EXPECT_FALSE(Take().has_value());
-    EXPECT_EQ(LostCount(), lost);
+    // What was wanted before the record is told with it.
+    EXPECT_EQ(LostCount(), std::max<std::uint64_t>(lost, ValueFetch::kBackgroundMax));
   }
   EXPECT_FALSE(Take().has_value());
   EXPECT_FALSE(fetch_.busy());

@@ -139,7 +139,7 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
   const bool may_be_warm = rounded == WarmRuns::kRunSize && kind == MemoryKind::kPrivate;
   if (fits && may_be_warm) address = warm_runs_.Take();
   if (fits && address == nullptr) address = TakeRun(rounded, kind);
-  while (fits && address == nullptr) {
+  while (fits && address == nullptr && kind != MemoryKind::kShared) {
     std::byte* const warm = warm_runs_.Take();
     if (warm == nullptr) break;
     Discard(warm, WarmRuns::kRunSize);
@@ -167,7 +167,10 @@ absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kin
 void SoftDevice::KeepWarm() {
   if (warm_runs_.Touch() || !warm_runs_.WantsMore()) return;
   std::byte* const run = TakeRun(WarmRuns::kRunSize, MemoryKind::kPrivate);
-  if (run != nullptr) warm_runs_.Add(run);
+  if (run == nullptr) return;
+  // A huge page would be zeroed by this thread, in one piece.
+  madvise(run, WarmRuns::kRunSize, MADV_NOHUGEPAGE);
+  warm_runs_.Add(run);
 }
 
 // What was given back serves first, also of the other size of pages where nothing else is left.

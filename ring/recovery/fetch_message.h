@@ -34,6 +34,11 @@ constexpr std::uint32_t ValuePieceCount(std::uint32_t value_length) {
   return value_length == 0 ? 1 : (value_length - 1) / kValuePieceSize + 1;
 }
 
+// Bytes of an answer, at most.
+constexpr std::uint32_t ValueAnswerMax(std::uint32_t value_length) {
+  return value_length < kValuePieceSize ? value_length : kValuePieceSize;
+}
+
 struct FetchRequest {
   FetchKind kind = FetchKind::kSnapshot;
   GroupId group;

@@ -56,9 +56,9 @@ absl::StatusOr<std::vector<absl::StatusOr<std::string>>> DecodeBatchAnswers(absl
   std::vector<absl::StatusOr<std::string>> answers;
   for (std::size_t i = 0; i < count; ++i) {
     const auto code = static_cast<absl::StatusCode>(reader.Get<std::uint8_t>());
-    const std::string body(reader.GetBytes(reader.Get<std::uint32_t>()));
+    std::string body(reader.GetBytes(reader.Get<std::uint32_t>()));
     if (code == absl::StatusCode::kOk) {
-      answers.emplace_back(body);
+      answers.emplace_back(std::move(body));
     } else {
       answers.emplace_back(absl::Status(code, body));
     }

@@ -15,6 +15,7 @@
 #ifndef RING_RECOVERY_VALUE_BATCH_H_
 #define RING_RECOVERY_VALUE_BATCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

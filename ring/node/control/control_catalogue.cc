@@ -202,6 +202,12 @@ void CatalogueService::StartNext() {
   AskAll(ControlType::kPing, "", &CatalogueService::OnAsked);
 }
 
+bool CatalogueService::SpeaksForItsRoles(NodeId node) const {
+  if (node != node_->id()) return control_->IsRegisteredStart(node);
+  const Incarnation registered = node_->view()->nodes[node.value()].incarnation;
+  return registered == Incarnation() || registered == node_->info().incarnation;
+}
+
 // A node that failed hears of the catalogue when it comes back (G11). One that started again and
 // was not missed yet says nothing for its former start: whose shards would count for what is made
 // now, though nobody there can have any of it.
@@ -222,8 +228,7 @@ void CatalogueService::AskAll(ControlType type, const std::string& body,
     control_->Call(
         round->answers[i].node, type, body, kAskTimeoutNs,
         [this, round, i, then, number = job_number_](absl::StatusOr<std::string> answer) {
-          const bool known = control_->IsRegisteredStart(round->answers[i].node);
-          if (!known && !Mutant("G11-start"))
+          if (!SpeaksForItsRoles(round->answers[i].node) && !Mutant("G11-start"))
             answer = absl::UnavailableError("started again, and nobody has its roles yet");
           round->answers[i].body = std::move(answer);
           if (--round->left > 0 || job_ == nullptr || number != job_number_) return;

@@ -11,8 +11,9 @@
 //            everywhere; not empty after 10 s: back to ACTIVE (G10).
 // Ownership: borrows the node and its control port.
 // Threads:   one, the node's.
-// Errors:    kUnavailable names the node that could not be asked; the change is not done, or is
-//            completed by a retry with the same id (X6), or undone after a while. Else as
+// Errors:    kUnavailable names the node that could not be asked, or that started again and was not
+//            missed yet; the change is not done, or is completed by a retry with the same id (X6),
+//            or undone after a while. Else as
 //            Catalogue::Apply; NOT_EMPTY is kFailedPrecondition.
 // Source:    rules G10, G11, X6.
 #ifndef RING_NODE_CONTROL_CONTROL_CATALOGUE_H_
@@ -82,6 +83,8 @@ class CatalogueService {
 
   // On the leader.
   void StartNext();
+  // Its present start is the one that the cluster knows.
+  bool SpeaksForItsRoles(NodeId node) const;
   void AskAll(ControlType type, const std::string& body, void (CatalogueService::*then)(Answers));
   void OnAsked(Answers answers);
   void Propose(const cluster::CatalogueCommand& command);

@@ -110,8 +110,9 @@ class ControlPort {
   // Whether the start that is connected, or was last, is the one that the cluster knows, as far as
   // it knows any: a later one lost what that had.
   bool IsRegisteredStart(NodeId node) const {
+    if (node == options_.node || node.value() >= registered_.size()) return true;
     const std::uint64_t registered = registered_[node.value()];
-    return node == options_.node || registered == 0 || incarnations_[node.value()] == registered;
+    return registered == 0 || incarnations_[node.value()] == registered;
   }
   // Which connection to another node this is, counted from 1.
   std::uint32_t generation(NodeId node) const { return links_[node.value()]->generation(); }

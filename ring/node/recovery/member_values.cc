@@ -82,7 +82,7 @@ void MemberValues::GoOn(MemberPort::HeldShard& held, std::uint64_t now_ns) {
     fetch.line = number;
     fetch.version = Version(line.version);
     fetch.length = line.value_length;
-    asked_ += AnswerSize(fetch);
+    asked_ += recovery::ValueAnswerMax(fetch.length);
     fetch.source = sources[(number + walk.round) % sources.size()];
     fetch.wait = WaitForOneOf(sources.size());
     Ask(id);
@@ -106,7 +106,7 @@ void MemberValues::Ask(std::uint64_t id) {
 
 void MemberValues::Forget(std::uint64_t id) {
   const auto found = fetches_.find(id);
-  asked_ -= AnswerSize(found->second);
+  asked_ -= recovery::ValueAnswerMax(found->second.length);
   fetches_.erase(found);
 }
 

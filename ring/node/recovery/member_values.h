@@ -16,7 +16,6 @@
 #ifndef RING_NODE_RECOVERY_MEMBER_VALUES_H_
 #define RING_NODE_RECOVERY_MEMBER_VALUES_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,7 +33,7 @@ namespace ring::node {
 
 class MemberValues {
  public:
-  static constexpr std::size_t kFetchesMax = 128;
+  static constexpr std::size_t kFetchesMax = 64;
   static constexpr std::uint64_t kAskedMax = 16 * recovery::kValuePieceSize;
 
   MemberValues(MemberPort* members, ControlPort* control, Pace* pace);
@@ -67,10 +66,6 @@ class MemberValues {
   std::vector<NodeId> SourcesOf(const MemberPort::HeldShard& held, MemgestId memgest) const;
   void Ask(std::uint64_t id);
   void Forget(std::uint64_t id);
-  // Of its next answer, at most.
-  static std::uint64_t AnswerSize(const Fetch& fetch) {
-    return std::min(fetch.length, recovery::kValuePieceSize);
-  }
   void OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes);
   void Install(const Fetch& fetch);
 

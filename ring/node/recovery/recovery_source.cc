@@ -33,7 +33,7 @@ void RecoverySource::Progress(std::uint64_t now_ns) {
 
 absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::FetchRequest request, recovery::DecodeFetchRequest(body));
-  if (request.kind == FetchKind::kValue) return Value(request);
+  if (request.kind == FetchKind::kValue) return Value(request, recovery::kValuePieceSize);
   RING_ASSIGN_OR_RETURN(MemberPort::HeldShard* const held, FindHeld(request));
   std::uint64_t id = request.id;
   if (id == 0) {
@@ -102,15 +102,14 @@ absl::StatusOr<MemberPort::HeldShard*> RecoverySource::FindHeld(
                                                     " promised=", held->store->promised().value()));
 }
 
-absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(
-    const recovery::FetchRequest& request) const {
+absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(const recovery::FetchRequest& request,
+                                                              std::size_t size) const {
   const std::uint64_t first = std::uint64_t{request.piece} * recovery::kValuePieceSize;
   CoordinatedShard* const shard = request.group.value() < node_->view()->groups.size()
                                       ? node_->FindShard(request.group, request.shard)
                                       : nullptr;
   if (shard != nullptr && shard->serving()) {
-    return shard->coordinator()->ReadValue(request.line, request.version, first,
-                                           recovery::kValuePieceSize);
+    return shard->coordinator()->ReadValue(request.line, request.version, first, size);
   }
   RING_ASSIGN_OR_RETURN(const MemberPort::HeldShard* const held, FindHeld(request));
   // E3: what it has not folded yet it does not lack.
@@ -119,7 +118,7 @@ absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(
     return absl::UnavailableError(
         absl::StrCat("folded index=", applied, " adopted=", request.index, ": retry"));
   }
-  return held->store->ReadValue(request.line, request.version, first, recovery::kValuePieceSize);
+  return held->store->ReadValue(request.line, request.version, first, size);
 }
 
 // Each by itself: one that is not here takes nothing from the others.
@@ -128,18 +127,20 @@ absl::StatusOr<std::string> RecoverySource::Values(absl::string_view body) const
                         recovery::DecodeValueBatch(body));
   std::string answers;
   for (const recovery::FetchRequest& request : requests) {
-    absl::StatusOr<std::string> value = Value(request);
-    if (value.ok() && value->size() > recovery::kBatchedSizeMax + recovery::kFetchTrailerSize)
-      value = absl::InvalidArgumentError("the value is too long for a batch");
-    recovery::AddBatchAnswer(value, &answers);
+    recovery::AddBatchAnswer(Value(request, recovery::kBatchedSizeMax), &answers);
   }
   return answers;
 }
 
 // No more than the piece is read: this thread serves clients, too. Whether all of them together are
 // the version's bytes, who asked for them finds out (S12).
-absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request) const {
-  RING_ASSIGN_OR_RETURN(memgest::ValuePiece piece, ReadValue(request));
+absl::StatusOr<std::string> RecoverySource::Value(const recovery::FetchRequest& request,
+                                                  std::size_t size) const {
+  RING_ASSIGN_OR_RETURN(memgest::ValuePiece piece, ReadValue(request, size));
+  if (size < recovery::kValuePieceSize && piece.value_length > size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("value_length=", piece.value_length, " in a batch, at most ", size));
+  }
   const std::uint32_t count = recovery::ValuePieceCount(piece.value_length);
   if (request.piece >= count) {
     return absl::NotFoundError(absl::StrCat("value piece=", request.piece, " of ", count));

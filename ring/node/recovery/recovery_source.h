@@ -16,6 +16,7 @@
 #ifndef RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 #define RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,8 +57,10 @@ class RecoverySource {
   absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
                                                    MemberPort::HeldShard& held, std::uint64_t id);
   absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
-  absl::StatusOr<memgest::ValuePiece> ReadValue(const recovery::FetchRequest& request) const;
-  absl::StatusOr<std::string> Value(const recovery::FetchRequest& request) const;
+  absl::StatusOr<memgest::ValuePiece> ReadValue(const recovery::FetchRequest& request,
+                                                std::size_t size) const;
+  // size: of a piece.
+  absl::StatusOr<std::string> Value(const recovery::FetchRequest& request, std::size_t size) const;
   absl::StatusOr<std::string> Values(absl::string_view body) const;
 
   Node* node_;

@@ -10,14 +10,19 @@
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/coordinator/shard.h"
+#include "ring/node/recovery/member_values.h"
 
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kRetryNs = 2'000'000;
 // A node takes over one shard of a group at most, and there are not more shards in a group: what
-// all of them ask of one source at once fits between the two (F11).
+// all of them ask of one source at once fits between the two, and what it fetches as a member, too
+// (F11).
 constexpr std::size_t kTakeoversMax = 16;
-static_assert(kTakeoversMax * ValueFetch::kAskedMax <= ControlLink::kOutgoingBytesMax);
+static_assert(kTakeoversMax * ValueFetch::kAskedMax + MemberValues::kAskedMax <=
+              ControlLink::kOutgoingBytesMax);
+static_assert(kTakeoversMax * ValueFetch::kUnderWayMax + MemberValues::kFetchesMax <=
+              ControlLink::kOutgoingCountMax);
 
 // Whether anybody can want it yet: the version has not come, and does not go either.
 bool AwaitsValue(const memgest::LineTable& lines, std::uint32_t line, Version version) {
@@ -98,12 +103,12 @@ void ValueFetch::Want(std::uint32_t line, Version version) {
   if (!is_new && fetch.version == version) return;  // the background was first
   const bool waits = !is_new && !fetch.started;
   Release(fetch);
-  wanted_ -= AnswerSize(fetch);
+  wanted_ -= recovery::ValueAnswerMax(fetch.length);
   fetch = Fetch();
   fetch.version = version;
   fetch.memgest = MemgestId(shard_->lines().line(line).memgest);
   fetch.length = shard_->lines().line(line).value_length;
-  wanted_ += AnswerSize(fetch);
+  wanted_ += recovery::ValueAnswerMax(fetch.length);
   pace_->Take(fetch.length);
   if (!waits) waiting_.push_back(line);
   StartNext();
@@ -136,15 +141,15 @@ void ValueFetch::StartNext() {
     if (next == waiting_.end()) return;
     const std::uint32_t line = *next;
     Fetch& fetch = fetches_[line];
-    const bool fits =
-        assembled_ + fetch.length <= kAssembledMax && asked_ + AnswerSize(fetch) <= kAskedMax;
+    const bool fits = assembled_ + fetch.length <= kAssembledMax &&
+                      asked_ + recovery::ValueAnswerMax(fetch.length) <= kAskedMax;
     if (under_way_ != 0 && !fits) return;
     waiting_.erase(next);
     fetch.started = true;
     if (!std::exchange(fetch.tried, true)) fetch.source = preferred_;
     ++under_way_;
     assembled_ += fetch.length;
-    asked_ += AnswerSize(fetch);
+    asked_ += recovery::ValueAnswerMax(fetch.length);
     Ask(line, fetch);
   }
 }
@@ -153,13 +158,13 @@ void ValueFetch::Release(const Fetch& fetch) {
   if (!fetch.started) return;
   --under_way_;
   assembled_ -= fetch.length;
-  asked_ -= AnswerSize(fetch);
+  asked_ -= recovery::ValueAnswerMax(fetch.length);
 }
 
 void ValueFetch::Forget(std::uint32_t line) {
   const auto found = fetches_.find(line);
   Release(found->second);
-  wanted_ -= AnswerSize(found->second);
+  wanted_ -= recovery::ValueAnswerMax(found->second.length);
   fetches_.erase(found);
 }
 

@@ -19,7 +19,6 @@
 #ifndef RING_NODE_RECOVERY_VALUE_FETCH_H_
 #define RING_NODE_RECOVERY_VALUE_FETCH_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -39,9 +38,9 @@ namespace ring::node {
 
 class ValueFetch {
  public:
-  static constexpr std::size_t kUnderWayMax = 256;
+  static constexpr std::size_t kUnderWayMax = 48;
   static constexpr std::uint64_t kAskedMax = 12 * recovery::kValuePieceSize;
-  static constexpr std::size_t kBackgroundMax = 128;
+  static constexpr std::size_t kBackgroundMax = 32;
   static constexpr std::uint64_t kBackgroundAskedMax = 8 * recovery::kValuePieceSize;
   static constexpr std::uint64_t kAssembledMax = std::uint64_t{32} << 20;
   static constexpr int kRefusalsOfEach = 100;
@@ -90,10 +89,6 @@ class ValueFetch {
   void PutBack(std::uint32_t line, Fetch& fetch);
   void Release(const Fetch& fetch);  // the room that it has, if it was started
   void Forget(std::uint32_t line);
-  // Of its next answer, at most.
-  static std::uint64_t AnswerSize(const Fetch& fetch) {
-    return std::min(fetch.length, recovery::kValuePieceSize);
-  }
   void Ask(std::uint32_t line, Fetch& fetch);
   void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
   void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);

@@ -334,8 +334,7 @@ TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
   for (std::uint64_t lost = ValueFetch::kLostPerStep; lost <= kCount;
        lost += ValueFetch::kLostPerStep) {
     EXPECT_FALSE(Take().has_value());
-    // What was wanted before the record is told with it.
-    EXPECT_EQ(LostCount(), std::max<std::uint64_t>(lost, ValueFetch::kBackgroundMax));
+    EXPECT_EQ(LostCount(), lost);
   }
   EXPECT_FALSE(Take().has_value());
   EXPECT_FALSE(fetch_.busy());
@@ -390,6 +389,21 @@ TEST_F(ValueFetchTest, F11TheOnlySourceIsGivenTheTimeThatItTakes) {
   ASSERT_TRUE(call.has_value());
   EXPECT_EQ(call->source, kSecond);
   EXPECT_EQ(call->wait, CallWait::kForTheSlow);
+}
+
+// ... and fewer of those whose answers are long.
+TEST_F(ValueFetchTest, F11AnswersThatAreAskedForAtOnceAreBoundedByTheirBytes) {
+  constexpr std::size_t kAtOnce = ValueFetch::kAskedMax / recovery::kValuePieceSize;
+  static_assert(kAtOnce < ValueFetch::kUnderWayMax);
+  TakeOverMany(2 * kAtOnce, recovery::kValuePieceSize);
+  EXPECT_EQ(calls_.size(), kAtOnce);
+  while (std::optional<Call> call = Take()) {
+    EXPECT_LT(calls_.size(), kAtOnce);
+    Give(*call, ValueAt(call->request.line));
+  }
+  harness_.Settle();
+  for (const int get : gets_) EXPECT_EQ(harness_.outcome(get), Outcome::kOk);
+  EXPECT_FALSE(fetch_.busy());
 }
 
 TEST_F(ValueFetchTest, F11LargeValuesAreAssembledWithinTheBound) {

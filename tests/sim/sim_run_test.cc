@@ -62,7 +62,9 @@ TEST(SimRun, E6ARunThatDoesNotEndProtectedIsAViolation) {
   RunOptions options;
   options.operations = 300;
   options.protect_ns = 1;
-  for (options.seed = 2001; options.seed <= 2012; ++options.seed) {
+  options.faults.slow_recovery_one_in = 1;
+  // About one run of four loses a node so late.
+  for (options.seed = 2001; found == 0 && options.seed <= 2040; ++options.seed) {
     for (const Violation& violation : RunSeed(options).violations) {
       found += violation.kind == "liveness" &&
                violation.detail.find("not protected again") != std::string::npos &&

@@ -97,8 +97,9 @@ class Connection {
   void OnAsked() {
     if (waiting_count_++ == 0) last_answer_ns_ = 0;
   }
-  // How long it has owed an answer, as seen by successive calls.
+  // How long it has owed an answer, as seen by successive calls; or has been connecting.
   std::uint64_t SilentNs(std::uint64_t now_ns) {
+    if (state_ == State::kConnecting) return now_ns - attempt_ns_;
     if (last_answer_ns_ == 0) last_answer_ns_ = now_ns;
     return waiting_count_ == 0 ? 0 : now_ns - last_answer_ns_;
   }

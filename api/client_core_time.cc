@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kSilenceNs = 200 * kMillisecondNs;       // then all are asked who owns (X3)
 constexpr std::uint64_t kSilenceMaxNs = 2'000 * kMillisecondNs;  // then the connection is made anew
+// ... or then, when what was given up there leaves no place for operations at other nodes.
+constexpr std::uint64_t kCrowdedNs = 20 * kMillisecondNs;
 constexpr std::uint64_t kSleepMaxNs = 100 * kMillisecondNs;
 constexpr std::uint64_t kSpinMinNs = 1'000;
 
@@ -75,14 +77,24 @@ void ClientCore::Expire(Operation* op) {
 
 void ClientCore::CheckConnection(Connection* connection) {
   if (connection->state() == Connection::State::kConnecting) connection->Connect(now_ns_);
-  if (!connection->ready()) return;
   const std::uint64_t silent_ns = connection->SilentNs(now_ns_);
+  const bool crowded = free_.size() <= kept_back_;
+  if (silent_ns < (crowded ? kCrowdedNs : kSilenceNs)) return;
+  const auto waits = [this, connection](std::uint16_t index) {
+    return ops_[index].connection == connection && ops_[index].state == OpState::kWaiting;
+  };
+  // Callers whose deadlines are short wait for nothing there any more.
+  const bool in_vain =
+      silent_ns >= kSilenceMaxNs || std::none_of(waiting_.begin(), waiting_.end(), waits);
+  if (connection->ready() && in_vain) return ResetConnection(connection, /*graceful=*/false);
   if (silent_ns < kSilenceNs) return;
-  if (silent_ns >= kSilenceMaxNs) return ResetConnection(connection, /*graceful=*/false);
   WantViewAtPace();
-  for (const std::uint16_t index : waiting_) {
+  for (const std::uint16_t index : waiting_)
+    if (waits(index)) SeekOwner(ops_[index]);
+  if (connection->ready()) return;
+  for (const std::uint16_t index : queue_) {
     const Operation& op = ops_[index];
-    if (op.connection == connection && op.state == OpState::kWaiting) SeekOwner(op);
+    if (op.state == OpState::kQueued && Route(op.slot) == connection) SeekOwner(op);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -190,6 +191,48 @@ TEST_F(ClientCoreTest, X5ADamagedRequestIsCertainlyNotApplied) {
   EXPECT_EQ(op->result.outcome, OpOutcome::kBadChecksum);
   core_->Free(op);
   EXPECT_EQ(cluster_.node().faults().refuse_count, 0);
+}
+
+// Short deadlines: all that was asked of a silent node is given up, and holds places until its
+// answer comes. Other nodes may be asked long before that connection counts as dead.
+TEST_F(ClientCoreTest, X3WhatWasGivenUpAtASilentNodeLeavesPlacesForOthers) {
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));  // it is connected
+  cluster_.node().faults().silent = true;
+  std::vector<Operation*> asked;
+  const auto submit = [&] {
+    Request get = GetRequest("a", {});
+    get.deadline = absl::Milliseconds(1);
+    absl::StatusOr<Operation*> op = core_->Submit(get);
+    if (op.ok()) asked.push_back(*op);
+    return op.status();
+  };
+  const auto give_up_all = [&] {
+    const auto waits = [](const Operation* op) { return op->state != OpState::kDone; };
+    while (std::any_of(asked.begin(), asked.end(), waits)) {
+      core_->WaitStep(clock_.NowNs() + 100'000);
+      clock_.Jump(absl::Milliseconds(1));
+    }
+    for (Operation* op : asked) core_->Free(op);
+    asked.clear();
+  };
+  absl::Status status;
+  for (int round = 0; round < 10 && status.ok(); ++round) {
+    while (core_->in_use() < 250 && status.ok()) status = submit();
+    give_up_all();
+  }
+  ASSERT_TRUE(absl::IsResourceExhausted(status)) << status;
+  ASSERT_EQ(core_->in_use(), 0u);
+  absl::Duration waited;
+  for (; !status.ok() && waited < absl::Seconds(1); waited += absl::Milliseconds(5)) {
+    clock_.Jump(absl::Milliseconds(5));
+    core_->WaitStep(clock_.NowNs() + 100'000);
+    status = submit();
+  }
+  ASSERT_OK(status);
+  EXPECT_LT(waited, absl::Milliseconds(500));
+  give_up_all();
+  cluster_.node().faults().silent = false;
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
 }
 
 TEST_F(ClientCoreTest, APauseOfTheProgramIsNotTheNodesSilence) {

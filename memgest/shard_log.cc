@@ -177,12 +177,14 @@ void ShardLog::ReleaseAcked() {
   release_front_ = std::min(commit_front_, kept);
 }
 
-// I2: whether some memgest that was used would be left with what its coordinator has, if this
-// member had to begin anew: nobody else has all of it and a connection.
+// I2: whether some memgest that was used would survive fewer losses than it promises, if this
+// member, which may well be alive, had to begin anew: too few others have all of it and a
+// connection.
 bool ShardLog::IsNeeded(Role role) const {
-  return std::any_of(memgests_.begin(), memgests_.end(), [this, role](const Memgest* memgest) {
+  return std::any_of(memgests_.begin(), memgests_.end(), [role](const Memgest* memgest) {
     if (memgest->failures_tolerated() == 0 || memgest->next_index() == 1) return false;
-    return !memgest->members().MayDoWithout(role, memgest->coded() ? parities_needed_ : 1);
+    const int others = Mutant("I2-needed") ? 1 : memgest->failures_tolerated();
+    return !memgest->members().MayDoWithout(role, others);
   });
 }
 

@@ -161,9 +161,6 @@ class ShardLog {
   // REQUIRES: as BeginEpoch.
   void Retire();
   bool held() const { return held_; }
-  // How many parities of a coded memgest are needed that have all blocks: one for each shard of the
-  // group that is to be decoded, this one too if its coordinator is lost.
-  void set_parities_needed(int count) { parities_needed_ = count; }
   // Who counts has changed: what waits is looked at again.
   void ForgetNews() { commit_news_ = turn_news_ = ~std::uint64_t{0}; }
   // S13: the order was committed by a Normal that names too few of its memgest.
@@ -291,7 +288,6 @@ class ShardLog {
   std::uint64_t adopted_end_ = 0;    // every order below was committed by a Normal
   std::uint64_t caught_up_mark_ = 0;
   int behind_count_ = 0;  // links
-  int parities_needed_ = 1;
   bool held_ = false;
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position

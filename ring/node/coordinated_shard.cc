@@ -68,7 +68,6 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
     applied_ = normal();
     change_->OnNormal(applied_.memgests);
   }
-  if (coordinator_ != nullptr) coordinator_->log().set_parities_needed(1 + AbsentShards());
   ApplyCatalogue();
 }
 

@@ -319,7 +319,7 @@ TEST_F(BrokenMemberTest, WhoIsNotNeededIsAbandoned) {
   EXPECT_TRUE(writer(3)->abandoned());
 }
 
-// What counts and has values yet to come is no other copy; nor is one parity, where two are needed.
+// What counts and has values yet to come is no other copy.
 TEST_F(BrokenMemberTest, I2AnotherMemberWithoutItsValuesIsNoCopy) {
   memgests_[kB.value()]->members().SetActive(kAllRoles, ~RoleBit(Role(3)));
   Append(kB);
@@ -328,30 +328,31 @@ TEST_F(BrokenMemberTest, I2AnotherMemberWithoutItsValuesIsNoCopy) {
   EXPECT_FALSE(writer(4)->abandoned());
 }
 
-TEST_F(BrokenMemberTest, I2AsManyParitiesAreKeptAsShardsAreToBeDecoded) {
-  for (const int needed : {1, 2}) {
-    protocol::MemgestDescriptor coded;
-    coded.id = MemgestId(4);
-    coded.scheme = protocol::Scheme::kStretchedReedSolomon;
-    coded.r = 0;
-    coded.k = 3;
-    coded.m = 2;
-    Memgest parities(&device_, coded, ShardId(0), 3, 2, &lines_);
-    log_.Attach(&parities, kAllRoles);
-    parities.ContinueAt(5);  // it was used
-    log_.set_parities_needed(needed);
-    const bool waits = AppendWithout(3, 0, 400) < 400;
-    EXPECT_EQ(waits, needed == 2);
-    EXPECT_EQ(writer(3)->abandoned(), needed == 1);
-    log_.Detach(&parities);
-    if (needed == 1) {
-      BeginEpoch();
-      for (const int role : {3, 4})
-        ASSERT_OK(Rejoin(role, {{kA, 0, memgests_[kA.value()]->next_index() - 1}}));
-      Name(kAllRoles);
-      other_->members().SetActive(kAllRoles);
-      log_.Normal();
-    }
+// A member that is broken is not dead: with it, as many others may be lost as a memgest promises.
+TEST_F(BrokenMemberTest, I2WithWhoIsAbandonedAsManyLossesAreSurvivedAsEver) {
+  protocol::MemgestDescriptor coded;
+  coded.scheme = protocol::Scheme::kStretchedReedSolomon;
+  coded.r = 0;
+  coded.k = 3;
+  coded.m = 2;
+  protocol::MemgestDescriptor all;
+  all.r = 3;
+  all.commit = protocol::CommitRule::kAll;
+  for (protocol::MemgestDescriptor descriptor : {coded, all}) {
+    descriptor.id = MemgestId(4);
+    Memgest sturdy(&device_, descriptor, ShardId(0), 3, 2, &lines_);
+    ASSERT_EQ(sturdy.failures_tolerated(), 2);
+    log_.Attach(&sturdy, kAllRoles);
+    sturdy.ContinueAt(5);  // it was used
+    EXPECT_LT(AppendWithout(3, 0, 400), 400) << "its other member alone is no two";
+    EXPECT_FALSE(writer(3)->abandoned());
+    log_.Detach(&sturdy);
+    BeginEpoch();
+    for (const int role : {3, 4})
+      ASSERT_OK(Rejoin(role, {{kA, 0, memgests_[kA.value()]->next_index() - 1}}));
+    Name(kAllRoles);
+    other_->members().SetActive(kAllRoles);
+    log_.Normal();
   }
 }
 

@@ -7,6 +7,7 @@
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
+#include "ring/recovery/row_decode.h"
 
 namespace ring::node {
 namespace {
@@ -119,9 +120,17 @@ void ScrubRowWalk::OnFrozen(std::uint64_t now_ns) {
 }
 
 // S6: not while it is rebuilt. That may begin at any time, and the first piece of a block brings
-// its last touch.
+// its last touch. Nor what a shard does not count on any more: it folds none of that shard's
+// entries until it has joined again. Without fail-over records name no starts of nodes (L8).
 bool ScrubRowWalk::Covers(const memgest::ParityStore& store) const {
-  return store.CoversRow(extent_, row_);
+  const Parity& parity = parities_[parity_];
+  const cluster::View& view = *node_->view();
+  const protocol::MemgestDescriptor* const memgest = view.FindMemgest(parity.memgest);
+  if (memgest == nullptr || !store.CoversRow(extent_, row_)) return false;
+  if (!view.fail_over) return true;
+  const std::uint32_t complete = recovery::CompleteParities(
+      view, {parity.group, parity.memgest, extent_, row_}, *memgest, store.layout());
+  return (complete >> store.parity_index() & 1) != 0 || Mutant("S6-scrub");
 }
 
 bool ScrubRowWalk::Folded(const memgest::ParityStore& store) const {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "ring/node/scrub/scrub_rows.h"
 #include "tests/node/epoch_cluster.h"
 #include "tests/support/status_matchers.h"
 
@@ -105,6 +106,13 @@ class LastCopyTest : public ::testing::Test {
       return "";
     }));
   }
+  // Within Run.
+  bool HoldsParityOf(ShardId shard) {
+    const MemgestId id = cluster_.view().FindMemgest("SRS32")->id;
+    const memgest::ParityStore* const parity =
+        cluster_.node(kMember)->members().FindParity(group_, id);
+    return parity != nullptr && parity->Holds(shard);
+  }
   // The member and the shard's coordinator are gone at once; the member was only silent.
   void LoseBoth() {
     FailBoth();
@@ -191,6 +199,38 @@ TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
   ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
   ASSERT_OK(cluster_.WaitUntilNothing([this] { return Joined() ? "" : "it did not join"; }));
   ExpectEverything();
+}
+
+// What such a parity has of a shard that it has not joined again stays as it was: a scrub that held
+// its rows against blocks that change would find damage where there is none.
+TEST_F(LastCopyTest, S6AScrubLeavesOutWhatTheShardDoesNotCountOn) {
+  Start();
+  Load("REP2", 8);
+  LoadParity();
+  cluster_.LoseEpochs(true);
+  BeginAnew({kMember});
+  ASSERT_OK(cluster_.WaitServing());
+  LoadUntilRefused("SRS32", 12, ShardId(1)).IgnoreError();  // refused once other logs wait
+  cluster_.Run([&] {
+    ASSERT_FALSE(Joined());
+    ASSERT_TRUE(HoldsParityOf(ShardId(1)));
+  });
+  ScrubTally tally;
+  std::unique_ptr<ScrubRowWalk> walk;
+  const absl::Status ended = cluster_.WaitUntilNothing(
+      [&]() -> std::string {
+        Node* const node = cluster_.node(kMember);
+        if (walk == nullptr) walk = std::make_unique<ScrubRowWalk>(node, &tally);
+        walk->Step(node->control().now_ns());
+        return walk->done() ? "" : "it goes on";
+      },
+      absl::Minutes(2));
+  EXPECT_OK(ended);
+  EXPECT_EQ(tally.report.mismatches, 0u) << ::testing::PrintToString(tally.report.details);
+  cluster_.Run([&] {
+    EXPECT_FALSE(Joined()) << "then it proved nothing";
+    walk.reset();
+  });
 }
 
 // ... and no longer: the coordinator goes on without it, and it joins all shards again.

@@ -51,17 +51,24 @@ bool SimNetwork::BreakOne(HostId one, HostId other,
   return false;
 }
 
-void SimNetwork::SetBlocked(HostId from, HostId to, bool blocked) {
-  if (!blocked) {
-    blocked_.erase({from, to});
-    return;
-  }
-  blocked_[{from, to}] = true;
+void SimNetwork::Block(HostId from, HostId to, std::uint64_t until_ns) {
+  std::uint64_t& last_ns = blocked_until_ns_[{from, to}];
+  last_ns = std::max(last_ns, until_ns);
   faults_.Count(FaultClass::kF6Partition);
 }
 
 bool SimNetwork::Reaches(HostId from, HostId to) const {
-  return blocked_.empty() || !blocked_.contains({from, to});
+  const auto blocked = blocked_until_ns_.find({from, to});
+  return blocked == blocked_until_ns_.end() || now_ns() >= blocked->second;
+}
+
+void SimNetwork::TakePlaceOf(HostId former, HostId now) {
+  std::map<std::pair<HostId, HostId>, std::uint64_t> taken;
+  for (const auto& [pair, until_ns] : blocked_until_ns_) {
+    if (pair.first == former) taken[{now, pair.second}] = until_ns;
+    if (pair.second == former) taken[{pair.first, now}] = until_ns;
+  }
+  blocked_until_ns_.merge(taken);
 }
 
 void SimNetwork::FilterHandshake(HostId one, HostId other, std::vector<std::byte>* bytes) const {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -79,10 +80,14 @@ class SimNetwork {
                 const std::function<bool(absl::string_view private_data)>& chosen);
   bool crashed(HostId host) const { return hosts_[host].crashed; }
 
-  // Whether messages get from one host to another (F6). Both ways: call it twice.
-  void SetBlocked(HostId from, HostId to, bool blocked);
+  // Until then no message gets from one host to another (F6). Both ways: call it twice. Of several
+  // reasons the last one to end counts.
+  static constexpr std::uint64_t kUntilHealed = std::numeric_limits<std::uint64_t>::max();
+  void Block(HostId from, HostId to, std::uint64_t until_ns = kUntilHealed);
   bool Reaches(HostId from, HostId to) const;
-  void HealAll() { blocked_.clear(); }
+  // A process that starts again is where the former one was: it reaches no more than that did.
+  void TakePlaceOf(HostId former, HostId now);
+  void HealAll() { blocked_until_ns_.clear(); }
 
   // What a host sends and is sent in handshakes (private data) is changed on its way, as a process
   // of another release would write it (F14). null: it is not.
@@ -132,7 +137,7 @@ class SimNetwork {
   FaultCounts faults_;
   SeededRandom random_;
   std::vector<HostState> hosts_;
-  std::map<std::pair<HostId, HostId>, bool> blocked_;
+  std::map<std::pair<HostId, HostId>, std::uint64_t> blocked_until_ns_;
   std::map<std::string, SimEndpoint*> listeners_;
   std::map<std::string, HostId> listened_;
   std::vector<std::weak_ptr<SimConnection>> connections_;

@@ -207,7 +207,7 @@ TEST_F(SimNetworkTest, F7_LossIsTriedAgainAndFailsTheQueuePairInTheEnd) {
 
 TEST_F(SimNetworkTest, F6_PartitionThatHealsInTimeIsOnlyADelay) {
   Open(1, SimOptions());
-  network_->SetBlocked(a_->host, b_->host, true);
+  network_->Block(a_->host, b_->host);
   ASSERT_TRUE(a_->Write(0, 8, *b_, 0).ok());
   const std::uint64_t before_ns = network_->now_ns();
   while (network_->now_ns() < before_ns + 10'000'000) Step();
@@ -216,13 +216,34 @@ TEST_F(SimNetworkTest, F6_PartitionThatHealsInTimeIsOnlyADelay) {
   EXPECT_EQ(Await().status, WcStatus::kSuccess);
 }
 
+TEST_F(SimNetworkTest, F6_APartitionHealsWhenTheLastReasonForItEnds) {
+  Open(1, SimOptions());
+  const std::uint64_t begun_ns = network_->now_ns();
+  network_->Block(a_->host, b_->host, begun_ns + 20'000'000);
+  network_->Block(a_->host, b_->host, begun_ns + 10'000'000);
+  ASSERT_TRUE(a_->Write(0, 8, *b_, 0).ok());
+  EXPECT_EQ(Await().status, WcStatus::kSuccess);
+  EXPECT_GE(network_->now_ns(), begun_ns + 20'000'000);
+  EXPECT_TRUE(network_->Reaches(a_->host, b_->host));
+}
+
+TEST_F(SimNetworkTest, F6_WhoStartsAgainReachesNoMoreThanTheFormerStart) {
+  Open(1, SimOptions());
+  network_->Block(a_->host, b_->host);
+  Process again(network_.get(), "again");
+  EXPECT_TRUE(network_->Reaches(again.host, b_->host));
+  network_->TakePlaceOf(a_->host, again.host);
+  EXPECT_FALSE(network_->Reaches(again.host, b_->host));
+  EXPECT_TRUE(network_->Reaches(b_->host, again.host));
+}
+
 TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
   SimOptions options;
   Open(1, options);
   Process c(network_.get(), "c");
   ASSERT_TRUE(c.device->Listen("sim:c").ok());
   std::unique_ptr<QueuePair> to_c = *b_->device->Connect("sim:c", b_->qp_options(), "");
-  network_->SetBlocked(b_->host, a_->host, true);  // the first host, and no concern of theirs
+  network_->Block(b_->host, a_->host);  // the first host, and no concern of theirs
   const auto step_until = [&](std::uint64_t end_ns) {
     while (network_->now_ns() < end_ns && !network_->events().empty()) {
       network_->events().RunNext();
@@ -238,7 +259,7 @@ TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
 
   c.events.clear();
   network_->HealAll();
-  network_->SetBlocked(b_->host, c.host, true);
+  network_->Block(b_->host, c.host);
   std::unique_ptr<QueuePair> again = *b_->device->Connect("sim:c", b_->qp_options(), "");
   step_until(network_->now_ns() + 2 * options.silence_ns);
   EXPECT_TRUE(c.events.empty());
@@ -247,7 +268,7 @@ TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
 
 TEST_F(SimNetworkTest, F6_PartitionOfAnswersAloneLeavesAnExecutedRequestInTheDark) {  // X5
   Open(1, SimOptions());
-  network_->SetBlocked(b_->host, a_->host, true);
+  network_->Block(b_->host, a_->host);
   std::memcpy(a_->memory, "executed", 8);
   ASSERT_TRUE(a_->Write(0, 8, *b_, 0).ok());
   EXPECT_EQ(Await().status, WcStatus::kRetryExceeded);

@@ -35,6 +35,8 @@ struct FaultOptions {
   std::uint64_t wide_run_one_in = 6;
   // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
   std::uint64_t weak_run_one_in = 6;
+  // Clients that only get: what they miss nobody tells them.
+  std::uint64_t readers_one_in = 4;
   // Gets that are degraded reads; then all nodes take faults.
   std::uint64_t degraded_one_in = 0;
 
@@ -51,7 +53,10 @@ struct FaultOptions {
   std::uint64_t f1_at_view_one_in = 3;         // changes of the view that are followed by a blow
   std::uint64_t f1_at_view_min_ns = kUs;
   std::uint64_t f1_at_view_max_ns = 20 * kMs;
-  std::uint64_t f1_aim_max_ns = 100 * kUs;  // a blow comes so much later than it was decided
+  std::uint64_t f1_at_event_run_one_in = 4;    // runs with blows at a step of takeovers or joins
+  std::uint64_t f1_at_event_max = 4;           // such blows of a run
+  std::uint64_t f1_at_event_max_ns = 2 * kMs;  // behind it, at the latest
+  std::uint64_t f1_aim_max_ns = 100 * kUs;     // a blow comes so much later than it was decided
   std::uint64_t f1_away_min_ns = 200 * kMs;
   std::uint64_t f1_away_more_ns = 2'000 * kMs;  // ... and up to so much longer
   // Runs whose voters start again with their term, vote and log; in others each is a new server.
@@ -104,7 +109,8 @@ struct FaultOptions {
   std::uint64_t f6_nodes_first_max_ns = 200 * kMs;
   std::uint64_t f6_nodes_next_max_ns = 400 * kMs;
   std::uint64_t f6_nodes_min_ns = 100 * kUs;
-  std::uint64_t f6_nodes_max_ns = 40 * kMs;   // who is not heard for longer is taken for lost
+  std::uint64_t f6_nodes_max_ns = 40 * kMs;  // who is not heard for longer is taken for lost
+  std::uint64_t f6_aside_one_in = 2;  // nodes that are cut off, also from half of the clients
   std::uint64_t f6_silence_ns = 2'000 * kMs;  // until a request that does not get through fails
 
   // --- F7: messages; each of these is on in half of the runs ---

@@ -110,10 +110,6 @@ void FaultPlan::SetFabric(Random* random) {
 
 void FaultPlan::Act() {
   const std::uint64_t now_ns = cluster_->network().now_ns();
-  if (heal_ns_ != 0 && now_ns >= heal_ns_) {
-    cluster_->network().HealAll();
-    heal_ns_ = 0;
-  }
   if (memory_back_ns_ != 0 && now_ns >= memory_back_ns_) {
     cluster_->network().options().allocation_fail_ppm = 0;
     memory_back_ns_ = 0;
@@ -137,7 +133,7 @@ void FaultPlan::End() {
   cluster_->network().options() = rdma::sim::SimOptions();
   if (nodes_ != nullptr) nodes_->End();
   if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
-  heal_ns_ = memory_back_ns_ = queue_pairs_back_ns_ = 0;
+  memory_back_ns_ = queue_pairs_back_ns_ = 0;
   for (const std::unique_ptr<SimDisk>& disk : cluster_->disks()) disk->RefuseUntil(0);
   if (echo_ != nullptr) echo_->Close();
 }
@@ -247,13 +243,14 @@ void FaultPlan::ExhaustMemory() {
 void FaultPlan::PartitionClient() {
   SimClient* const client = AnyClient();
   SimNode* const node = AnyNode();
-  if (client == nullptr || node == nullptr || heal_ns_ != 0) return;
+  rdma::sim::SimNetwork& network = cluster_->network();
+  if (client == nullptr || node == nullptr || network.now_ns() < client_heals_ns_) return;
   const std::uint64_t draw = random_->Below(3);
-  if (draw != 0) cluster_->network().SetBlocked(client->host(), node->host(), true);
-  if (draw != 1) cluster_->network().SetBlocked(node->host(), client->host(), true);
   const bool is_long = OneIn(*random_, options_.f6_client_long_one_in);
-  heal_ns_ = cluster_->network().now_ns() +
-             random_->Below(is_long ? options_.f6_client_long_max_ns : options_.f6_client_max_ns);
+  client_heals_ns_ = network.now_ns() + random_->Below(is_long ? options_.f6_client_long_max_ns
+                                                               : options_.f6_client_max_ns);
+  if (draw != 0) network.Block(client->host(), node->host(), client_heals_ns_);
+  if (draw != 1) network.Block(node->host(), client->host(), client_heals_ns_);
 }
 
 // Under operations (S2). It may fail, when nodes do not answer in time, but never find anything.

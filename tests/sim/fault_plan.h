@@ -98,8 +98,8 @@ class FaultPlan {
   std::uint64_t changes_under_way_ = 0;
   int created_ = 0;
   std::uint64_t client_crashes_ = 0;
-  std::vector<std::string> made_;  // memgests of this plan's that may be deleted
-  std::uint64_t heal_ns_ = 0;      // 0: no partition
+  std::vector<std::string> made_;      // memgests of this plan's that may be deleted
+  std::uint64_t client_heals_ns_ = 0;  // of the last partition of a client
   std::uint64_t memory_back_ns_ = 0;
   std::uint64_t queue_pairs_back_ns_ = 0;
   std::uint64_t forced_ = 0;

@@ -26,8 +26,10 @@
 
 #include "ring/base/random.h"
 #include "tests/sim/absences.h"
+#include "tests/sim/aim.h"
 #include "tests/sim/false_alarm.h"
 #include "tests/sim/fault_options.h"
+#include "tests/sim/partitions.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace ring::sim {
@@ -39,6 +41,7 @@ class NodeFaults {
     bool overrun = false;
     bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
     bool alarm = false;    // one is missed while it has the last copy of something (E8)
+    bool aims = false;     // blows meet a certain step of takeovers and joins
   };
   NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
@@ -66,6 +69,7 @@ class NodeFaults {
   bool DisksKnowMore(const consensus::RaftLog& log);
   NodeId Victim();
   void PlanBlow();
+  void AimBlow();
   void Strike(NodeId node);
   void Crash(NodeId node);
   void OnAnswer(const Operation& op);
@@ -82,8 +86,6 @@ class NodeFaults {
   void SpeakForeign(NodeId node);
   void SpeakDue();
   void Part();
-  void PartQuorum();
-  void Heal();
 
   FaultOptions options_;
   SimCluster* cluster_;
@@ -97,7 +99,6 @@ class NodeFaults {
   std::uint64_t began_ns_ = 0;
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;
-  std::uint64_t heal_ns_ = 0;  // 0: nobody is parted
   std::uint32_t seen_epoch_ = 0;
   std::uint64_t overrun_ns_ = 0;  // 0: never, or done
   std::uint64_t drain_ns_ = 0;    // the same
@@ -107,7 +108,10 @@ class NodeFaults {
   std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
+  Partitions partitions_;
   FalseAlarm false_alarm_;
+  std::optional<Aim> aim_;  // until all its blows have come
+  std::uint64_t aimed_ = 0;
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;
   bool parts_;

@@ -63,8 +63,7 @@ TEST_F(ProtectionTest, E6WhoWaitsForEverIsNamed) {
   const NodeId owner = Holder(1);
   ASSERT_NE(owner, cluster.nodes()[0]->node().membership().leader());
   rdma::sim::SimNetwork& network = cluster.network();
-  network.SetBlocked(cluster.nodes()[owner.value()]->host(),
-                     cluster.nodes()[joiner.value()]->host(), true);
+  network.Block(cluster.nodes()[owner.value()]->host(), cluster.nodes()[joiner.value()]->host());
   run_.Pass(5'000 * SimValues::kMs);
   EXPECT_THAT(Missing(),
               HasSubstr(absl::StrCat("g0/s1 has all of REP3 at role 3, node ", Holder(3).value())));

@@ -132,7 +132,8 @@ void SimClient::SubmitDue() {
   while (issued_ < options_.operations && under_way_ < options_.window &&
          network_->now_ns() >= next_ns_) {
     const bool degraded = OneIn(network_->random(), options_.degraded_one_in);
-    if (!Submit(workload_->Next(core_->view()), degraded)) {
+    Operation next = options_.only_gets ? workload_->NextGet() : workload_->Next(core_->view());
+    if (!Submit(std::move(next), degraded)) {
       next_ns_ = network_->now_ns() + kRefusedNs;
       return;
     }

@@ -55,6 +55,7 @@ struct SimClientOptions {
   std::uint64_t deadline_ns = 0;
   bool sleeps = false;                // at once, not after polling for a while
   std::uint64_t degraded_one_in = 0;  // of the gets
+  bool only_gets = false;
 };
 
 class SimClient final : public rdma::sim::SimHost,

@@ -127,6 +127,8 @@ absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations,
   options.sleeps = sleeps;
   options.deadline_ns = options_.deadline_ns;
   options.degraded_one_in = options_.degraded_one_in;
+  SeededRandom reads(options_.seed ^ static_cast<std::uint64_t>(options.process) << 32 ^ 0x4ead);
+  options.only_gets = options_.readers_one_in != 0 && reads.Below(options_.readers_one_in) == 0;
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimClient> client,
                         SimClient::Start(&network_, &random_, &workload_, this, options));
   clients_.push_back(std::move(client));
@@ -407,6 +409,7 @@ void SimCluster::NoteForcedDeleteOf(int key, MemgestId memgest) {
 
 absl::Status SimCluster::RestartNode(NodeId id) {
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimNode> node, OpenNode(id));
+  network_.TakePlaceOf(nodes_[id.value()]->host(), node->host());
   Note(absl::StrCat("node ", id.value(), " starts again"));
   node->Begin(FirstView(*node));
   nodes_[id.value()] = std::move(node);

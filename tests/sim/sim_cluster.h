@@ -49,6 +49,7 @@ struct ClusterOptions {
   node::FenceKind fence = node::FenceKind::kLease;
   node::EncodePath encode = node::EncodePath::kAuto;
   std::uint64_t degraded_one_in = 0;  // of the gets; not 0: nodes take faults
+  std::uint64_t readers_one_in = 0;   // of the clients: they only get
   std::uint64_t recovery_rate = node::NodeConfig().recovery_rate;
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven

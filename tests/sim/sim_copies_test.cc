@@ -82,7 +82,7 @@ class SimCopies : public ::testing::Test {
 // The client cannot reach the owner: whatever is executed was the copy.
 TEST_F(SimCopies, F7ACopyIsTheRequestItself) {
   SimNode& owner = *cluster_.nodes()[cluster_.OwnerOf(kKey).value()];
-  cluster_.network().SetBlocked(cluster_.clients()[0]->host(), owner.host(), true);
+  cluster_.network().Block(cluster_.clients()[0]->host(), owner.host());
   const std::size_t put = Put(0, 11);
   Pass(10 * kMs);
   ASSERT_EQ(At(put).result, OpResult::kPending);

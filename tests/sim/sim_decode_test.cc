@@ -33,7 +33,7 @@ void DieInAPut(SimValues& run, int key, std::uint32_t parities) {
   for (std::size_t j = 0; j < 2; ++j) {
     if ((parities >> j & 1) != 0) continue;
     SimNode& parity = *cluster.nodes()[roles[3 + j].value()];
-    cluster.network().SetBlocked(owner.host(), parity.host(), true);
+    cluster.network().Block(owner.host(), parity.host());
   }
   run.Put(key);
   run.Pass(2 * SimValues::kMs);

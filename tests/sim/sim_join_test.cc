@@ -39,7 +39,7 @@ TEST(SimJoinTest, P104AServerWhoseAdditionWasRolledBackAsksAgain) {
     for (const std::shared_ptr<SimNode>& other : cluster.nodes()) {
       const NodeId id = other->info().id;
       if (id != node && id != first)
-        network.SetBlocked(cluster.nodes()[first.value()]->host(), other->host(), true);
+        network.Block(cluster.nodes()[first.value()]->host(), other->host());
     }
     const auto server = [&] { return membership(node).replica()->raft().id(); };
     ASSERT_TRUE(await(

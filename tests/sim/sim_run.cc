@@ -122,46 +122,9 @@ class Run {
 
   RunResult Execute() {
     result_.seed = options_.seed;
-    ClusterOptions cluster;
-    cluster.seed = options_.seed;
-    if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
-    if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
-    cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
-    cluster.degraded_one_in = faults().degraded_one_in;
-    const bool slow = Drawn(faults().slow_recovery_one_in, 0x510);
-    if (slow) cluster.recovery_rate = node::kRecoveryRateMin;
     // Swarm: what a seed makes of blocks and delays, the next may not.
     SeededRandom shape(options_.seed ^ 0x5eed);
-    SeededRandom repair(options_.seed ^ 0x4e9a14);
-    constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
-    cluster.block_size = kBlocks[shape.Below(3)];
-    // Clients that give up early leave much that is unknown (X5); others must have every answer.
-    if (shape.Below(3) == 0) cluster.deadline_ns = kMs << shape.Below(6);
-    // What cannot be read meanwhile is not waited for for ever.
-    if (node_faults())
-      cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
-    impatient_ = cluster.deadline_ns != kDeadlineLongNs;
-    if (node_faults() && shape.Below(3) == 0) cluster.memgests = Sturdy();
-    if (Alarm()) cluster.memgests = SturdyButOne();
-    const bool wide = Drawn(faults().wide_run_one_in, 0x31de);
-    if (wide) Widen(&cluster);
-    cluster.weak_default = Drawn(faults().weak_run_one_in, 0x3ea4);
-    for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
-      if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
-        memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
-    }
-    overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
-    if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
-      cluster.overrun = cluster::OverrunPolicy::kContinue;
-    goes_on_ = cluster.overrun == cluster::OverrunPolicy::kContinue;
-    cluster_ = std::make_unique<SimCluster>(cluster);
-    cluster_->network().set_trace_file(options_.trace_file);
-    cluster_->Note(absl::StrCat(
-        "a run with", node_faults() ? " nodes" : "",
-        cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
-        Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
-        cluster.voters_keep ? " votes" : "", slow ? " slow" : "", overrun_ ? " overrun" : "",
-        wide ? " wide" : "", cluster.weak_default ? " weak" : ""));
+    Open(Draw(shape));
     const std::uint64_t started_ns = cluster_->network().now_ns();
     if (const absl::Status opened = cluster_->Open(); !opened.ok()) {
       Complain("start", std::string(opened.message()));
@@ -200,9 +163,56 @@ class Run {
   const FaultOptions& faults() const { return options_.faults; }
   bool Zombies() const { return Drawn(faults().f5_zombie_run_one_in, 0x20b1e); }
   bool Alarm() const { return node_faults() && Drawn(faults().f5_alarm_run_one_in, 0xa1a42); }
+  bool Aims() const { return node_faults() && Drawn(faults().f1_at_event_run_one_in, 0xa13); }
+  bool Slow() const { return Drawn(faults().slow_recovery_one_in, 0x510); }
+  bool Wide() const { return Drawn(faults().wide_run_one_in, 0x31de); }
   bool node_faults() const { return faults().node_faults != 0; }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
+  }
+
+  ClusterOptions Draw(SeededRandom& shape) {
+    ClusterOptions cluster;
+    cluster.seed = options_.seed;
+    if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
+    if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
+    cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
+    cluster.degraded_one_in = faults().degraded_one_in;
+    cluster.readers_one_in = faults().readers_one_in;
+    if (Slow()) cluster.recovery_rate = node::kRecoveryRateMin;
+    SeededRandom repair(options_.seed ^ 0x4e9a14);
+    constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
+    cluster.block_size = kBlocks[shape.Below(3)];
+    // Clients that give up early leave much that is unknown (X5); others must have every answer.
+    if (shape.Below(3) == 0) cluster.deadline_ns = kMs << shape.Below(6);
+    // What cannot be read meanwhile is not waited for for ever.
+    if (node_faults())
+      cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
+    impatient_ = cluster.deadline_ns != kDeadlineLongNs;
+    if ((node_faults() && shape.Below(3) == 0) || Aims()) cluster.memgests = Sturdy();
+    if (Alarm()) cluster.memgests = SturdyButOne();
+    if (Wide()) Widen(&cluster);
+    cluster.weak_default = Drawn(faults().weak_run_one_in, 0x3ea4);
+    for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
+      if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
+        memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
+    }
+    overrun_ = node_faults() && OneIn(shape, faults().f3_run_one_in);
+    if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
+      cluster.overrun = cluster::OverrunPolicy::kContinue;
+    goes_on_ = cluster.overrun == cluster::OverrunPolicy::kContinue;
+    return cluster;
+  }
+
+  void Open(const ClusterOptions& cluster) {
+    cluster_ = std::make_unique<SimCluster>(cluster);
+    cluster_->network().set_trace_file(options_.trace_file);
+    cluster_->Note(absl::StrCat(
+        "a run with", node_faults() ? " nodes" : "",
+        cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
+        Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
+        cluster.voters_keep ? " votes" : "", Slow() ? " slow" : "", overrun_ ? " overrun" : "",
+        Wide() ? " wide" : "", cluster.weak_default ? " weak" : "", Aims() ? " aims" : ""));
   }
 
   // F15, in most of the runs that can have it. Some are late by more than is waited for.
@@ -225,8 +235,9 @@ class Run {
           1 + shape.Below(4), options_.operations / clients, shape.Below(2) == 0);
       if (!added.ok()) return Complain("start", std::string(added.message()));
     }
-    plan_ = std::make_unique<FaultPlan>(cluster_.get(), &shape, faults(),
-                                        NodeFaults::Run{overrun_, Zombies(), Alarm() && !overrun_});
+    plan_ = std::make_unique<FaultPlan>(
+        cluster_.get(), &shape, faults(),
+        NodeFaults::Run{overrun_, Zombies(), Alarm() && !overrun_, Aims()});
     FaultPlan& plan = *plan_;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {

@@ -48,7 +48,7 @@ TEST(SimScrub, S2_BlocksThatComeLateForAStoppedScrubDoNotLandInTheNext) {
       // What one coordinator sends to one reader is held up until the next scrub is at work.
       const rdma::sim::HostId owner = cluster.nodes()[cluster.random().Below(5)]->host();
       const rdma::sim::HostId reader = cluster.nodes()[cluster.random().Below(5)]->host();
-      if (owner != reader) network.SetBlocked(owner, reader, true);
+      if (owner != reader) network.Block(owner, reader);
       pass(kMs / 2);
       admin.StopScrub();
       pass(kMs / 10);

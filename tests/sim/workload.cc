@@ -29,9 +29,20 @@ std::uint32_t Workload::Size() {
   return static_cast<std::uint32_t>(size);
 }
 
+int Workload::AnyKey() {
+  return random_->Below(100) < hot_percent_ ? 0 : static_cast<int>(random_->Below(key_count_));
+}
+
+Operation Workload::NextGet() {
+  Operation op;
+  op.key = AnyKey();
+  op.kind = OpKind::kGet;
+  return op;
+}
+
 Operation Workload::Next(const cluster::View& view) {
   Operation op;
-  op.key = random_->Below(100) < hot_percent_ ? 0 : static_cast<int>(random_->Below(key_count_));
+  op.key = AnyKey();
   std::uint64_t total = 0;
   for (const std::uint64_t weight : weights_) total += weight;
   std::uint64_t draw = random_->Below(total);

@@ -27,6 +27,7 @@ class Workload {
 
   // A further operation; of the view the memgests are taken.
   Operation Next(const cluster::View& view);
+  Operation NextGet();
   // When a client that ended one asks for the next.
   std::uint64_t ThinkNs();
   // A version that somebody was told of: what conditions are made of.
@@ -35,6 +36,7 @@ class Workload {
   ValueId NextValue() { return ++last_value_; }
 
  private:
+  int AnyKey();
   std::uint32_t Size();
 
   Random* random_;

@@ -1,0 +1,66 @@
+#include "tests/sim/partitions.h"
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
+
+namespace ring::sim {
+
+Partitions::Partitions(SimCluster* cluster, Random* random, const FaultOptions& options)
+    : options_(options), cluster_(cluster), random_(random), clients_(cluster->seed() ^ 0xc0f) {}
+
+void Partitions::Begin(std::uint64_t length_ns) {
+  RING_CHECK(!any());
+  heal_ns_ = cluster_->network().now_ns() + length_ns;
+}
+
+void Partitions::Part(std::uint64_t length_ns) {
+  Begin(length_ns);
+  const std::vector<std::shared_ptr<SimNode>>& nodes = cluster_->nodes();
+  const std::uint64_t shape = random_->Below(3);
+  std::vector<bool> side(nodes.size());
+  for (std::size_t i = 0; i < side.size(); ++i) side[i] = random_->Below(2) == 0;
+  const std::size_t bridge = random_->Below(side.size());
+  for (std::size_t i = 0; i < side.size(); ++i) {
+    for (std::size_t j = 0; j < side.size(); ++j) {
+      const bool reaches_both = shape == 2 && (i == bridge || j == bridge);
+      const bool one_way = shape == 1 && side[j];
+      if (side[i] == side[j] || reaches_both || one_way) continue;
+      Block(nodes[i]->host(), nodes[j]->host());
+    }
+  }
+  cluster_->Note(absl::StrCat("nodes are parted for us=", length_ns / FaultOptions::kUs));
+}
+
+// Nobody can agree on anything for a while, and so nobody's roles move.
+void Partitions::PartAll(std::uint64_t length_ns) {
+  Begin(length_ns);
+  const std::vector<std::shared_ptr<SimNode>>& nodes = cluster_->nodes();
+  for (const std::shared_ptr<SimNode>& from : nodes) {
+    for (const std::shared_ptr<SimNode>& to : nodes)
+      if (from != to) Block(from->host(), to->host());
+  }
+  cluster_->network().faults().Count(rdma::sim::FaultClass::kF13Quorum);
+  cluster_->Note(absl::StrCat("no quorum for us=", length_ns / FaultOptions::kUs));
+}
+
+void Partitions::CutOff(SimNode& node, std::uint64_t length_ns) {
+  Begin(length_ns);
+  const std::uint64_t ways = random_->Below(3);
+  for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
+    if (other.get() == &node) continue;
+    if (ways != 0) Block(node.host(), other->host());
+    if (ways != 1) Block(other->host(), node.host());
+  }
+  if (!OneIn(clients_, options_.f6_aside_one_in)) return;
+  ++cluster_->network().faults().by_kind["F6 nodes aside with clients"];
+  for (const std::shared_ptr<SimClient>& client : cluster_->clients()) {
+    if (!client->up() || clients_.Below(2) == 0) continue;
+    Block(client->host(), node.host());
+    Block(node.host(), client->host());
+  }
+}
+
+}  // namespace ring::sim

@@ -1,0 +1,48 @@
+// tests/sim/partitions.h — nodes that cannot reach each other.
+//
+// What:      Partitions parts the nodes in two halves, one way only, or with one that reaches both;
+//            all from all, so that no quorum is left (F13); or cuts one off from all others, and
+//            now and then from half of the clients, too: the other half may go on asking it while
+//            somebody else serves its keys (L1).
+// Shape:     one at a time, and partitions of clients beside it.
+// Ownership: borrows the cluster and the random numbers.
+// Threads:   one.
+// Errors:    none.
+// Source:    fault classes F6 and F13.
+#ifndef RING_TESTS_SIM_PARTITIONS_H_
+#define RING_TESTS_SIM_PARTITIONS_H_
+
+#include <cstdint>
+
+#include "ring/base/random.h"
+#include "tests/sim/fault_options.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace ring::sim {
+
+class Partitions {
+ public:
+  Partitions(SimCluster* cluster, Random* random, const FaultOptions& options);
+
+  bool any() const { return cluster_->network().now_ns() < heal_ns_; }
+  // REQUIRES of all three: !any().
+  void Part(std::uint64_t length_ns);
+  void PartAll(std::uint64_t length_ns);
+  void CutOff(SimNode& node, std::uint64_t length_ns);
+
+ private:
+  void Begin(std::uint64_t length_ns);
+  void Block(rdma::sim::HostId from, rdma::sim::HostId to) {
+    cluster_->network().Block(from, to, heal_ns_);
+  }
+
+  FaultOptions options_;
+  SimCluster* cluster_;
+  Random* random_;
+  SeededRandom clients_;  // apart, so that everything else comes as ever
+  std::uint64_t heal_ns_ = 0;
+};
+
+}  // namespace ring::sim
+
+#endif  // RING_TESTS_SIM_PARTITIONS_H_

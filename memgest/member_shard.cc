@@ -428,12 +428,4 @@ const HeapSpace* MemberShard::replica_heap(MemgestId id) const {
 
 HeapSpace MemberShard::TakeHeap(MemgestId id) { return states_.at(id)->replica->TakeHeap(); }
 
-std::uint64_t MemberShard::resident_bytes() const {
-  std::uint64_t bytes = lines_.resident_bytes() + completions_.resident_bytes();
-  for (const auto& [id, state] : states_) {
-    if (state->replica != nullptr) bytes += state->replica->heap().reserved_bytes();
-  }
-  return bytes;
-}
-
 }  // namespace ring::memgest

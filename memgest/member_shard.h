@@ -162,7 +162,6 @@ class MemberShard {
   HeapSpace TakeHeap(MemgestId id);
   bool Knows(MemgestId id) const { return states_.contains(id); }
   // Lines, completion records and the address space of replica heaps.
-  std::uint64_t resident_bytes() const;
 
  private:
   // Entries that are prefetched behind the one being folded.

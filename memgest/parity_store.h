@@ -95,7 +95,6 @@ class ParityStore {
   const srs::Layout& layout() const { return codec_.layout(); }
   // For who decodes its rows or compares them.
   const srs::Codec& codec() const { return codec_; }
-  std::uint64_t reserved_bytes() const { return heap_.reserved_bytes(); }
   const HeapSpace& heap() const { return heap_; }
 
  private:

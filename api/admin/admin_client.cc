@@ -25,7 +25,6 @@ namespace {
 using protocol::MemgestDescriptor;
 
 constexpr int kResponseSizeMax = 64 << 20;  // a large cluster's view
-constexpr absl::Duration kDeadlineMax = absl::Seconds(60);
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 

@@ -25,10 +25,13 @@
 
 namespace ring::admin {
 
+inline constexpr absl::Duration kDeadlineMax = absl::Seconds(60);
+
 struct AdminClientOptions {
-  std::vector<std::string> addresses;                   // "HOST:PORT"
-  std::string token = {};                               // as ReadTokenFile gives it; empty: none
-  absl::Duration deadline = absl::Seconds(30);          // of a call with its retries; at most 60 s
+  std::vector<std::string> addresses;  // "HOST:PORT"
+  std::string token = {};              // as ReadTokenFile gives it; empty: none
+  // Of a call with its retries; what is over kDeadlineMax is cut to it.
+  absl::Duration deadline = absl::Seconds(30);
   absl::Duration attempt_deadline = absl::Seconds(15);  // of one try: a drain may take 10 s (G10)
 };
 

@@ -329,7 +329,10 @@ class GrpcAdminServer final : public AdminServer {
     builder.RegisterService(&service_);
     builder.RegisterService(&faults_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr) return absl::UnavailableError("the admin service does not start");
+    if (server_ == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("the admin service does not start: address=", address));
+    }
     listener_->Start([this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); });
     return absl::OkStatus();
   }

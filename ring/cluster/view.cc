@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "ring/base/check.h"
 #include "ring/protocol/limits.h"
 
@@ -12,6 +13,14 @@ int View::spare_count() const {
   return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [this](const NodeInfo& node) {
     return node.status == NodeStatus::kUp && !HoldsRole(node.id);
   }));
+}
+
+bool View::IsAwaited(NodeId node) const {
+  if (node.value() >= nodes.size()) return false;
+  const NodeInfo& info = nodes[node.value()];
+  if (info.status == NodeStatus::kRemoved) return false;
+  const bool away = fail_over || info.incarnation.value() == 0;
+  return info.status != NodeStatus::kDown || !away;
 }
 
 bool View::HoldsRole(NodeId node) const {
@@ -34,6 +43,12 @@ const NodeInfo* View::FindNode(absl::string_view name) const {
   const auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [name](const NodeInfo& node) { return node.name == name; });
   return found == nodes.end() ? nullptr : &*found;
+}
+
+const NodeInfo* View::FindNodeByText(absl::string_view text) const {
+  if (const NodeInfo* const named = FindNode(text); named != nullptr) return named;
+  std::uint32_t number = 0;
+  return absl::SimpleAtoi(text, &number) && number < nodes.size() ? &nodes[number] : nullptr;
 }
 
 const protocol::MemgestDescriptor* View::FindMemgest(MemgestId id) const {

@@ -105,6 +105,9 @@ struct View {
     return groups[group.value()].roles[shard.value()];
   }
   bool HoldsRole(NodeId node) const;
+  // A node that failed has no part until it comes back, if others do its work; nor has one that was
+  // removed, or was added and never started. False as well: there is no such node.
+  bool IsAwaited(NodeId node) const;
   // The role of the group that this start of the node holds (L8). Without fail-over roles stay with
   // the node, whichever start it is; and a role is no other start's before the node was heard of.
   std::optional<Role> RoleOf(GroupId group, NodeId node, Incarnation start) const;
@@ -112,7 +115,9 @@ struct View {
   bool IsNormal(GroupId group, ShardId shard) const {
     return groups[group.value()].shards[shard.value()].normal.epoch == groups[group.value()].epoch;
   }
-  const NodeInfo* FindNode(absl::string_view name) const;                        // null: unknown
+  const NodeInfo* FindNode(absl::string_view name) const;  // null: unknown
+  // As operators write it: by name, else by number ("01" is 1, too). null: unknown.
+  const NodeInfo* FindNodeByText(absl::string_view text) const;
   const protocol::MemgestDescriptor* FindMemgest(MemgestId id) const;            // null: unknown
   const protocol::MemgestDescriptor* FindMemgest(absl::string_view name) const;  // not DELETED
   // Refuses what no cluster can be: also two roles of a group on one node (L10).

@@ -283,8 +283,7 @@ class ShardCoordinator {
   void Decide(const Request& request, protocol::Outcome outcome, Version version = Version());
   void Remember(const Request& request, protocol::Outcome outcome, Version version);
   void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
-  // Exactly once: true if the request is new; else it was answered, or attached to the one in
-  // flight.
+  // Exactly once: kHandled: it was answered, or attached to the one in flight.
   enum class Once : std::uint8_t { kNew = 0, kHandled = 1 };
   Once CheckOnce(const Request& request);
   bool MayHaveRunBefore(const Request& request) const;

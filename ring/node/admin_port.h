@@ -49,7 +49,7 @@ struct MemgestStats {
 
 struct NodeStats {
   NodeId node;
-  std::uint64_t resident_bytes = 0;  // of registered memory touched
+  std::uint64_t resident_bytes = 0;  // of its heaps, tables, rings and completion records
   std::uint64_t gets = 0;
   std::uint64_t puts = 0;
   std::uint64_t deletes = 0;
@@ -61,7 +61,7 @@ struct NodeStats {
   std::uint64_t log_bytes = 0;
   std::uint64_t wakeups = 0;
   rdma::SystemCalls system_calls;  // of the node's device
-  // By peer node: "local", "shm", "tcp", "rdma", "" for itself.
+  // By peer node: "local", "shm", "tcp", "rdma", "down", "" for itself.
   std::vector<std::string> transports;
   std::string fence;                   // "open", "lease", "check": what answers pass
   std::uint64_t device_faults = 0;     // injected into its device

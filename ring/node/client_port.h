@@ -130,7 +130,7 @@ class ClientPort final : public coordinator::ReplySink {
   };
 
   explicit ClientPort(const ClientPortOptions& options);
-  Connection* Find(const coordinator::ReplyTo& to);
+  Connection* Find(const coordinator::ReplyTo& to) const;
   void Close(std::uint32_t index);
   void UnpinFirst(Connection& connection);
   void UnpinAll(Connection& connection);

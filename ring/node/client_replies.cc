@@ -13,17 +13,13 @@ namespace ring::node {
 using protocol::Outcome;
 using protocol::ReplyHeader;
 
-ClientPort::Connection* ClientPort::Find(const coordinator::ReplyTo& to) {
+ClientPort::Connection* ClientPort::Find(const coordinator::ReplyTo& to) const {
   if (to.connection >= connections_.size()) return nullptr;
   Connection* const connection = connections_[to.connection].get();
   return connection != nullptr && connection->generation == to.generation ? connection : nullptr;
 }
 
-bool ClientPort::Reachable(const coordinator::ReplyTo& to) const {
-  if (to.connection >= connections_.size()) return false;
-  const Connection* const connection = connections_[to.connection].get();
-  return connection != nullptr && connection->generation == to.generation;
-}
+bool ClientPort::Reachable(const coordinator::ReplyTo& to) const { return Find(to) != nullptr; }
 
 void ClientPort::Answer(const coordinator::ReplyTo& to, const coordinator::Reply& reply,
                         coordinator::ShardCoordinator& shard) {

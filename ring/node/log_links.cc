@@ -64,8 +64,11 @@ absl::StatusOr<protocol::LogAccept> LogLinks::CheckAccept(
                         protocol::DecodeHello<protocol::LogAccept>(event.private_data));
   const std::uint64_t expected = memgest::kRingControlSize + context_->ring_size;
   if (accept.ring.length == expected) return accept;
-  return absl::InvalidArgumentError(
-      absl::StrCat("ring length=", accept.ring.length, " expected=", expected));
+  const std::uint64_t theirs =
+      accept.ring.length - std::min(accept.ring.length, memgest::kRingControlSize);
+  return absl::InvalidArgumentError(absl::StrCat("ring_size=", theirs, " at the member, ",
+                                                 context_->ring_size,
+                                                 " here: give all nodes the same ring_size"));
 }
 
 LogLinks::News LogLinks::OnEvent(const rdma::ConnectionEvent& event) {

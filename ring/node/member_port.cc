@@ -300,11 +300,4 @@ memgest::ParityStore* MemberPort::FindParity(GroupId group, MemgestId memgest) {
   return found == parities_.end() ? nullptr : found->second.get();
 }
 
-std::uint64_t MemberPort::resident_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const HeldShard& held : held_shards_) bytes += held.store->resident_bytes();
-  for (const auto& [key, store] : parities_) bytes += store->reserved_bytes();
-  return bytes;
-}
-
 }  // namespace ring::node

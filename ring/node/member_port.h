@@ -112,7 +112,6 @@ class MemberPort {
   std::uint64_t folded_count() const { return folded_count_; }
   // How often a ring had to wait for memory, or for a memgest that was not known here yet.
   std::uint64_t wait_count() const { return wait_count_; }
-  std::uint64_t resident_bytes() const;
 
  private:
   explicit MemberPort(const Options& options);

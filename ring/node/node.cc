@@ -28,6 +28,7 @@ constexpr std::uint32_t kTurnsBetweenNodes = 37;
 absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node(options));
   RING_RETURN_IF_ERROR(node->OpenDevice());
+  RING_RETURN_IF_ERROR(node->OpenPorts());
   RING_RETURN_IF_ERROR(node->ListenAll());
   return node;
 }
@@ -83,6 +84,10 @@ absl::Status Node::OpenDevice() {
     faulty_device_ = faulty.get();
     device_ = std::move(faulty);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Node::OpenPorts() {
   RING_ASSIGN_OR_RETURN(log_cq_, device_->CreateCompletionQueue(kLogCompletionDepth));
   RING_ASSIGN_OR_RETURN(arena_, memgest::DeltaArena::Create(device_.get()));
   RING_RETURN_IF_ERROR(OpenCalc());
@@ -269,10 +274,12 @@ absl::Status Node::ListenRdma(const std::string& address) {
     return absl::OkStatus();
   }
   const std::string& device = options_.config.rdma_device;
-  const std::string what =
-      absl::StrCat("rdma=", address, device.empty() ? "" : " rdma_device=", device,
-                   " cannot be used: ", listens.status().message(),
-                   ": ringctl doctor --config FILE --node ", info_.name, " says what is missing");
+  const std::size_t founder_count = options_.config.nodes.size() - options_.config.added_count;
+  const bool added = options_.id.value() >= founder_count;
+  const std::string what = absl::StrCat(
+      "rdma=", address, device.empty() ? "" : " rdma_device=", device,
+      " cannot be used: ", listens.status().message(), ": ringctl doctor --config FILE --node ",
+      info_.name, added ? " --added" : "", " says what is missing");
   if (Requires(options_.config, options_.id, Transport::kRdma)) {
     return absl::Status(listens.status().code(),
                         absl::StrCat(what, "; or let transport = \"auto\" do without"));

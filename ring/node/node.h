@@ -168,6 +168,7 @@ class Node {
  private:
   explicit Node(const NodeOptions& options);
   absl::Status OpenDevice();
+  absl::Status OpenPorts();
   absl::Status OpenCalc();
   absl::Status ListenAll();
   absl::Status ListenRdma(const std::string& address);

@@ -9,18 +9,6 @@
 #include "ring/node/node.h"
 
 namespace ring::node {
-namespace {
-
-// A node that failed has no part until it comes back, if others do its work; nor has one that was
-// removed, or was added and never started.
-bool IsAwaited(const cluster::View& view, const cluster::NodeInfo& node) {
-  if (node.status == cluster::NodeStatus::kRemoved) return false;
-  const bool away = view.fail_over || node.incarnation.value() == 0;
-  return node.status != cluster::NodeStatus::kDown || !away;
-}
-
-}  // namespace
-
 // Of a choice that nothing forced it tells once, and again when it changes; within a process there
 // is none.
 std::string Node::AddressOf(const cluster::NodeInfo& peer) {
@@ -60,7 +48,7 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
     addresses.push_back(AddressOf(node));
     const std::optional<Transport> policy = LinkPolicy(options_.config, options_.id, node.id);
     fallbacks.push_back(policy.has_value() ? FallbackAddress(info_, node, *policy) : "");
-    awaited.push_back(IsAwaited(*view_, node));
+    awaited.push_back(view_->IsAwaited(node.id));
   }
   control_->SetAddresses(addresses, std::move(awaited), std::move(fallbacks));
   if (words_ != nullptr) {

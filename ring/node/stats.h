@@ -3,13 +3,12 @@
 // What:      CollectStats takes a node's counters; reports travel as control messages; AddReport
 //            sums them.
 // Shape:     a report has the node's own numbers and its part of every memgest's.
-// Units:     bytes and counts. Resident bytes are what the kernel says is resident (mincore), of at
-//            most 256 places a heap, spread evenly; of larger heaps that share is taken for the
-//            whole.
+// Units:     bytes and counts. Resident bytes are those of pages that were touched and not given
+//            back, as heaps and tables count them themselves; of a log's ring all of it.
 // Ownership: values.
 // Threads:   CollectStats: the node's.
 // Errors:    DecodeReport: kInvalidArgument.
-// Cost:      off the hot path: one system call a place.
+// Cost:      off the hot path: a look at each heap's map of pages; no system call.
 #ifndef RING_NODE_STATS_H_
 #define RING_NODE_STATS_H_
 

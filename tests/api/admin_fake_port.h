@@ -214,7 +214,7 @@ class FakeAdminPort : public node::AdminPort {
     MutexLock lock(mutex_);
     node_changes.push_back(absl::StrCat(what, " ", name, force ? " force" : ""));
     if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
-    const cluster::NodeInfo* const node = view_.FindNode(name);
+    const cluster::NodeInfo* const node = view_.FindNodeByText(name);
     if (node == nullptr) return absl::NotFoundError(absl::StrCat("no node is named ", name));
     view_.nodes[node->id.value()].status = to;
     cluster::Vacate(&view_, node->id);

@@ -175,7 +175,16 @@ int main(int argc, char** argv) {
   app.add_option("--time-factor", options.time_factor,
                  "all deadlines are so many times longer: for emulated machines")
       ->check(CLI::Range(1, 60));
-  CLI11_PARSE(app, argc, argv);
+  app.footer(
+      "EXIT STATUS\n"
+      "  0  nothing that clients were told is wrong\n"
+      "  1  something is, or the cluster did not start: a line each\n"
+      "  2  the command line or the configuration is wrong");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   options.duration = absl::Minutes(minutes);
   if (!options.namespaces.empty() && options.transport != "tcp") {
     std::fprintf(stderr, "ring-chaos: --namespaces needs --transport tcp\n");

@@ -107,6 +107,34 @@ TEST(View, KnowsVacantRolesAndWhoHoldsNone) {
   EXPECT_EQ(view.FindNode("nobody"), nullptr);
 }
 
+TEST(View, FindsANodeAsOperatorsWriteIt) {
+  View view = TestView();
+  EXPECT_EQ(view.FindNodeByText("n3")->id, NodeId(3));
+  EXPECT_EQ(view.FindNodeByText("3")->id, NodeId(3));
+  EXPECT_EQ(view.FindNodeByText("03")->id, NodeId(3));
+  EXPECT_EQ(view.FindNodeByText("6"), nullptr) << "there are 0 to 5";
+  EXPECT_EQ(view.FindNodeByText("-1"), nullptr);
+  EXPECT_EQ(view.FindNodeByText("3x"), nullptr);
+  EXPECT_EQ(view.FindNodeByText(""), nullptr);
+  view.nodes[5].name = "3";
+  EXPECT_EQ(view.FindNodeByText("3")->id, NodeId(5)) << "names come first";
+  EXPECT_EQ(view.FindNodeByText("03")->id, NodeId(3));
+}
+
+// Who asks all nodes, for their counts or to scrub, asks these.
+TEST(View, NobodyWaitsForANodeWhoseWorkOthersDo) {
+  View view = TestView();
+  view.nodes[1].incarnation = Incarnation(7);
+  view.nodes[1].status = NodeStatus::kDown;
+  EXPECT_TRUE(view.IsAwaited(NodeId(1))) << "its roles are nobody else's";
+  view.fail_over = true;
+  EXPECT_FALSE(view.IsAwaited(NodeId(1)));
+  EXPECT_TRUE(view.IsAwaited(NodeId(0)));
+  view.nodes[0].status = NodeStatus::kRemoved;
+  EXPECT_FALSE(view.IsAwaited(NodeId(0)));
+  EXPECT_FALSE(view.IsAwaited(NodeId(1000)));
+}
+
 TEST(View, L8ARoleIsTheStartsThatHoldsIt) {
   View view = TestView();
   view.fail_over = true;

@@ -26,6 +26,15 @@ if(STEP STREQUAL "stage")
   if(private)
     message(FATAL_ERROR "private headers are installed: ${private}")
   endif()
+  # Where ringd says that it is.
+  if(EXISTS ${prefix}/bin/ringd)
+    execute_process(COMMAND ${prefix}/bin/ringd --help COMMAND_ERROR_IS_FATAL ANY
+                    OUTPUT_VARIABLE help)
+    string(FIND "${help}" "${DOCDIR}/ring.toml.example" told)
+    if(told EQUAL -1 OR NOT EXISTS ${prefix}/${DOCDIR}/ring.toml.example)
+      message(FATAL_ERROR "no ${DOCDIR}/ring.toml.example, or ringd --help does not name it")
+    endif()
+  endif()
 elseif(STEP STREQUAL "find_package")
   run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/find_package
       -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${CXX}

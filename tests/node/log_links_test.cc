@@ -160,6 +160,22 @@ TEST_F(LogLinksTest, L5WhatAMemberStoredBeforeItConnectedIsNoCredit) {
   ExpectNoCredit(kFirst);
 }
 
+TEST_F(LogLinksTest, AMemberWithAnotherRingSizeIsNotConnectedAndBothSizesAreTold) {
+  context_.ring_size = 2 * kRingSize;
+  BeginEpoch(1);
+  ASSERT_NO_FATAL_FAILURE(Connect(kFirst, kOther, other_));
+  LogLinks::News news;
+  for (int i = 0; i < 100 && news.outcome == LogLinks::Outcome::kNone; ++i) {
+    other_.Pump();
+    device_->Progress();
+    rdma::ConnectionEvent event;
+    while (device_->PollEvent(&event)) news = links_.OnEvent(event);
+  }
+  EXPECT_EQ(news.outcome, LogLinks::Outcome::kFailed);
+  EXPECT_EQ(news.error, absl::StrCat("ring_size=", kRingSize, " at the member, ", 2 * kRingSize,
+                                     " here: give all nodes the same ring_size"));
+}
+
 // Lines come back: those of the same start at once, those of a dead one when that is known.
 TEST_F(LogLinksTest, L5LinesOfTheDeadAndOfWhoConnectsAgainAreUsedAgain) {
   CreditLines lines(device_.get(), 1);

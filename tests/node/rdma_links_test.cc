@@ -192,6 +192,17 @@ TEST_F(RdmaLinksTest, ANodeThatHasToHaveItDoesNotStartWithoutAndSaysWhatToDo) {
                     HasSubstr("transport = \"auto\"")));
 }
 
+TEST_F(RdmaLinksTest, ANodeThatTheFileDoesNotNameSaysSoInWhatToDo) {
+  const absl::Status refused =
+      cluster_.Begin(true, false, FenceKind::kLease, [](NodeConfig* config) {
+        config->transport = Transport::kRdma;
+        config->nodes[5].rdma = kNowhere;
+        config->added_count = 1;
+      });
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("ringctl doctor --config FILE --node n5 --added says"));
+}
+
 TEST_F(RdmaLinksTest, ANodeThatAnotherOneReachesByRdmaAloneHasToHaveIt) {
   const absl::Status refused =
       cluster_.Begin(true, false, FenceKind::kLease, [](NodeConfig* config) {

@@ -174,6 +174,31 @@ TEST_F(RingctlAdminTest, HealthThatNobodyTellsIsNoFinding) {
   const ProgramResult unknown = Run({"health"});
   EXPECT_EQ(unknown.status, 3);
   EXPECT_THAT(unknown.err, HasSubstr("no view yet"));
+  EXPECT_EQ(RunProgram({RINGCTL_PROGRAM, "health"}).status, 3) << "no address";
+  EXPECT_EQ(Run({"health", "--admin-token-file", "/nowhere"}).status, 3);
+}
+
+// 1 and 2 would be read as WARN and FAIL.
+TEST_F(RingctlAdminTest, HealthThatIsAskedForWronglyIsNoFinding) {
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"health", "--bogus"},
+                                             {"--bogus", "health"},
+                                             {"health", "extra"},
+                                             {"health", "--count", "2"},
+                                             {"health", "--timeout", "soon"},
+                                             {"health", "--timeout", "61"}}) {
+    const ProgramResult result = Run(wrong);
+    EXPECT_EQ(result.status, 4) << wrong[0] << " " << wrong[1] << result.out << result.err;
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+  EXPECT_EQ(Run({"health", "--help"}).status, 0);
+}
+
+TEST_F(RingctlAdminTest, NoCallIsWaitedForLongerThanItsTimeout) {
+  const ProgramResult refused = Run({"stats", "--timeout", "61"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("--timeout"), HasSubstr("60")));
+  EXPECT_EQ(Run({"stats", "--timeout", "60"}).status, 0);
 }
 
 TEST_F(RingctlAdminTest, AWatchGivesOneLineARound) {
@@ -234,10 +259,24 @@ TEST_F(RingctlAdminTest, ADrainedNodeCanBeRemoved) {
   const nlohmann::json drained = RunJson({"node", "drain", "n1"});
   EXPECT_EQ(drained["node"], 1);
   EXPECT_EQ(drained["drained"], true);
-  EXPECT_EQ(RunJson({"node", "remove", "n1"})["removed"], true);
+  EXPECT_EQ(RunJson({"node", "remove", "n1"}),
+            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"removed", true}}));
   EXPECT_EQ(Run({"node", "remove", "--force", "n2"}).status, 0);
   EXPECT_THAT(port_.node_changes,
               ::testing::ElementsAre("drain n1", "remove n1", "remove n2 force"));
+}
+
+// As the service takes it, and what waits for the end of it finds the same node.
+TEST_F(RingctlAdminTest, ANodeMayBeWrittenAsAnyNumberThatIsIts) {
+  EXPECT_EQ(RunJson({"node", "drain", "01", "--wait", "20"}),
+            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"drained", true}}));
+  EXPECT_EQ(RunJson({"node", "drain", "02", "--no-wait"}),
+            (nlohmann::json{{"node", 2}, {"name", "n2"}, {"drained", false}}));
+  EXPECT_EQ(RunJson({"fault", "break", "01", "04"}),
+            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"fault", "break"}}));
+  EXPECT_EQ(port_.faults.back().second.peer, NodeId(4));
+  EXPECT_EQ(RunJson({"fault", "status", "2"})["name"], "n2");
+  EXPECT_EQ(RunJson({"node", "remove", "99"}, 1)["error"]["code"], "NOT_FOUND");
 }
 
 TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
@@ -328,7 +367,7 @@ TEST_F(RingctlAdminTest, DeviceFaultsArriveWithTheirBoundsAndAreTold) {
   EXPECT_EQ(port_.faults[0].second.kind, node::FaultKind::kDevice);
   EXPECT_EQ(device(0), (rdma::DeviceFault{DeviceFaultKind::kFail, 3, 0, 100, 0,
                                           rdma::WcStatus::kRnrRetryExceeded}));
-  EXPECT_EQ(port_.faults[1].first, "2");
+  EXPECT_EQ(port_.faults[1].first, "n2");
   EXPECT_EQ(device(1), (rdma::DeviceFault{DeviceFaultKind::kLate, 0, 50, 1, 700}));
   EXPECT_EQ(device(2), (rdma::DeviceFault{DeviceFaultKind::kNoQueuePair, 1, 9, 1, 0}));
   EXPECT_EQ(port_.faults[3].second.kind, node::FaultKind::kClear);
@@ -374,7 +413,7 @@ TEST_F(RingctlAdminTest, AScrubThatFindsSomethingExitsWithOne) {
 TEST_F(RingctlAdminTest, NoServiceIsARefusalThatNamesTheAddress) {
   const ProgramResult none = RunProgram({RINGCTL_PROGRAM, "cluster"});
   EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.err, HasSubstr("RING_ADMIN"));
+  EXPECT_THAT(none.err, AllOf(HasSubstr("RING_ADMIN"), HasSubstr("(failed_precondition)")));
   const ProgramResult down =
       RunProgram({RINGCTL_PROGRAM, "--admin", "127.0.0.1:1", "--timeout", "0.2", "stats"});
   EXPECT_EQ(down.status, 1);

@@ -103,7 +103,8 @@ TEST(RingctlUsage, AnUnknownCommandIsNamed) {
 TEST(RingctlUsage, HelpAndVersionExitWithZeroAndNeedNoCluster) {
   const ProgramResult help = Ringctl({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"put", "verify", "memgest", "scrub", "RING_SEEDS", "EXIT STATUS"}) {
+  for (const char* word : {"put", "verify", "memgest", "scrub", "RING_SEEDS", "EXIT STATUS",
+                           "default 10; of commands that need --admin 30"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
   EXPECT_EQ(Ringctl({"put", "--help"}).status, 0);
@@ -114,7 +115,7 @@ TEST(RingctlUsage, HelpAndVersionExitWithZeroAndNeedNoCluster) {
 TEST(RingctlUsage, NoClusterIsARefusalThatSaysWhatToDo) {
   const ProgramResult none = Ringctl({"get", "k"});
   EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.err, HasSubstr("RING_SEEDS"));
+  EXPECT_THAT(none.err, AllOf(HasSubstr("RING_SEEDS"), HasSubstr("(failed_precondition)")));
   const ProgramResult down = Ringctl({"get", "k", "--seeds", "127.0.0.1:1", "--timeout", "0.3"});
   EXPECT_EQ(down.status, 1);
   EXPECT_THAT(down.err, AllOf(HasSubstr("key=k"), HasSubstr("127.0.0.1:1")));
@@ -141,6 +142,7 @@ TEST(RingctlUsage, AMissingAdminProgramIsNamed) {
   const ProgramResult result = RunProgram({folder / "ringctl", "cluster"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr(folder / "ringctl-admin: No such file"));
+  EXPECT_EQ(RunProgram({folder / "ringctl", "health"}).status, 3) << "no level";
 }
 
 TEST_F(RingctlTest, PutsGetsMovesAndDeletesAKey) {

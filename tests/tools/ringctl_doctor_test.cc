@@ -76,9 +76,28 @@ TEST_F(DoctorTest, JudgesByTheConfiguration) {
   EXPECT_EQ(Run({"--config", config}).status, 1);
 }
 
+TEST_F(DoctorTest, ANodeThatWasAddedIsJudgedByWhatIsForAllNodes) {
+  const std::string config = tree_.Write("ring.toml", kConfig);
+  const ProgramResult added = Run({"--config", config, "--node", "b", "--added"});
+  EXPECT_EQ(added.status, 0) << added.out << added.err;
+  EXPECT_THAT(added.out, HasSubstr("configuration"));
+  const ProgramResult unknown = Run({"--config", config, "--node", "b"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.out, HasSubstr("--added"));
+  const ProgramResult named = Run({"--config", config, "--node", "a", "--added"});
+  EXPECT_EQ(named.status, 1);
+  EXPECT_THAT(named.out, HasSubstr("is among [[nodes]]"));
+}
+
 TEST_F(DoctorTest, ACommandLineThatIsWrongExitsWithTwo) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"extra"}, {"--node", "a"}, {"--reactors", "0"}, {"--bogus"}, {"--config"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"extra"},
+                                             {"--node", "a"},
+                                             {"--reactors", "0"},
+                                             {"--bogus"},
+                                             {"--config"},
+                                             {"--added"},
+                                             {"--config", "/dev/null", "--added"}}) {
     EXPECT_EQ(Run(arguments).status, 2) << arguments[0];
   }
 }

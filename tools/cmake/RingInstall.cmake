@@ -213,3 +213,7 @@ foreach(program ringd ringctl ring-bench)
     install(TARGETS ${program})
   endif()
 endforeach()
+if(TARGET ringd)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/ring.toml.example
+          DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()

@@ -10,6 +10,12 @@
 
 namespace {
 
+constexpr char kFooter[] =
+    "EXIT STATUS\n"
+    "  0  nothing is wrong; of switches, all went as their rows of the table say\n"
+    "  1  something is: a line each\n"
+    "  2  the command line is wrong, or a file cannot be written";
+
 // "7" or "1..1000".
 bool ParseSeeds(const std::string& text, std::uint64_t* first, std::uint64_t* last) {
   const std::size_t dots = text.find("..");
@@ -82,7 +88,12 @@ int main(int argc, char** argv) {
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
   app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
-  CLI11_PARSE(app, argc, argv);
+  app.footer(kFooter);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   for (const std::string& value : fault_values) {
     if (SetFault(value, &faults)) continue;
     std::fprintf(stderr, "ring-sim: --fault=%s: give a name of --list-faults=NUMBER\n",

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "api/admin/admin_token.h"
 #include "ring/base/status.h"
+#include "tools/common/format.h"
+#include "tools/ringctl/output.h"
 
 namespace ring::tools {
 
@@ -11,7 +14,7 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
   admin::AdminClientOptions client;
   client.addresses = SplitList(options.admin);
   if (client.addresses.empty()) {
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         "no admin service to talk to: give --admin HOST:PORT, or set RING_ADMIN");
   }
   if (!options.admin_token_file.empty()) {
@@ -22,6 +25,24 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
   client.attempt_deadline =
       client.addresses.size() == 1 ? client.deadline : std::min(client.deadline, absl::Seconds(15));
   return admin::AdminClient::Create(std::move(client));
+}
+
+absl::StatusOr<cluster::NodeInfo> FindNode(admin::AdminClient& client, const std::string& text) {
+  RING_ASSIGN_OR_RETURN(const cluster::View view, client.GetClusterView());
+  const cluster::NodeInfo* const node = view.FindNodeByText(text);
+  if (node != nullptr) return *node;
+  return absl::NotFoundError(
+      absl::StrCat("no node is named ", ShowBytes(text), ": ringctl cluster shows those that are"));
+}
+
+nlohmann::json NodeJson(const cluster::NodeInfo& node) {
+  nlohmann::json out = {{"node", node.id.value()}};
+  SetBytes(&out, "name", node.name);
+  return out;
+}
+
+std::string ShowNode(const cluster::NodeInfo& node) {
+  return absl::StrCat(node.id.value(), " (", ShowBytes(node.name), ")");
 }
 
 std::string StateName(protocol::MemgestState state) {

@@ -1,8 +1,10 @@
 // tools/ringctl/admin_connect.h — the client of an operator's command, and how memgests are shown.
 //
-// What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. MemgestJson, StateName.
+// What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. FindNode: the node that a
+//            command line means. MemgestJson, StateName.
 // Threads:   one.
-// Errors:    kInvalidArgument (no address); those of admin::ReadTokenFile.
+// Errors:    kFailedPrecondition (no address); those of admin::ReadTokenFile and of
+//            AdminClient::Create. FindNode: those of GetClusterView, kNotFound.
 #ifndef RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
 #define RING_TOOLS_RINGCTL_ADMIN_CONNECT_H_
 
@@ -17,6 +19,13 @@
 namespace ring::tools {
 
 absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& options);
+
+// text: a name or a number, as the admin service reads it.
+absl::StatusOr<cluster::NodeInfo> FindNode(admin::AdminClient& client, const std::string& text);
+// {"node": number, "name": name}
+nlohmann::json NodeJson(const cluster::NodeInfo& node);
+// "1 (n1)"
+std::string ShowNode(const cluster::NodeInfo& node);
 
 std::string StateName(protocol::MemgestState state);
 std::string CommitName(const protocol::MemgestDescriptor& memgest);

@@ -1,4 +1,6 @@
 // ringctl-admin: the commands of ringctl that need gRPC. People call it as ringctl.
+#include "absl/time/time.h"
+#include "api/admin/admin_client.h"
 #include "tools/ringctl/options.h"
 
 int main(int argc, char** argv) {
@@ -6,7 +8,10 @@ int main(int argc, char** argv) {
   Invocation invocation;
   invocation.options.timeout_s = 30;  // a drain takes up to ten seconds, and may be tried again
   CLI::App app{"Runs a Ring cluster.", "ringctl"};
-  AddOptions(app, &invocation.options);
+  AddOptions(app,
+             {absl::ToDoubleSeconds(ring::admin::kDeadlineMax),
+              "default 30, of memgest delete --force 60, and at most 60"},
+             &invocation.options);
   AddMemgest(app, &invocation);
   AddCluster(app, &invocation);
   AddHealth(app, &invocation);

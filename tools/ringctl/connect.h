@@ -2,7 +2,7 @@
 //
 // What:      Connect: a ring::Client for the seeds of the command line or RING_SEEDS.
 // Threads:   one.
-// Errors:    kInvalidArgument (no seeds), and those of Client::Connect.
+// Errors:    kFailedPrecondition (no seeds), and those of Client::Connect.
 #ifndef RING_TOOLS_RINGCTL_CONNECT_H_
 #define RING_TOOLS_RINGCTL_CONNECT_H_
 

@@ -20,6 +20,7 @@ struct DoctorOptions {
   std::string node;
   std::string root;
   int reactors = 1;
+  bool added = false;
 };
 
 // A file that is refused is a finding: the machine is looked at all the same.
@@ -28,9 +29,11 @@ Report Look(const DoctorOptions& options) {
   needs.reactors = options.reactors;
   std::optional<Finding> refused;
   if (!options.config.empty()) {
-    const auto config = node::LoadNodeConfig(options.config, options.node);
+    const auto config = node::LoadNodeConfig(
+        options.config, options.node, options.added ? node::SelfIs::kAdded : node::SelfIs::kNamed);
     if (config.ok()) {
-      needs = NeedsOf(*config, options.reactors);
+      needs = options.added ? NeedsOfAdded(*config, options.reactors)
+                            : NeedsOf(*config, options.reactors);
     } else {
       refused = {"configuration", Level::kFail, std::string(config.status().message()),
                  absl::StrCat("edit ", options.config)};
@@ -101,9 +104,13 @@ void AddDoctor(CLI::App& app, Invocation* invocation) {
   CLI::Option* config =
       sub->add_option("--config", doctor->config, "Judge by what this configuration asks for")
           ->type_name("FILE");
-  sub->add_option("--node", doctor->node, "Which of FILE's [[nodes]] this is")
-      ->type_name("NAME")
-      ->needs(config);
+  CLI::Option* node = sub->add_option("--node", doctor->node, "Which of FILE's [[nodes]] this is")
+                          ->type_name("NAME")
+                          ->needs(config);
+  sub->add_flag("--added", doctor->added,
+                "NAME is not in FILE: ringctl node add told the cluster of it")
+      ->needs(config)
+      ->needs(node);
   sub->add_option("--reactors", doctor->reactors, "As of ringd (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 256));

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
@@ -26,33 +25,26 @@ struct FaultOptions {
   std::string status = "retry";
 };
 
-// A name or a number, as the admin service reads those of NODE.
-absl::StatusOr<NodeId> FindPeer(admin::AdminClient* client, const std::string& text) {
-  const absl::StatusOr<cluster::View> view = client->GetClusterView();
-  if (!view.ok()) return view.status();
-  if (const cluster::NodeInfo* const node = view->FindNode(text); node != nullptr) return node->id;
-  std::uint32_t number = 0;
-  if (absl::SimpleAtoi(text, &number) && number < view->nodes.size()) return NodeId(number);
-  return absl::NotFoundError(
-      absl::StrCat("no node is named ", ShowBytes(text), ": ringctl cluster shows those that are"));
-}
-
 // peer: between the node and which other one; empty: the fault needs none.
 int Run(const Options& options, const std::string& what, const std::string& node,
         const std::string& peer, node::Fault fault) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("fault", client.status()));
+  const auto info = FindNode(**client, node);
+  if (!info.ok()) return Fail(options, In("fault", info.status()));
   if (!peer.empty()) {
-    const absl::StatusOr<NodeId> other = FindPeer(client->get(), peer);
+    const auto other = FindNode(**client, peer);
     if (!other.ok()) return Fail(options, In("fault", other.status()));
-    fault.peer = *other;
+    fault.peer = other->id;
   }
-  const absl::Status status = (*client)->InjectFault(node, fault);
+  const absl::Status status = (*client)->InjectFault(info->name, fault);
   if (!status.ok()) return Fail(options, In("fault", status));
   if (options.json) {
-    PrintJson({{"fault", what}, {"node", node}});
+    nlohmann::json out = NodeJson(*info);
+    out["fault"] = what;
+    PrintJson(out);
   } else {
-    std::printf("fault %s: node %s\n", what.c_str(), ShowBytes(node).c_str());
+    std::printf("fault %s: node %s\n", what.c_str(), ShowNode(*info).c_str());
   }
   return kExitOk;
 }
@@ -84,12 +76,16 @@ std::string ShowLeft(const rdma::DeviceFaultStatus& status) {
 int ShowStatus(const Options& options, const std::string& node) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("fault status", client.status()));
-  const absl::StatusOr<node::DeviceFaults> faults = (*client)->GetDeviceFaults(node);
+  const auto info = FindNode(**client, node);
+  if (!info.ok()) return Fail(options, In("fault status", info.status()));
+  const absl::StatusOr<node::DeviceFaults> faults = (*client)->GetDeviceFaults(info->name);
   if (!faults.ok()) return Fail(options, In("fault status", faults.status()));
   if (options.json) {
     nlohmann::json all = nlohmann::json::array();
     for (const rdma::DeviceFaultStatus& status : *faults) all.push_back(StatusJson(status));
-    PrintJson({{"node", node}, {"faults", std::move(all)}});
+    nlohmann::json out = NodeJson(*info);
+    out["faults"] = std::move(all);
+    PrintJson(out);
     return kExitOk;
   }
   Table table({"FAULT", "INJECTED", "LEFT"});

@@ -16,8 +16,6 @@ namespace {
 using cluster::Health;
 using cluster::MemgestHealth;
 
-constexpr int kExitUnknown = 3;  // nobody answered
-
 int StatusOf(cluster::HealthLevel level) { return static_cast<int>(level) - 1; }
 
 // Never 100 while something is missing.
@@ -99,12 +97,14 @@ void PrintHealth(const Health& health) {
   }
 }
 
+int FailUnknown(const Options& options, const absl::Status& status) {
+  Fail(options, In("health", status));
+  return kExitHealthUnknown;
+}
+
 int Show(const Options& options, admin::AdminClient& client) {
   const absl::StatusOr<Health> health = client.GetHealth();
-  if (!health.ok()) {
-    Fail(options, In("health", health.status()));
-    return kExitUnknown;
-  }
+  if (!health.ok()) return FailUnknown(options, health.status());
   if (options.json) {
     PrintJson(HealthJson(*health));
   } else {
@@ -115,7 +115,7 @@ int Show(const Options& options, admin::AdminClient& client) {
 
 int Run(const Options& options, const WatchOptions& watch) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("health", client.status()));
+  if (!client.ok()) return FailUnknown(options, client.status());
   return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 

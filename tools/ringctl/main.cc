@@ -42,7 +42,7 @@ std::vector<std::string> AdminPrograms() {
   return {folder + "ringctl-admin", folder + "../libexec/ring/ringctl-admin"};
 }
 
-int ExecuteAdmin(char** argv) {
+int ExecuteAdmin(absl::string_view command, char** argv) {
   std::string tried;
   for (const std::string& program : AdminPrograms()) {
     execv(program.c_str(), argv);
@@ -50,17 +50,21 @@ int ExecuteAdmin(char** argv) {
   }
   std::fprintf(stderr, "ringctl: cannot start ringctl-admin, which this command needs; tried%s\n",
                tried.c_str());
-  return kExitRefused;
+  return command == kHealthCommand.name ? kExitHealthUnknown : kExitRefused;
 }
 
 int Main(int argc, char** argv) {
   const absl::string_view command = FindCommand(argc, argv);
   for (const AdminCommand& one : kAdminCommands) {
-    if (command == one.name) return ExecuteAdmin(argv);
+    if (command == one.name) return ExecuteAdmin(command, argv);
   }
   Invocation invocation;
   CLI::App app{"Puts, gets and moves keys of a Ring cluster, and runs the cluster.", "ringctl"};
-  AddOptions(app, &invocation.options);
+  AddOptions(app,
+             {3600,
+              "default 10; of commands that need --admin 30, of memgest delete --force 60, "
+              "and at most 60"},
+             &invocation.options);
   AddPut(app, &invocation);
   AddGet(app, &invocation);
   AddDelete(app, &invocation);

@@ -20,8 +20,6 @@ namespace {
 
 using protocol::MemgestDescriptor;
 
-constexpr double kForcedTimeoutS = 60;
-
 // Connects, and prints what the command's body says failed.
 int WithAdmin(const Options& options, const std::string& context,
               const std::function<absl::Status(admin::AdminClient&)>& body) {
@@ -211,7 +209,8 @@ void AddDelete(CLI::App& app, CLI::App* memgest, Invocation* invocation) {
   sub->add_flag("--force", *force, "Also when it holds keys: they are deleted with it");
   sub->callback([=, &app] {
     // It writes a tombstone for every key first, which may take this long.
-    if (*force && app.count("--timeout") == 0) invocation->options.timeout_s = kForcedTimeoutS;
+    if (*force && app.count("--timeout") == 0)
+      invocation->options.timeout_s = absl::ToDoubleSeconds(admin::kDeadlineMax);
     invocation->run = [=] {
       return Change(
           invocation->options, "delete", "deleted", *name,

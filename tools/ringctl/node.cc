@@ -23,15 +23,6 @@ struct NodeOptions {
   double wait_s = 600;
 };
 
-const cluster::NodeInfo* FindNode(const cluster::View& view, const std::string& text) {
-  const cluster::NodeInfo* const named = view.FindNode(text);
-  if (named != nullptr) return named;
-  for (const cluster::NodeInfo& node : view.nodes) {
-    if (absl::StrCat(node.id.value()) == text) return &node;
-  }
-  return nullptr;
-}
-
 // What is still to be done behind a drain, in words; empty: nothing. share: of the copies that
 // should be there.
 std::string Left(const cluster::Health& health, double* share) {
@@ -48,28 +39,33 @@ std::string Left(const cluster::Health& health, double* share) {
   return left;
 }
 
+void PrintChange(const cluster::NodeInfo& node, const char* what, bool done) {
+  nlohmann::json out = NodeJson(node);
+  out[what] = done;
+  PrintJson(out);
+}
+
 // Until the node's roles are others', and these have what they need.
-int WaitDrained(const Options& options, const NodeOptions& node, admin::AdminClient& client) {
-  const absl::Time end = absl::Now() + absl::Seconds(node.wait_s);
+int WaitDrained(const Options& options, const cluster::NodeInfo& node, double wait_s,
+                admin::AdminClient& client) {
+  const absl::Time end = absl::Now() + absl::Seconds(wait_s);
   Progress bar("drain", 100);
   std::string left = "the view that was agreed upon";
   for (;;) {
     const auto view = client.GetClusterView();
     const auto health = client.GetHealth();
-    const cluster::NodeInfo* const info = view.ok() ? FindNode(*view, node.node) : nullptr;
     if (!view.ok()) left = std::string(view.status().message());
     if (!health.ok()) left = std::string(health.status().message());
-    if (info != nullptr && health.ok()) {
+    if (view.ok() && health.ok()) {
       double share = 0;
-      left = view->HoldsRole(info->id) ? "it still holds roles" : Left(*health, &share);
+      left = view->HoldsRole(node.id) ? "it still holds roles" : Left(*health, &share);
       bar.Set(static_cast<std::uint64_t>(share * 100));
       if (left.empty()) {
         bar.Finish();
         if (options.json) {
-          PrintJson({{"node", info->id.value()}, {"drained", true}});
+          PrintChange(node, "drained", true);
         } else {
-          std::printf("drained node %u (%s): it can be removed\n", info->id.value(),
-                      ShowBytes(info->name).c_str());
+          std::printf("drained node %s: it can be removed\n", ShowNode(node).c_str());
         }
         return kExitOk;
       }
@@ -85,13 +81,15 @@ int WaitDrained(const Options& options, const NodeOptions& node, admin::AdminCli
 int RunDrain(const Options& options, const NodeOptions& node) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("node drain", client.status()));
-  const absl::Status status = (*client)->DrainNode(node.node, node.force);
+  const auto info = FindNode(**client, node.node);
+  if (!info.ok()) return Fail(options, In("node drain", info.status()));
+  const absl::Status status = (*client)->DrainNode(info->name, node.force);
   if (!status.ok()) return Fail(options, In("node drain", status));
-  if (!node.no_wait) return WaitDrained(options, node, **client);
+  if (!node.no_wait) return WaitDrained(options, *info, node.wait_s, **client);
   if (options.json) {
-    PrintJson({{"node", node.node}, {"drained", false}});
+    PrintChange(*info, "drained", false);
   } else {
-    std::printf("node %s gives its roles away\n", ShowBytes(node.node).c_str());
+    std::printf("node %s gives its roles away\n", ShowNode(*info).c_str());
   }
   return kExitOk;
 }
@@ -101,14 +99,15 @@ int RunAdd(const Options& options, const cluster::NodeInfo& info) {
   if (!client.ok()) return Fail(options, In("node add", client.status()));
   const absl::StatusOr<NodeId> node = (*client)->AddNode(info);
   if (!node.ok()) return Fail(options, In("node add", node.status()));
+  cluster::NodeInfo added = info;
+  added.id = *node;
   if (options.json) {
-    PrintJson({{"node", node->value()}, {"name", info.name}});
+    PrintJson(NodeJson(added));
   } else {
-    const std::string name = ShowBytes(info.name);
     std::printf(
-        "added node %u (%s): start it with the file of the other nodes:\n"
+        "added node %s: start it with the file of the other nodes:\n"
         "  ringd --config FILE --node %s --added\n",
-        node->value(), name.c_str(), name.c_str());
+        ShowNode(added).c_str(), ShowBytes(info.name).c_str());
   }
   return kExitOk;
 }
@@ -116,12 +115,14 @@ int RunAdd(const Options& options, const cluster::NodeInfo& info) {
 int RunRemove(const Options& options, const NodeOptions& node) {
   const auto client = ConnectAdmin(options);
   if (!client.ok()) return Fail(options, In("node remove", client.status()));
-  const absl::Status status = (*client)->RemoveNode(node.node, node.force);
+  const auto info = FindNode(**client, node.node);
+  if (!info.ok()) return Fail(options, In("node remove", info.status()));
+  const absl::Status status = (*client)->RemoveNode(info->name, node.force);
   if (!status.ok()) return Fail(options, In("node remove", status));
   if (options.json) {
-    PrintJson({{"node", node.node}, {"removed", true}});
+    PrintChange(*info, "removed", true);
   } else {
-    std::printf("removed node %s\n", ShowBytes(node.node).c_str());
+    std::printf("removed node %s\n", ShowNode(*info).c_str());
   }
   return kExitOk;
 }

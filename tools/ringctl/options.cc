@@ -9,8 +9,17 @@
 #include "tools/ringctl/output.h"
 
 namespace ring::tools {
+namespace {
 
-void AddOptions(CLI::App& app, Options* options) {
+bool IsHealth(const CLI::App& app) {
+  const auto health = app.get_subcommands(
+      [](const CLI::App* sub) { return sub->get_name() == kHealthCommand.name && sub->parsed(); });
+  return !health.empty();
+}
+
+}  // namespace
+
+void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--seeds", options->seeds,
@@ -28,8 +37,8 @@ void AddOptions(CLI::App& app, Options* options) {
   app.add_flag("--json", options->json, "Print one JSON object");
   app.set_version_flag("--version", std::string(RING_VERSION));
   app.add_option("--timeout", options->timeout_s,
-                 absl::StrCat("Give up after so many seconds (default ", options->timeout_s, ")"))
-      ->check(CLI::Range(0.001, 3600.0))
+                 absl::StrCat("Give up after so many seconds (", timeout.standard, ")"))
+      ->check(CLI::Range(0.001, timeout.max_s))
       ->type_name("SECONDS");
 }
 
@@ -40,7 +49,8 @@ CLI::App* AddAdminCommand(CLI::App& app, const AdminCommand& command) {
 int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
   // Here and not before: subcommands would inherit it.
   app.footer(
-      "EXIT STATUS\n  0 done; 1 refused, not found or different; 2 the command line is wrong.\n\n"
+      "EXIT STATUS\n  0 done; 1 refused, not found or different; 2 the command line is wrong. "
+      "health has\n  its own: ringctl health --help.\n\n"
       "EXAMPLES\n"
       "  export RING_SEEDS=127.0.0.1:7800 RING_ADMIN=127.0.0.1:7900\n"
       "  ringctl put user:1 Ada --memgest SRS32\n"
@@ -52,14 +62,15 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    if (app.exit(error) == 0) return kExitOk;
+    return IsHealth(app) ? kExitHealthUsage : kExitUsage;
   }
   const int status = invocation->run();
   // Output that could not be written is not done work.
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!written && status == kExitOk) {
     std::fprintf(stderr, "ringctl: cannot write to stdout\n");
-    return kExitRefused;
+    return IsHealth(app) ? kExitHealthUnknown : kExitRefused;
   }
   return status;
 }

@@ -1,7 +1,8 @@
 // tools/ringctl/options.h — what all commands of ringctl share: options, dispatch, exit codes.
 //
 // What:      Options; Invocation: the command that the command line chose; AddOptions, ParseAndRun.
-// Shape:     exit status 0 done, 1 refused, not found or different, 2 the command line is wrong.
+// Shape:     exit status 0 done, 1 refused, not found or different, 2 the command line is wrong; of
+//            health, which has levels there, 3 nobody answered, 4 the command line is wrong.
 // Threads:   one.
 // Errors:    none: they are printed and become exit codes.
 #ifndef RING_TOOLS_RINGCTL_OPTIONS_H_
@@ -22,6 +23,9 @@ namespace ring::tools {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitRefused = 1;
 inline constexpr int kExitUsage = 2;
+// Of health 0 to 2 are levels: what tells none must not look like one.
+inline constexpr int kExitHealthUnknown = 3;
+inline constexpr int kExitHealthUsage = 4;
 
 struct Options {
   std::string seeds;  // of the data path
@@ -37,9 +41,16 @@ struct Invocation {
   std::function<int()> run;  // set by the chosen command
 };
 
+// Of --timeout: the most that the program's commands wait, and the help's word for what they wait
+// if they are not told.
+struct TimeoutRule {
+  double max_s;
+  const char* standard;
+};
+
 // --seeds, --admin, --admin-token-file, --json, --timeout; the first three also from RING_SEEDS,
 // RING_ADMIN and RING_ADMIN_TOKEN_FILE.
-void AddOptions(CLI::App& app, Options* options);
+void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options);
 
 // Parses, runs the chosen command, and gives the exit status.
 int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation);
@@ -77,7 +88,7 @@ inline constexpr AdminCommand kClusterCommand = {"cluster", "Show nodes, roles a
 inline constexpr AdminCommand kHealthCommand = {
     "health",
     "Show what is protected, at risk, or does not serve. Exit status: 0 OK, 1 WARN, 2 FAIL, "
-    "3 nobody answered"};
+    "3 nobody answered, 4 the command line is wrong"};
 inline constexpr AdminCommand kEventsCommand = {"events",
                                                 "Show what happened to nodes and roles, and when"};
 inline constexpr AdminCommand kNodeCommand = {"node", "Add, drain or remove a node"};

@@ -29,7 +29,10 @@ constexpr char kFooter[] =
     "  1  it could not start or serve: the reason is on the standard error\n"
     "  2  the command line or the configuration is wrong; every line names one problem\n\n"
     "FILES\n"
-    "  tools/ring.toml.example  every key of the configuration file, with its default\n\n"
+    "  " RING_DOC_DIR
+    "/ring.toml.example\n"
+    "      below where Ring is installed, or tools/ of its sources: every key of the\n"
+    "      configuration file, with its default\n\n"
     "EXAMPLES\n"
     "  ringd --embedded --data-port 7800 --admin-port 7900\n"
     "  ringd --config /etc/ring/ring.toml --node n2\n\n"

@@ -17,7 +17,7 @@ std::string_view Std(absl::string_view text) { return {text.data(), text.size()}
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
-// Unknown text is shown as C escapes and cut, so that a message stays one short line.
+// Of unknown text what is no character of a line is '?', and it is cut: a message stays short.
 std::string Shown(absl::string_view text) {
   std::string out;
   for (const char c : text.substr(0, 64)) {

@@ -4,7 +4,6 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
@@ -60,22 +59,11 @@ std::string EncodeEventCursor(const EventCursor& cursor) {
   return out.Take();
 }
 
-// By name, else by number.
 absl::StatusOr<NodeId> FindNode(const cluster::View& view, absl::string_view text) {
-  if (const cluster::NodeInfo* const node = view.FindNode(text); node != nullptr) return node->id;
-  std::uint32_t number = 0;
-  if (absl::SimpleAtoi(text, &number) && number < view.nodes.size()) return NodeId(number);
+  const cluster::NodeInfo* const node = view.FindNodeByText(text);
+  if (node != nullptr) return node->id;
   return absl::NotFoundError(
       absl::StrCat("no node is named ", text, ": ringctl cluster shows those that are"));
-}
-
-// Not who was removed, nor who was added and never started.
-bool IsAwaited(const cluster::View& view, std::size_t node) {
-  if (node >= view.nodes.size()) return false;
-  const cluster::NodeInfo& info = view.nodes[node];
-  const bool never_there =
-      info.status == cluster::NodeStatus::kDown && info.incarnation.value() == 0;
-  return info.status != cluster::NodeStatus::kRemoved && !never_there;
 }
 
 class ClusterAdmin final : public AdminPort {
@@ -221,7 +209,7 @@ absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
   const std::shared_ptr<const cluster::View> view = GetView();
   std::vector<std::string> all;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!IsAwaited(*view, i)) continue;
+    if (!view->IsAwaited(NodeId(static_cast<std::uint32_t>(i)))) continue;
     const absl::Status& status = answers[i].status();
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("node ", i, ": ", status.message()));

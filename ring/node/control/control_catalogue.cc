@@ -312,7 +312,8 @@ void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& 
     if (control_->now_ns() >= job_->deadline_ns) return GiveUpDrain(result.status());
     return AskAgain(Stage::kDrainWait);
   }
-  if (creates && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
+  const bool begun = job_->memgest != MemgestId();
+  if (creates && begun && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
   if (!result.ok()) return Finish(result.status());
   job_->memgest = result->memgest;
   if ((result->changed || repair_) && !Mutant("G11-ack")) return Show();

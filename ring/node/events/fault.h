@@ -7,7 +7,8 @@
 // Units:     milliseconds.
 // Ownership: values.
 // Threads:   pure.
-// Errors:    CheckFault, DecodeFault: kInvalidArgument naming the field.
+// Errors:    CheckFault: kInvalidArgument naming the field; DecodeFault: that, or that the bytes
+//            are no fault.
 // Source:    fault classes F1, F5 to F8, F10, F11.
 #ifndef RING_NODE_EVENTS_FAULT_H_
 #define RING_NODE_EVENTS_FAULT_H_

@@ -1,6 +1,7 @@
 #include "tools/ringctl/doctor/needs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ring/node/config/link_policy.h"
 
@@ -39,6 +40,19 @@ Needs NeedsOf(const node::NodeConfig& config, int reactor_count) {
   needs.reactors = reactor_count;
   needs.poll = config.poll;
   return needs;
+}
+
+Needs NeedsOfAdded(node::NodeConfig config, int reactor_count) {
+  node::NodeEntry self;
+  for (const node::NodeEntry& node : config.nodes) {
+    if (!node.data.empty()) self.data = node.data;
+    if (!node.shm.empty()) self.shm = node.shm;
+    if (!node.rdma.empty()) self.rdma = node.rdma;
+  }
+  config.self = NodeId(static_cast<std::uint32_t>(config.nodes.size()));
+  config.nodes.push_back(std::move(self));  // no file has a host without a name
+  config.added_count = 1;
+  return NeedsOf(config, reactor_count);
 }
 
 }  // namespace ring::tools

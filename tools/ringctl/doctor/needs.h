@@ -1,6 +1,7 @@
 // tools/ringctl/doctor/needs.h — what a configuration asks of the machine it is for.
 //
-// What:      Needs; NeedsOf a node's configuration. Without a configuration: what any node takes.
+// What:      Needs; NeedsOf a node's configuration, or that of a node which the file does not name.
+//            Without a configuration: what any node takes.
 // Units:     bytes.
 // Ownership: values.
 // Threads:   pure.
@@ -43,6 +44,10 @@ struct Needs {
 };
 
 Needs NeedsOf(const node::NodeConfig& config, int reactor_count);
+// Of a node that was added since: config as SelfIs::kAdded gives it. Only the cluster knows its
+// addresses and its host: it may have an address of each kind that a node of the file has, and is
+// taken to be alone on this machine.
+Needs NeedsOfAdded(node::NodeConfig config, int reactor_count);
 
 }  // namespace ring::tools
 

@@ -65,5 +65,22 @@ TEST(NeedsOf, RdmaIsNeededWhereItIsAskedForAndMayBeWhereThereIsAnAddress) {
   EXPECT_EQ(NeedsOf(config, 1).rdma, Need::kMust);
 }
 
+// Of it the file says what is for all nodes, and what others' links ask of it.
+TEST(NeedsOfAdded, MayHaveTheAddressesThatOthersHave) {
+  node::NodeConfig config = Config(6);
+  EXPECT_EQ(NeedsOfAdded(config, 2).tcp, Need::kMay);
+  EXPECT_EQ(NeedsOfAdded(config, 2).shm, Need::kNo);
+  EXPECT_EQ(NeedsOfAdded(config, 2).rdma, Need::kNo);
+  EXPECT_EQ(NeedsOfAdded(config, 2).nodes_here, 1);
+  EXPECT_EQ(NeedsOfAdded(config, 2).reactors, 2);
+  EXPECT_GT(NeedsOfAdded(config, 2).descriptors, NeedsOf(config, 2).descriptors);
+  config.nodes[3].rdma = "10.1.0.4:7801";
+  config.rdma_device = "mlx5_0";
+  EXPECT_EQ(NeedsOfAdded(config, 1).rdma, Need::kMay);
+  EXPECT_EQ(NeedsOfAdded(config, 1).rdma_device, "mlx5_0");
+  config.transport = node::Transport::kRdma;
+  EXPECT_EQ(NeedsOfAdded(config, 1).rdma, Need::kMust);
+}
+
 }  // namespace
 }  // namespace ring::tools

@@ -30,8 +30,12 @@ class HostsTest : public ::testing::TestWithParam<Transport> {
     config_ = EmbeddedConfig();
     config_.transport = GetParam();
     Configure(&config_);
-    for (NodeEntry& node : config_.nodes)
-      node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+    ASSERT_OK_AND_ASSIGN(std::vector<int> ports,
+                         tools::FreePorts(static_cast<int>(config_.nodes.size())));
+    for (NodeEntry& node : config_.nodes) {
+      node.data = absl::StrCat("127.0.0.1:", ports.back());
+      ports.pop_back();
+    }
     for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
       HostOptions options;
       options.config = config_;

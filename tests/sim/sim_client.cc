@@ -138,7 +138,7 @@ void SimClient::SubmitDue() {
       return;
     }
     ++issued_;
-    next_ns_ = network_->now_ns() + workload_->ThinkNs();
+    next_ns_ = network_->now_ns() + workload_->ThinkNs() + (options_.only_gets ? kReadingNs : 0);
   }
 }
 

@@ -55,7 +55,7 @@ struct SimClientOptions {
   std::uint64_t deadline_ns = 0;
   bool sleeps = false;                // at once, not after polling for a while
   std::uint64_t degraded_one_in = 0;  // of the gets
-  bool only_gets = false;
+  bool only_gets = false;             // ... until it is stopped, whatever `operations` is
 };
 
 class SimClient final : public rdma::sim::SimHost,
@@ -69,13 +69,19 @@ class SimClient final : public rdma::sim::SimHost,
   rdma::sim::HostId host() const { return host_; }
   int process() const { return options_.process; }
   bool up() const { return core_ != nullptr; }
-  // Has had the answers to all its operations.
-  bool done() const { return !up() || (issued_ >= options_.operations && under_way_ == 0); }
+  // Has had the answers to all its operations. Nobody waits for one that only gets.
+  bool done() const {
+    const bool ends = issued_ >= options_.operations && under_way_ == 0;
+    return !up() || ends || (options_.only_gets && !stopped_);
+  }
   bool idle() const { return !up() || (asked_.empty() && under_way_ == 0); }
   // Operations beyond those of the workload, e.g. the last reads of a run.
   void Ask(Operation op);
   // No more of the workload.
-  void Stop() { options_.operations = std::min(options_.operations, issued_); }
+  void Stop() {
+    stopped_ = true;
+    options_.operations = std::min(options_.operations, issued_);
+  }
   void Crash();
   // Ends it in order; before the network goes.
   void Close();
@@ -88,6 +94,7 @@ class SimClient final : public rdma::sim::SimHost,
   enum class State { kRunning, kPolling, kSleeping };
   static constexpr std::uint64_t kStepNs = 400;
   static constexpr std::uint64_t kPollNs = 20'000;
+  static constexpr std::uint64_t kReadingNs = 500'000;  // between what one gets that only gets
   static constexpr std::uint64_t kRefusedNs = 100'000;  // tries again after this
 
   SimClient(rdma::sim::SimNetwork* network, Workload* workload, Recorder* recorder,
@@ -110,6 +117,7 @@ class SimClient final : public rdma::sim::SimHost,
   State state_ = State::kRunning;
   std::uint64_t serial_ = 0;
   bool woken_ = false;
+  bool stopped_ = false;
   std::uint64_t issued_ = 0;
   std::size_t under_way_ = 0;
   std::uint64_t next_ns_ = 0;  // when the next operation is due

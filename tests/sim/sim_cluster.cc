@@ -128,7 +128,9 @@ absl::Status SimCluster::AddClient(std::size_t window, std::uint64_t operations,
   options.deadline_ns = options_.deadline_ns;
   options.degraded_one_in = options_.degraded_one_in;
   SeededRandom reads(options_.seed ^ static_cast<std::uint64_t>(options.process) << 32 ^ 0x4ead);
-  options.only_gets = options_.readers_one_in != 0 && reads.Below(options_.readers_one_in) == 0;
+  options.only_gets = options_.readers_one_in != 0 && options.process != 0 &&
+                      reads.Below(options_.readers_one_in) == 0;
+  if (options.only_gets) options.operations = ~std::uint64_t{0};
   RING_ASSIGN_OR_RETURN(std::shared_ptr<SimClient> client,
                         SimClient::Start(&network_, &random_, &workload_, this, options));
   clients_.push_back(std::move(client));

@@ -22,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ring/base/status.h"
 #include "tools/common/ticks.h"
 
 namespace ring::tools {
@@ -142,17 +143,34 @@ absl::StatusOr<std::string> FindProgram(absl::string_view name) {
 }
 
 absl::StatusOr<int> FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return ErrnoStatus("socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(fd);
-  if (!ok) return ErrnoStatus("bind address=127.0.0.1");
-  return ntohs(address.sin_port);
+  RING_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(1));
+  return ports.front();
+}
+
+// Held together: one that is given back may be the next one that is given out.
+absl::StatusOr<std::vector<int>> FreePorts(int count) {
+  std::vector<int> ports;
+  std::vector<int> sockets;
+  absl::Status status;
+  for (int i = 0; i < count && status.ok(); ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+      status = ErrnoStatus("socket");
+      break;
+    }
+    sockets.push_back(fd);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    if (!ok) status = ErrnoStatus("bind address=127.0.0.1");
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  RING_RETURN_IF_ERROR(status);
+  return ports;
 }
 
 absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(absl::string_view prefix) {

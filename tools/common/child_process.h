@@ -1,7 +1,8 @@
 // tools/common/child_process.h — a program that runs beside this one, and never outlives it.
 //
 // What:      ChildProcess: starts a program with its stdout on a pipe; reads its lines; stops it by
-//            its process id: SIGTERM, then SIGKILL. FindProgram, FreePort, TemporaryFolder.
+//            its process id: SIGTERM, then SIGKILL. FindProgram, FreePort(s),
+//            TemporaryFolder.
 // Ownership: the object owns the process; the destructor stops it. The kernel ends the child when
 //            the thread that started it ends.
 // Threads:   thread-compatible; start it from a thread that lives as long as the child.
@@ -54,8 +55,9 @@ class ChildProcess {
 // in PATH. Errors: kNotFound.
 absl::StatusOr<std::string> FindProgram(absl::string_view name);
 
-// A TCP port of 127.0.0.1 that nobody listened on just now.
+// A TCP port of 127.0.0.1 that nobody listened on just now; several that all differ.
 absl::StatusOr<int> FreePort();
+absl::StatusOr<std::vector<int>> FreePorts(int count);
 
 // A folder that is gone with the object.
 class TemporaryFolder {

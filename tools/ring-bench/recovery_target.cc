@@ -142,9 +142,10 @@ class ProcessTarget final : public RecoveryTarget {
       absl::StrAppend(&text, "data_dir = \"", voters, "\"\n");
     }
     absl::StrAppend(&text, MemgestTables(options.repair));
+    RING_ASSIGN_OR_RETURN(std::vector<int> ports, tools::FreePorts(2 * kNodeCount));
     for (int i = 0; i < kNodeCount; ++i) {
-      RING_ASSIGN_OR_RETURN(const int admin, tools::FreePort());
-      admins_.push_back(absl::StrCat("127.0.0.1:", admin));
+      admins_.push_back(absl::StrCat("127.0.0.1:", ports.back()));
+      ports.pop_back();
       absl::StrAppend(&text, "[[nodes]]\nname = \"n", i, "\"\nhost = \"bench\"\nadmin = \"",
                       admins_.back(), "\"\n");
       if (transport_ == Transport::kShm) {
@@ -152,9 +153,9 @@ class ProcessTarget final : public RecoveryTarget {
         absl::StrAppend(&text, "shm = \"", socket, "\"\n");
         seeds_.push_back(absl::StrCat("shm:", socket));
       } else {
-        RING_ASSIGN_OR_RETURN(const int data, tools::FreePort());
-        absl::StrAppend(&text, "data = \"127.0.0.1:", data, "\"\n");
-        seeds_.push_back(absl::StrCat("tcp:127.0.0.1:", data));
+        absl::StrAppend(&text, "data = \"127.0.0.1:", ports.back(), "\"\n");
+        seeds_.push_back(absl::StrCat("tcp:127.0.0.1:", ports.back()));
+        ports.pop_back();
       }
     }
     std::ofstream file(path);

@@ -252,8 +252,12 @@ class DeafPeer {
 TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
   HostOptions options;
   options.config = EmbeddedConfig();
-  for (NodeEntry& node : options.config.nodes)
-    node.data = absl::StrCat("127.0.0.1:", *tools::FreePort());
+  ASSERT_OK_AND_ASSIGN(std::vector<int> ports,
+                       tools::FreePorts(static_cast<int>(options.config.nodes.size())));
+  for (NodeEntry& node : options.config.nodes) {
+    node.data = absl::StrCat("127.0.0.1:", ports.back());
+    ports.pop_back();
+  }
   options.hosted = {NodeId(5)};
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
   DeafPeer peer;

@@ -161,7 +161,6 @@ class MemberShard {
   // folded here any more. REQUIRES: Knows(id), and it is replicated here.
   HeapSpace TakeHeap(MemgestId id);
   bool Knows(MemgestId id) const { return states_.contains(id); }
-  // Lines, completion records and the address space of replica heaps.
 
  private:
   // Entries that are prefetched behind the one being folded.

@@ -181,9 +181,10 @@ void ShardLog::ReleaseAcked() {
 // member, which may well be alive, had to begin anew: too few others have all of it and a
 // connection.
 bool ShardLog::IsNeeded(Role role) const {
-  return std::any_of(memgests_.begin(), memgests_.end(), [role](const Memgest* memgest) {
+  const bool as_promised = has_successors_ && !Mutant("I2-needed");
+  return std::any_of(memgests_.begin(), memgests_.end(), [=](const Memgest* memgest) {
     if (memgest->failures_tolerated() == 0 || memgest->next_index() == 1) return false;
-    const int others = Mutant("I2-needed") ? 1 : memgest->failures_tolerated();
+    const int others = as_promised ? memgest->failures_tolerated() : 1;
     return !memgest->members().MayDoWithout(role, others);
   });
 }

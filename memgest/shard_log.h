@@ -161,6 +161,9 @@ class ShardLog {
   // REQUIRES: as BeginEpoch.
   void Retire();
   bool held() const { return held_; }
+  // Whether another coordinator takes over when this one is lost. Else nobody would profit from
+  // what a broken member has: the others go on without it if one of them has as much.
+  void set_has_successors(bool has) { has_successors_ = has; }
   // Who counts has changed: what waits is looked at again.
   void ForgetNews() { commit_news_ = turn_news_ = ~std::uint64_t{0}; }
   // S13: the order was committed by a Normal that names too few of its memgest.
@@ -288,6 +291,7 @@ class ShardLog {
   std::uint64_t adopted_end_ = 0;    // every order below was committed by a Normal
   std::uint64_t caught_up_mark_ = 0;
   int behind_count_ = 0;  // links
+  bool has_successors_ = true;
   bool held_ = false;
   bool dirty_ = false;
   bool unshared_ = false;  // some member waits to hear of a commit position

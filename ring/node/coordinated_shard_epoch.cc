@@ -112,6 +112,7 @@ void CoordinatedShard::Begin(const std::vector<recovery::AdoptedLog>&) {
                                                                    context_->arena, context_->sink);
     coordinator_->log().set_calc_queue(context_->calc_queue);
   }
+  coordinator_->log().set_has_successors(view_->fail_over);
   ApplyCatalogue();
 }
 

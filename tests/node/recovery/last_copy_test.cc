@@ -81,6 +81,16 @@ class LastCopyTest : public ::testing::Test {
     });
     ASSERT_OK(cluster_.Apply(command));
   }
+  // The member has to join another shard anew, and this shard's record, which is the last one for
+  // now, counts on it.
+  void StartWithAJoinThatWaits() {
+    Start();
+    Load("REP2", 8);
+    LoadParity();
+    cluster_.LoseEpochs(true);
+    BeginAnew({kMember});
+    ASSERT_OK(cluster_.WaitServing());
+  }
   // The member has a snapshot of each shard.
   void WaitLearning() {
     ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
@@ -179,12 +189,7 @@ TEST_F(LastCopyTest, E7AJoinTakesNoValuesThatTheCoordinatorDoesNotHaveYet) {
 // take as long as there is no quorum: it keeps what it has until then, as its coordinator may be
 // lost.
 TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
-  Start();
-  Load("REP2", 8);
-  LoadParity();
-  cluster_.LoseEpochs(true);
-  BeginAnew({kMember});
-  ASSERT_OK(cluster_.WaitServing());
+  StartWithAJoinThatWaits();
   ASSERT_OK(cluster_.WaitUntilNothing([this] {
     const auto* const held = cluster_.node(kMember)->members().Find(group_, shard_);
     return held->qp == nullptr ? "" : "nothing ends its ring";
@@ -204,12 +209,7 @@ TEST_F(LastCopyTest, S6AJoinTakesNothingThatARecordStillCountsOn) {
 // What such a parity has of a shard that it has not joined again stays as it was: a scrub that held
 // its rows against blocks that change would find damage where there is none.
 TEST_F(LastCopyTest, S6AScrubLeavesOutWhatTheShardDoesNotCountOn) {
-  Start();
-  Load("REP2", 8);
-  LoadParity();
-  cluster_.LoseEpochs(true);
-  BeginAnew({kMember});
-  ASSERT_OK(cluster_.WaitServing());
+  StartWithAJoinThatWaits();
   LoadUntilRefused("SRS32", 12, ShardId(1)).IgnoreError();  // refused once other logs wait
   cluster_.Run([&] {
     ASSERT_FALSE(Joined());

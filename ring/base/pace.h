@@ -1,7 +1,10 @@
 // ring/base/pace.h — how fast work in the background may go.
 //
-// What:      Pace: a bucket of bytes that fills with the configured rate.
-// Shape:     holds at most a tenth of a second's bytes; a step may take more, and leaves a debt.
+// What:      Pace: a bucket of bytes that fills with the configured rate, or more slowly, but never
+//            below the least one, while others want the processor.
+// Shape:     holds at most what 5 ms bring: who serves besides waits for no more than that at once.
+//            A step may take more, and leaves a debt. What is small counts as kLeastCost: its
+//            messages cost that.
 // Units:     bytes; nanoseconds of the caller's clock.
 // Ownership: value; one a node, shared by everything that recovers or rebuilds on it.
 // Threads:   one, the node's.
@@ -11,30 +14,50 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace ring {
 
 class Pace {
  public:
-  explicit Pace(std::uint64_t bytes_per_second) : rate_(bytes_per_second) {}
+  static constexpr std::uint64_t kLeastCost = 512;
+
+  // Bytes a second. least: as rate where that is less.
+  Pace(std::uint64_t rate, std::uint64_t least)
+      : rate_(rate), least_(std::min(rate, least)), now_(rate) {}
 
   // Whether something may begin now. What it costs may be more than what is left: then others wait
   // for longer.
   bool Ready(std::uint64_t now_ns) {
+    asked_ = true;
     const std::uint64_t passed_ns = now_ns - std::min(now_ns, filled_ns_);
-    const std::uint64_t full = rate_ / 10;
-    const double added = static_cast<double>(passed_ns) * 1e-9 * static_cast<double>(rate_);
-    left_ = std::min(left_ + added, static_cast<double>(full));
+    const double full = static_cast<double>(now_) / kFullsPerSecond;
+    const double added = static_cast<double>(passed_ns) * 1e-9 * static_cast<double>(now_);
+    left_ = std::min(left_ + added, full);
     filled_ns_ = std::max(filled_ns_, now_ns);
-    return left_ > 0;
+    open_ = left_ > (open_ ? 0 : full / 4);  // several at once cost fewer messages
+    return open_;
   }
   // What operations wait for is taken, too, without asking first.
-  void Take(std::uint64_t bytes) { left_ -= static_cast<double>(bytes); }
+  void Take(std::uint64_t bytes) {
+    if (bytes > 0) left_ -= static_cast<double>(std::max(bytes, kLeastCost));
+  }
+
+  // From now on, as far as the two rates allow.
+  void Limit(std::uint64_t bytes_per_second) { now_ = std::clamp(bytes_per_second, least_, rate_); }
+  // Whether anything asked since this was called last.
+  bool WasAsked() { return std::exchange(asked_, false); }
 
  private:
+  static constexpr double kFullsPerSecond = 200;
+
   std::uint64_t rate_;
+  std::uint64_t least_;
+  std::uint64_t now_;
   double left_ = 0;
   std::uint64_t filled_ns_ = 0;
+  bool open_ = false;
+  bool asked_ = false;
 };
 
 }  // namespace ring

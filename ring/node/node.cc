@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Open(const NodeOptions& options) {
 Node::Node(const NodeOptions& options)
     : options_(options),
       events_(options.clock),
-      pace_(options.config.recovery_rate),
+      pace_(options.config.recovery_rate, options.config.recovery_rate_min),
       refusals_(options.id) {
   const NodeEntry& entry = options_.config.nodes[options_.id.value()];
   role_count_ = static_cast<std::size_t>(options_.config.s + options_.config.d);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 #include <utility>
 
 #include "ring/base/check.h"
@@ -64,8 +65,11 @@ void Reactor::RunPosted() {
 void Reactor::Run() {
   std::uint64_t idle_since_ns = options_.clock->NowNs();
   std::uint32_t idle_turns = 0;
+  const RunDelay delay;
+  PaceKeeper keeper;
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (Turn()) {
+      if (keeper.Due(now_ns_)) KeepPace(delay, keeper);
       idle_turns = 0;
       continue;
     }
@@ -77,6 +81,17 @@ void Reactor::Run() {
     Sleep();
     idle_turns = 0;
   }
+}
+
+// Only here, and not in a turn: who owns the turns owns time, and what it is measured by.
+void Reactor::KeepPace(const RunDelay& delay, PaceKeeper& keeper) {
+  bool asked = false;
+  for (const std::unique_ptr<Node>& node : nodes_) asked |= node->pace().WasAsked();
+  if (!asked) return;
+  const std::optional<std::uint64_t> waited_ns = delay.ReadNs();
+  if (!waited_ns.has_value()) return;
+  const std::uint64_t limit = keeper.Look(now_ns_, *waited_ns);
+  for (const std::unique_ptr<Node>& node : nodes_) node->pace().Limit(limit);
 }
 
 bool Reactor::Turn() {

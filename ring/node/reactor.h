@@ -22,8 +22,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "ring/base/clock.h"
+#include "ring/base/run_delay.h"
 #include "ring/base/sync.h"
 #include "ring/node/node.h"
+#include "ring/node/pace_keeper.h"
 
 struct pollfd;
 
@@ -93,6 +95,7 @@ class Reactor {
   bool LookedAtAllRings() const;
   void RunPosted();
   bool HasWork() const;
+  void KeepPace(const RunDelay& delay, PaceKeeper& keeper);
   bool LooksIdle();
   void Sleep();
 

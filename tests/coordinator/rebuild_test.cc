@@ -30,7 +30,7 @@ void BeginRebuild(ShardHarness& harness) {
 TEST(Rebuild, S6ANewParityIsSentNoMoreThanThePaceAllows) {
   constexpr int kValues = 100;
   constexpr std::size_t kValueSize = 20'000;
-  Pace pace(kRate);
+  Pace pace(kRate, kRate);
   HarnessOptions options;
   options.pace = &pace;
   ShardHarness harness(options);
@@ -62,7 +62,7 @@ TEST(Rebuild, S6ANewParityIsSentNoMoreThanThePaceAllows) {
 }
 
 TEST(Rebuild, S6ItsProgressGrowsUntilItIsComplete) {
-  Pace pace(kRate);
+  Pace pace(kRate, kRate);
   HarnessOptions options;
   options.pace = &pace;
   ShardHarness harness(options);
@@ -92,7 +92,7 @@ TEST(Rebuild, S6ItsProgressGrowsUntilItIsComplete) {
 // F11: what a new parity does not have yet is given to nobody. A put that finds nothing else is
 // told to come back, and what it waits for is sent as fast as it goes.
 TEST(Rebuild, S6PutsThatFindNoMemoryHastenIt) {
-  Pace pace(kRate);
+  Pace pace(kRate, kRate);
   HarnessOptions options;
   options.pace = &pace;
   options.memory_limit = std::size_t{24} << 20;

@@ -142,7 +142,7 @@ class BlockHarness final : public BlockActions {
   std::vector<std::uint32_t> lines_of_;  // by block
 
  public:
-  Pace pace{1 << 20};
+  Pace pace{1 << 20, 1 << 20};
   BlockRecovery recovery{this, &pace, &lines_, GroupId(0), ShardId(1)};
   std::vector<Asked> asked;
   std::vector<std::uint32_t> present;

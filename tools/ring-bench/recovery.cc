@@ -482,6 +482,11 @@ void AddRecoveryCommand(CLI::App& app, Context* context) {
                    "MiB a second, at most, of what comes back in the background")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  command
+      ->add_option("--recovery-rate-min", options->target.recovery_rate_min_mib,
+                   "MiB a second, at least, while others want the processor")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   command->add_flag("--leader", options->leader, "Kill who leads the consensus, if it coordinates");
   command->add_flag_callback(
       "--volatile", [options] { options->target.durable = false; },

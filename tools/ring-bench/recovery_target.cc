@@ -49,6 +49,7 @@ class EmbeddedTarget final : public RecoveryTarget {
     node::HostOptions host{
         .config = node::EmbeddedConfig(), .hosted = {}, .reactor_count = options.reactor_count};
     host.config.recovery_rate = std::uint64_t{options.recovery_rate_mib} << 20;
+    host.config.recovery_rate_min = std::uint64_t{options.recovery_rate_min_mib} << 20;
     host.config.control.fail_over = true;
     host.config.control.detect_ms = options.detect_ms;
     host.config.control.heartbeat_ms = HeartbeatMs(options.detect_ms);
@@ -132,8 +133,9 @@ class ProcessTarget final : public RecoveryTarget {
         options.fence, "\"\ndetect_ms = ", options.detect_ms,
         "\nheartbeat_ms = ", HeartbeatMs(options.detect_ms),
         "\nlease_ms = ", LeaseMs(options.detect_ms), "\n[node]\ntransport = \"", options.transport,
-        "\"\nlog_level = \"warning\"\nring_size = \"256KiB\"\nrecovery_rate = \"",
-        options.recovery_rate_mib, "MiB\"\n");
+        "\"\nlog_level = \"warning\"\nring_size = \"256KiB\"\n");
+    absl::StrAppend(&text, "recovery_rate = \"", options.recovery_rate_mib, "MiB\"\n");
+    absl::StrAppend(&text, "recovery_rate_min = \"", options.recovery_rate_min_mib, "MiB\"\n");
     if (options.durable) {
       const std::string voters = absl::StrCat(folder_.path(), "/voters");
       std::error_code error;

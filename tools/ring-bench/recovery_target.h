@@ -30,9 +30,10 @@ struct RecoveryTargetOptions {
   std::string transport = "local";  // local: nodes of this process; shm, tcp: processes
   std::uint32_t detect_ms = 150;
   std::string fence = "lease";
-  bool durable = true;                    // processes: a vote counts when it is on the disk
-  int reactor_count = 1;                  // local: threads that the nodes share
-  std::uint32_t recovery_rate_mib = 256;  // a second, of what comes back in the background
+  bool durable = true;                      // processes: a vote counts when it is on the disk
+  int reactor_count = 1;                    // local: threads that the nodes share
+  std::uint32_t recovery_rate_mib = 256;    // a second, of what comes back in the background
+  std::uint32_t recovery_rate_min_mib = 8;  // ... while others want the processor
   protocol::RepairScheme repair = protocol::RepairScheme::kRs;  // of coded memgests
 };
 

@@ -96,6 +96,7 @@ struct NodeConfig {
   std::uint64_t arena_size_max = 8ull << 30;
   std::uint64_t warm_size = 4ull << 20;              // of memory kept ready for a takeover
   std::uint64_t recovery_rate = 256ull << 20;        // bytes a second, in the background
+  std::uint64_t recovery_rate_min = 8ull << 20;      // ... while others want the processor
   std::uint64_t scrub_period_ns = kMinuteNs * 1440;  // from one scrub in idle time to the next
                                                      // of the node; 0: never
   std::uint32_t client_max = 1024;

@@ -91,6 +91,7 @@ TEST(NodeConfig, TheExampleShowsTheDefaults) {
   EXPECT_EQ(shown.arena_size_max, defaults.arena_size_max);
   EXPECT_EQ(shown.warm_size, defaults.warm_size);
   EXPECT_EQ(shown.recovery_rate, defaults.recovery_rate);
+  EXPECT_EQ(shown.recovery_rate_min, defaults.recovery_rate_min);
   EXPECT_EQ(shown.scrub_period_ns, defaults.scrub_period_ns);
   EXPECT_EQ(shown.client_max, defaults.client_max);
   EXPECT_EQ(shown.poll, defaults.poll);

@@ -129,7 +129,7 @@ class ValueFetchTest : public ::testing::Test {
   }
 
   coordinator::ShardHarness harness_;
-  Pace pace_{std::uint64_t{1} << 40};
+  Pace pace_{std::uint64_t{1} << 40, std::uint64_t{1} << 40};
   std::deque<Call> calls_;
   ValueFetch fetch_;
   coordinator::ShardHarness::Wanted wanted_;

@@ -1,0 +1,27 @@
+#include "ring/base/run_delay.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace ring {
+
+RunDelay::RunDelay() : file_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+
+RunDelay::~RunDelay() {
+  if (file_ >= 0) close(file_);
+}
+
+std::optional<std::uint64_t> RunDelay::ReadNs() const {
+  char text[80];
+  const ssize_t size = file_ < 0 ? -1 : pread(file_, text, sizeof(text) - 1, 0);
+  if (size <= 0) return std::nullopt;
+  text[size] = '\0';
+  std::uint64_t ran_ns, waited_ns;
+  if (std::sscanf(text, "%" SCNu64 " %" SCNu64, &ran_ns, &waited_ns) != 2) return std::nullopt;
+  return waited_ns;
+}
+
+}  // namespace ring

@@ -1,0 +1,59 @@
+// ring/node/pace_keeper.h — recovery in the background makes way for others on the machine.
+//
+// What:      PaceKeeper is told how long the reactor's thread waited for a processor. While others
+//            want it too, background work of all its nodes slows down, step by step; it speeds up
+//            again when nobody waits. Requests then find processors that are free now and then:
+//            without this they wait for whatever every process has to recover.
+// Units:     nanoseconds of the reactor's clock; bytes a second.
+// Ownership: value.
+// Threads:   one, the reactor's.
+// Errors:    none.
+// Cost:      who asks for the wait makes a system call (ring/base/run_delay.h), every kLookNs while
+//            something recovers, and none otherwise.
+#ifndef RING_NODE_PACE_KEEPER_H_
+#define RING_NODE_PACE_KEEPER_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ring::node {
+
+class PaceKeeper {
+ public:
+  static constexpr std::uint64_t kLookNs = 2'000'000;
+  static constexpr std::uint64_t kLeast = 1ull << 20;
+  static constexpr std::uint64_t kMost = 1ull << 30;
+
+  // Whether it is time for the next look.
+  bool Due(std::uint64_t now_ns) const { return now_ns - looked_ns_ >= kLookNs; }
+
+  // waited_ns: for a processor, in all. Gives what Pace::Limit takes.
+  std::uint64_t Look(std::uint64_t now_ns, std::uint64_t waited_ns) {
+    const std::uint64_t passed_ns = now_ns - looked_ns_;
+    const std::uint64_t wait_ns = waited_ns - waited_ns_;
+    looked_ns_ = now_ns;
+    waited_ns_ = waited_ns;
+    if (passed_ns > kForgetNs) {
+      limit_ = kMost;
+    } else if (wait_ns > passed_ns / kAlonePart) {
+      limit_ = std::max(limit_ - limit_ / 4, kLeast);
+    } else {
+      limit_ = std::min(limit_ + limit_ / 8, kMost);
+    }
+    return limit_;
+  }
+
+ private:
+  // Who waits for no more than this part of the time is alone, but for what runs on every machine.
+  static constexpr std::uint64_t kAlonePart = 10;
+  // What was measured longer ago tells nothing of now.
+  static constexpr std::uint64_t kForgetNs = 1'000'000'000;
+
+  std::uint64_t looked_ns_ = 0;
+  std::uint64_t waited_ns_ = 0;
+  std::uint64_t limit_ = kMost;
+};
+
+}  // namespace ring::node
+
+#endif  // RING_NODE_PACE_KEEPER_H_

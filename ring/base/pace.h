@@ -2,9 +2,9 @@
 //
 // What:      Pace: a bucket of bytes that fills with the configured rate, or more slowly, but never
 //            below the least one, while others want the processor.
-// Shape:     holds at most what 5 ms bring: who serves besides waits for no more than that at once.
-//            A step may take more, and leaves a debt. What is small counts as kLeastCost: its
-//            messages cost that.
+// Shape:     holds at most what 5 ms bring. A step may take more, and leaves a debt, which is never
+//            more than the largest step's, or 5 ms: what operations wait for does not stop all else
+//            for long. What is small counts as kLeastCost: its messages cost that.
 // Units:     bytes; nanoseconds of the caller's clock.
 // Ownership: value; one a node, shared by everything that recovers or rebuilds on it.
 // Threads:   one, the node's.
@@ -36,17 +36,25 @@ class Pace {
     left_ = std::min(left_ + added, full);
     filled_ns_ = std::max(filled_ns_, now_ns);
     open_ = left_ > (open_ ? 0 : full / 4);  // several at once cost fewer messages
+    waits_ |= !open_;
     return open_;
   }
   // What operations wait for is taken, too, without asking first.
   void Take(std::uint64_t bytes) {
-    if (bytes > 0) left_ -= static_cast<double>(std::max(bytes, kLeastCost));
+    if (bytes == 0) return;
+    const auto cost = static_cast<double>(std::max(bytes, kLeastCost));
+    left_ = std::max(left_ - cost, -std::max(cost, static_cast<double>(now_) / kFullsPerSecond));
   }
 
-  // From now on, as far as the two rates allow.
-  void Limit(std::uint64_t bytes_per_second) { now_ = std::clamp(bytes_per_second, least_, rate_); }
+  // From now on this share of the rate, or the least one.
+  void Slow(double share) {
+    const double slower = share * static_cast<double>(rate_);
+    now_ = std::clamp(static_cast<std::uint64_t>(slower), least_, rate_);
+  }
   // Whether anything asked since this was called last.
   bool WasAsked() { return std::exchange(asked_, false); }
+  // Whether anything had to wait since this was called last.
+  bool Waits() { return std::exchange(waits_, false); }
 
  private:
   static constexpr double kFullsPerSecond = 200;
@@ -58,6 +66,7 @@ class Pace {
   std::uint64_t filled_ns_ = 0;
   bool open_ = false;
   bool asked_ = false;
+  bool waits_ = false;
 };
 
 }  // namespace ring

@@ -19,8 +19,13 @@ std::optional<std::uint64_t> RunDelay::ReadNs() const {
   const ssize_t size = file_ < 0 ? -1 : pread(file_, text, sizeof(text) - 1, 0);
   if (size <= 0) return std::nullopt;
   text[size] = '\0';
-  std::uint64_t ran_ns, waited_ns;
-  if (std::sscanf(text, "%" SCNu64 " %" SCNu64, &ran_ns, &waited_ns) != 2) return std::nullopt;
+  std::uint64_t ran_ns = 0;
+  std::uint64_t waited_ns = 0;
+  std::uint64_t slices = 0;
+  const int fields =
+      std::sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &ran_ns, &waited_ns, &slices);
+  // Who reads it runs, for the first time at least: else the system does not count.
+  if (fields != 3 || slices == 0) return std::nullopt;
   return waited_ns;
 }
 

@@ -4,12 +4,13 @@
 //            want it too, background work of all its nodes slows down, step by step; it speeds up
 //            again when nobody waits. Requests then find processors that are free now and then:
 //            without this they wait for whatever every process has to recover.
-// Units:     nanoseconds of the reactor's clock; bytes a second.
+// Units:     nanoseconds of the reactor's clock; shares of each node's recovery_rate.
 // Ownership: value.
 // Threads:   one, the reactor's.
 // Errors:    none.
 // Cost:      who asks for the wait makes a system call (ring/base/run_delay.h), every kLookNs while
 //            something recovers, and none otherwise.
+// Source:    docs/adr/0034.
 #ifndef RING_NODE_PACE_KEEPER_H_
 #define RING_NODE_PACE_KEEPER_H_
 
@@ -21,26 +22,24 @@ namespace ring::node {
 class PaceKeeper {
  public:
   static constexpr std::uint64_t kLookNs = 2'000'000;
-  static constexpr std::uint64_t kLeast = 1ull << 20;
-  static constexpr std::uint64_t kMost = 1ull << 30;
+  // A little below what the default rates allow, so that it is soon above that again.
+  static constexpr double kLeastShare = 1.0 / 64;
 
   // Whether it is time for the next look.
   bool Due(std::uint64_t now_ns) const { return now_ns - looked_ns_ >= kLookNs; }
 
-  // waited_ns: for a processor, in all. Gives what Pace::Limit takes.
-  std::uint64_t Look(std::uint64_t now_ns, std::uint64_t waited_ns) {
+  // waited_ns: for a processor, in all. Gives what Pace::Slow takes.
+  double Look(std::uint64_t now_ns, std::uint64_t waited_ns) {
     const std::uint64_t passed_ns = now_ns - looked_ns_;
     const std::uint64_t wait_ns = waited_ns - waited_ns_;
     looked_ns_ = now_ns;
     waited_ns_ = waited_ns;
-    if (passed_ns > kForgetNs) {
-      limit_ = kMost;
-    } else if (wait_ns > passed_ns / kAlonePart) {
-      limit_ = std::max(limit_ - limit_ / 4, kLeast);
+    if (wait_ns > passed_ns / kAlonePart) {
+      share_ = std::max(share_ * 3 / 4, kLeastShare);
     } else {
-      limit_ = std::min(limit_ + limit_ / 8, kMost);
+      share_ = passed_ns > kForgetNs ? 1 : std::min(share_ * 9 / 8, 1.0);
     }
-    return limit_;
+    return share_;
   }
 
  private:
@@ -51,7 +50,7 @@ class PaceKeeper {
 
   std::uint64_t looked_ns_ = 0;
   std::uint64_t waited_ns_ = 0;
-  std::uint64_t limit_ = kMost;
+  double share_ = 1;
 };
 
 }  // namespace ring::node

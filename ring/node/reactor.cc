@@ -18,7 +18,8 @@ namespace {
 // milliseconds.
 constexpr std::uint32_t kTurnsPerClock = 16;
 // Who waits for connections and epochs always has work, and not all of that rings a bell. On a busy
-// machine who never sleeps waits for the processor longest, and looks silent to the others.
+// machine who never sleeps waits for the processor longest, and looks silent to the others. What
+// waits for its pace rings none either.
 constexpr std::uint64_t kUnreadySleepNs = 1'000'000;
 }  // namespace
 
@@ -90,8 +91,8 @@ void Reactor::KeepPace(const RunDelay& delay, PaceKeeper& keeper) {
   if (!asked) return;
   const std::optional<std::uint64_t> waited_ns = delay.ReadNs();
   if (!waited_ns.has_value()) return;
-  const std::uint64_t limit = keeper.Look(now_ns_, *waited_ns);
-  for (const std::unique_ptr<Node>& node : nodes_) node->pace().Limit(limit);
+  const double share = keeper.Look(now_ns_, *waited_ns);
+  for (const std::unique_ptr<Node>& node : nodes_) node->pace().Slow(share);
 }
 
 bool Reactor::Turn() {
@@ -250,9 +251,9 @@ void Reactor::WakeUp() {
 
 void Reactor::Sleep() {
   if (LooksIdle()) {
-    const bool unready = std::any_of(
-        nodes_.begin(), nodes_.end(),
-        [](const std::unique_ptr<Node>& node) { return node->connecting() || !node->ready(); });
+    bool unready = false;
+    for (const std::unique_ptr<Node>& node : nodes_)
+      unready |= node->pace().Waits() || node->connecting() || !node->ready();
     poll_fds_.clear();
     poll_fds_.push_back({wake_fd_, POLLIN, 0});
     for (const std::unique_ptr<Node>& node : nodes_)

@@ -4,7 +4,8 @@
 //            arrival order, flushes logs, acts on commits, answers behind one fence, then folds
 //            within a budget. While nodes change epochs or recover it does so between the parts of
 //            its nodes, too. Without work it polls for a while, then arms everything and sleeps
-//            until a peer, a socket or a posted call wakes it.
+//            until a peer, a socket or a posted call wakes it. While the thread waits for a
+//            processor, recovery in the background slows down (pace_keeper.h).
 // Ownership: owns its nodes. Thread and lifetime are the host's.
 // Threads:   Run is the nodes' thread. Post and Stop may be called from any.
 // Errors:    none of its own.

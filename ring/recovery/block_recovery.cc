@@ -103,6 +103,7 @@ void BlockRecovery::Step(std::uint64_t now_ns) {
     Block& block = blocks_[key];
     if (Due(block)) Begin(key, block);
   }
+  if (blocks_left() == 0) return;
   std::uint32_t begun = 0;  // what is gone at once takes no place among those asked for
   while (asked_count_ < kBackgroundMax && begun < kLooksPerStep && pace_->Ready(now_ns) &&
          BeginNext())

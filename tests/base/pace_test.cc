@@ -55,14 +55,38 @@ TEST(Pace, SmallThingsCountAsWhatTheirMessagesCost) {
 TEST(Pace, LimitsStayBetweenTheLeastRateAndTheConfiguredOne) {
   Pace pace(64 * kMiB, 8 * kMiB);
   TakeAll(pace, 0, 1'000'000'000);
-  pace.Limit(1);
+  pace.Slow(0.001);
   std::uint64_t bytes = TakeAll(pace, 1'000'000'000, 2'000'000'000);
   EXPECT_GT(bytes, 7 * kMiB);
   EXPECT_LT(bytes, 9 * kMiB);
-  pace.Limit(1024 * kMiB);
+  pace.Slow(1);
   bytes = TakeAll(pace, 2'000'000'000, 3'000'000'000);
   EXPECT_GT(bytes, 63 * kMiB);
   EXPECT_LT(bytes, 65 * kMiB);
+}
+
+TEST(Pace, WhatOperationsWaitForLeavesADebtOfOneStepAtMost) {
+  Pace pace(64 * kMiB, kMiB);
+  ASSERT_TRUE(pace.Ready(1'000'000'000));
+  for (int i = 0; i < 1000; ++i) pace.Take(kMiB);
+  EXPECT_FALSE(pace.Ready(1'010'000'000));
+  EXPECT_TRUE(pace.Ready(1'020'000'000));
+}
+
+TEST(Pace, ALeastRateAboveTheRateCountsAsThat) {
+  Pace pace(kMiB, 64 * kMiB);
+  pace.Slow(0.5);
+  EXPECT_LT(TakeAll(pace, 1'000'000'000, 2'000'000'000), 2 * kMiB);
+}
+
+TEST(Pace, KnowsWhetherAnythingHadToWait) {
+  Pace pace(kMiB, kMiB);
+  ASSERT_TRUE(pace.Ready(1'000'000'000));
+  EXPECT_FALSE(pace.Waits());
+  pace.Take(kMiB);
+  ASSERT_FALSE(pace.Ready(1'000'000'001));
+  EXPECT_TRUE(pace.Waits());
+  EXPECT_FALSE(pace.Waits());
 }
 
 TEST(Pace, KnowsWhetherAnybodyAsked) {

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace ring {
@@ -12,10 +13,11 @@ namespace {
 // The first processor that this process may run on.
 cpu_set_t OneProcessor() {
   cpu_set_t all, one;
-  sched_getaffinity(0, sizeof(all), &all);
+  CPU_ZERO(&all);
   CPU_ZERO(&one);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
   int first = 0;
-  while (!CPU_ISSET(first, &all)) ++first;
+  while (first + 1 < CPU_SETSIZE && !CPU_ISSET(first, &all)) ++first;
   CPU_SET(first, &one);
   return one;
 }
@@ -23,25 +25,27 @@ cpu_set_t OneProcessor() {
 TEST(RunDelay, GrowsWhileAnotherThreadHasTheProcessor) {
   std::atomic<bool> over{false};
   std::atomic<bool> unknown{false};
+  std::atomic<bool> waited{false};
   const cpu_set_t one = OneProcessor();
   std::thread other([&] {
-    sched_setaffinity(0, sizeof(one), &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     while (!over.load(std::memory_order_relaxed)) {
     }
   });
   std::thread waiting([&] {
-    sched_setaffinity(0, sizeof(one), &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     const RunDelay delay;
     const auto before_ns = delay.ReadNs();
     unknown = !before_ns.has_value();
-    // Until it waited: the test's time limit tells if that never shows.
-    while (!unknown && *delay.ReadNs() <= *before_ns) {
-    }
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!unknown && !waited && std::chrono::steady_clock::now() < until)
+      waited = delay.ReadNs().value_or(0) > *before_ns;
     over = true;
   });
   waiting.join();
   other.join();
-  EXPECT_FALSE(unknown) << "this system does not count how long threads wait";
+  ASSERT_FALSE(unknown) << "this system does not count how long threads wait";
+  EXPECT_TRUE(waited);
 }
 
 }  // namespace

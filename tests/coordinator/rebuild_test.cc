@@ -40,7 +40,7 @@ TEST(Rebuild, S6ANewParityIsSentNoMoreThanThePaceAllows) {
   ASSERT_NO_FATAL_FAILURE(BeginRebuild(harness));
   const memgest::ParityRebuild& rebuild = harness.shard().FindMemgest(kSrs32)->rebuild();
   // What the bucket holds at first, and the piece that empties it.
-  const std::uint64_t slack = kRate / 10 + memgest::kPayloadSizeMax;
+  const std::uint64_t slack = kRate / 200 + memgest::kPayloadSizeMax;
   const std::uint64_t start_ns = harness.now_ns;
   std::uint64_t longest_wait_ns = 0;
   for (int i = 0; !rebuild.Complete(Role(4), harness.shard().log()); ++i) {

@@ -8,33 +8,32 @@ namespace {
 constexpr std::uint64_t kBeginNs = 5'000'000'000;
 
 // Looks `count` times; the thread waits for wait_ns before each.
-std::uint64_t LookOften(PaceKeeper& keeper, int count, std::uint64_t wait_ns, std::uint64_t* now_ns,
-                        std::uint64_t* waited_ns) {
-  std::uint64_t limit = 0;
+double LookOften(PaceKeeper& keeper, int count, std::uint64_t wait_ns, std::uint64_t* now_ns,
+                 std::uint64_t* waited_ns) {
+  double share = 0;
   for (int i = 0; i < count; ++i) {
     *now_ns += PaceKeeper::kLookNs;
     *waited_ns += wait_ns;
-    limit = keeper.Look(*now_ns, *waited_ns);
+    share = keeper.Look(*now_ns, *waited_ns);
   }
-  return limit;
+  return share;
 }
 
 TEST(PaceKeeper, WhoHasAProcessorGoesAsFastAsConfigured) {
   PaceKeeper keeper;
   std::uint64_t now_ns = kBeginNs, waited_ns = 123;
-  EXPECT_EQ(LookOften(keeper, 100, PaceKeeper::kLookNs / 50, &now_ns, &waited_ns),
-            PaceKeeper::kMost);
+  EXPECT_EQ(LookOften(keeper, 100, PaceKeeper::kLookNs / 50, &now_ns, &waited_ns), 1);
 }
 
 TEST(PaceKeeper, SlowsDownWhileOthersWantTheProcessorAndRecoversBehindThem) {
   PaceKeeper keeper;
   std::uint64_t now_ns = kBeginNs, waited_ns = 0;
   LookOften(keeper, 1, 0, &now_ns, &waited_ns);
-  const std::uint64_t soon = LookOften(keeper, 4, PaceKeeper::kLookNs / 2, &now_ns, &waited_ns);
-  EXPECT_LT(soon, PaceKeeper::kMost / 2);
+  const double soon = LookOften(keeper, 4, PaceKeeper::kLookNs / 2, &now_ns, &waited_ns);
+  EXPECT_LT(soon, 0.5);
   EXPECT_EQ(LookOften(keeper, 100, PaceKeeper::kLookNs / 2, &now_ns, &waited_ns),
-            PaceKeeper::kLeast);
-  EXPECT_EQ(LookOften(keeper, 100, 0, &now_ns, &waited_ns), PaceKeeper::kMost);
+            PaceKeeper::kLeastShare);
+  EXPECT_EQ(LookOften(keeper, 100, 0, &now_ns, &waited_ns), 1);
 }
 
 TEST(PaceKeeper, ForgetsWhatItMeasuredBeforeThePause) {
@@ -42,8 +41,11 @@ TEST(PaceKeeper, ForgetsWhatItMeasuredBeforeThePause) {
   std::uint64_t now_ns = kBeginNs, waited_ns = 0;
   LookOften(keeper, 100, PaceKeeper::kLookNs / 2, &now_ns, &waited_ns);
   now_ns += 10'000'000'000;
+  EXPECT_EQ(keeper.Look(now_ns, waited_ns), 1);
+  // But who got no processor in all that time measured something.
+  now_ns += 10'000'000'000;
   waited_ns += 9'000'000'000;
-  EXPECT_EQ(keeper.Look(now_ns, waited_ns), PaceKeeper::kMost);
+  EXPECT_LT(keeper.Look(now_ns, waited_ns), 1);
 }
 
 TEST(PaceKeeper, LooksNoMoreOftenThanThatIsWorth) {

@@ -109,8 +109,8 @@ struct FaultOptions {
   std::uint64_t f6_nodes_first_max_ns = 200 * kMs;
   std::uint64_t f6_nodes_next_max_ns = 400 * kMs;
   std::uint64_t f6_nodes_min_ns = 100 * kUs;
-  std::uint64_t f6_nodes_max_ns = 40 * kMs;  // who is not heard for longer is taken for lost
-  std::uint64_t f6_aside_one_in = 2;  // nodes that are cut off, also from half of the clients
+  std::uint64_t f6_nodes_max_ns = 40 * kMs;   // who is not heard for longer is taken for lost
+  std::uint64_t f6_aside_one_in = 2;          // nodes that are cut off, with half of the clients
   std::uint64_t f6_silence_ns = 2'000 * kMs;  // until a request that does not get through fails
 
   // --- F7: messages; each of these is on in half of the runs ---

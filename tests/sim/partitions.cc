@@ -57,9 +57,13 @@ void Partitions::CutOff(SimNode& node, std::uint64_t length_ns) {
   if (!OneIn(clients_, options_.f6_aside_one_in)) return;
   ++cluster_->network().faults().by_kind["F6 nodes aside with clients"];
   for (const std::shared_ptr<SimClient>& client : cluster_->clients()) {
-    if (!client->up() || clients_.Below(2) == 0) continue;
-    Block(client->host(), node.host());
-    Block(node.host(), client->host());
+    if (!client->up()) continue;
+    const bool stays = clients_.Below(2) == 0;
+    for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
+      if ((other.get() == &node) == stays) continue;
+      Block(client->host(), other->host());
+      Block(other->host(), client->host());
+    }
   }
 }
 

@@ -59,7 +59,10 @@ absl::StatusOr<std::shared_ptr<SimClient>> SimClient::Start(rdma::sim::SimNetwor
   client.seeds = options.seeds;
   client.transport = Transport::kShm;
   client.window = options.window;
-  client.deadline = absl::Nanoseconds(static_cast<std::int64_t>(options.deadline_ns));
+  // A reader that is cut off with one node asks that one, and does not wait for the others.
+  const std::uint64_t patience_ns =
+      options.only_gets ? std::min(options.deadline_ns, kReaderPatienceNs) : options.deadline_ns;
+  client.deadline = absl::Nanoseconds(static_cast<std::int64_t>(patience_ns));
   RING_ASSIGN_OR_RETURN(self->core_, api::ClientCore::Start(client, std::move(environment)));
   self->Run(network->now_ns(), State::kRunning);
   return self;

@@ -95,6 +95,7 @@ class SimClient final : public rdma::sim::SimHost,
   static constexpr std::uint64_t kStepNs = 400;
   static constexpr std::uint64_t kPollNs = 20'000;
   static constexpr std::uint64_t kReadingNs = 500'000;  // between what one gets that only gets
+  static constexpr std::uint64_t kReaderPatienceNs = 5'000'000;
   static constexpr std::uint64_t kRefusedNs = 100'000;  // tries again after this
 
   SimClient(rdma::sim::SimNetwork* network, Workload* workload, Recorder* recorder,

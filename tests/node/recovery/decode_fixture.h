@@ -41,7 +41,7 @@ inline std::string ValueOf(const std::string& key, std::size_t size) {
   return value;
 }
 
-// ... and the background does not outrun a test: a few blocks at once, then 64 a second.
+// ... and the background does not outrun a test: one block at once, then 64 a second.
 inline void SmallBlocksSlowly(NodeConfig* config) {
   SmallBlocks(config);
   config->recovery_rate = kRecoveryRateMin;

@@ -36,7 +36,7 @@ struct FaultOptions {
   // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
   std::uint64_t weak_run_one_in = 6;
   // Clients that only get: what they miss nobody tells them.
-  std::uint64_t readers_one_in = 4;
+  std::uint64_t readers_one_in = 2;
   // Gets that are degraded reads; then all nodes take faults.
   std::uint64_t degraded_one_in = 0;
 
@@ -89,8 +89,8 @@ struct FaultOptions {
   std::uint64_t f5_zombie_first_min_ns = kMs;
   std::uint64_t f5_zombie_first_max_ns = 300 * kMs;
   std::uint64_t f5_zombie_next_max_ns = 500 * kMs;
-  std::uint64_t f5_zombie_min_ns = 50 * kMs;
-  std::uint64_t f5_zombie_max_ns = 2'500 * kMs;
+  std::uint64_t f5_zombie_min_ns = 200 * kMs;
+  std::uint64_t f5_zombie_max_ns = 1'500 * kMs;
   // One that is missed while it has the last copy of something: another is lost as well (E8).
   std::uint64_t f5_alarm_run_one_in = 3;
   std::uint64_t f5_alarm_min_ns = 5 * kMs;
@@ -110,7 +110,7 @@ struct FaultOptions {
   std::uint64_t f6_nodes_next_max_ns = 400 * kMs;
   std::uint64_t f6_nodes_min_ns = 100 * kUs;
   std::uint64_t f6_nodes_max_ns = 40 * kMs;   // who is not heard for longer is taken for lost
-  std::uint64_t f6_aside_one_in = 2;          // nodes that are cut off, with half of the clients
+  std::uint64_t f6_aside_one_in = 2;          // nodes that are cut off, with some of the clients
   std::uint64_t f6_silence_ns = 2'000 * kMs;  // until a request that does not get through fails
 
   // --- F7: messages; each of these is on in half of the runs ---

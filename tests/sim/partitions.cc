@@ -58,7 +58,8 @@ void Partitions::CutOff(SimNode& node, std::uint64_t length_ns) {
   ++cluster_->network().faults().by_kind["F6 nodes aside with clients"];
   for (const std::shared_ptr<SimClient>& client : cluster_->clients()) {
     if (!client->up()) continue;
-    const bool stays = clients_.Below(2) == 0;
+    // Most who only get stay, and others write meanwhile what they should not miss.
+    const bool stays = (clients_.Below(4) == 0) != client->only_gets();
     for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
       if ((other.get() == &node) == stays) continue;
       Block(client->host(), other->host());

@@ -2,8 +2,8 @@
 //
 // What:      Partitions parts the nodes in two halves, one way only, or with one that reaches both;
 //            all from all, so that no quorum is left (F13); or cuts one off from all others, now
-//            and then with half of the clients, which reach nobody else: they may go on asking it
-//            while somebody else serves the other half its keys (L1).
+//            and then with some of the clients, which reach nobody else: they may go on asking it
+//            while somebody else serves the others its keys (L1).
 // Shape:     one at a time, and partitions of clients beside it.
 // Ownership: borrows the cluster and the random numbers.
 // Threads:   one.

@@ -68,6 +68,7 @@ class SimClient final : public rdma::sim::SimHost,
                                                           const SimClientOptions& options);
   rdma::sim::HostId host() const { return host_; }
   int process() const { return options_.process; }
+  bool only_gets() const { return options_.only_gets; }
   bool up() const { return core_ != nullptr; }
   // Has had the answers to all its operations. Nobody waits for one that only gets.
   bool done() const {

@@ -68,7 +68,11 @@ TEST_P(SimRegression, Holds) {
   options.faults.slow_recovery_one_in = says(" slow ") ? 1 : 0;
   options.faults.wide_run_one_in = says(" wide ") ? 1 : 0;
   options.faults.weak_run_one_in = says(" weak ") ? 1 : 0;
-  options.faults.readers_one_in = says(" readers ") ? 4 : 0;
+  options.faults.readers_one_in = says(" apart ") ? 2 : says(" readers ") ? 4 : 0;
+  if (!says(" apart ")) {
+    options.faults.f5_zombie_min_ns = 50 * FaultOptions::kMs;
+    options.faults.f5_zombie_max_ns = 2'500 * FaultOptions::kMs;
+  }
   options.faults.f1_at_event_run_one_in = says(" aims ") ? 1 : 0;
   if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
   RunClean(options);

@@ -1,6 +1,7 @@
 #include "ring/node/recovery/member_values.h"
 
 #include "ring/base/log.h"
+#include "ring/cluster/active_roles.h"
 #include "ring/recovery/fetch_message.h"
 
 namespace ring::node {
@@ -33,13 +34,16 @@ void MemberValues::Progress(std::uint64_t now_ns) {
 std::vector<NodeId> MemberValues::SourcesOf(const MemberPort::HeldShard& held,
                                             MemgestId memgest) const {
   std::vector<NodeId> sources;
+  const cluster::View& view = members_->view();
   const cluster::NormalRecord& normal =
-      members_->view().groups[held.group.value()].shards[held.shard.value()].normal;
-  const cluster::MemgestNormal* const set = normal.Find(memgest);
-  if (set == nullptr || normal.epoch != held.store->promised()) return sources;
+      view.groups[held.group.value()].shards[held.shard.value()].normal;
+  const protocol::MemgestDescriptor* const descriptor = view.FindMemgest(memgest);
+  if (descriptor == nullptr || normal.epoch != held.store->promised()) return sources;
+  // Of a memgest that is younger than the record, too: what came damaged is fetched (F10).
+  const RoleMask complete = cluster::CompleteFor(normal, *descriptor, held.shard, view.s, view.d);
   for (std::size_t role = 0; role < normal.holders.size(); ++role) {
-    const bool has_all = (set->complete >> role & 1) != 0;
-    if (has_all && role != held.role.value()) sources.push_back(normal.holders[role].node);
+    if (Has(complete, role) && role != held.role.value())
+      sources.push_back(normal.holders[role].node);
   }
   return sources;
 }

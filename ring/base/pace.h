@@ -43,7 +43,8 @@ class Pace {
   void Take(std::uint64_t bytes) {
     if (bytes == 0) return;
     const auto cost = static_cast<double>(std::max(bytes, kLeastCost));
-    left_ = std::max(left_ - cost, -std::max(cost, static_cast<double>(now_) / kFullsPerSecond));
+    const double deepest = -std::max(cost, static_cast<double>(now_) / kFullsPerSecond);
+    left_ = std::max(left_ - cost, std::min(left_, deepest));
   }
 
   // From now on this share of the rate, or the least one.

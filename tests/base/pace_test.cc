@@ -73,6 +73,14 @@ TEST(Pace, WhatOperationsWaitForLeavesADebtOfOneStepAtMost) {
   EXPECT_TRUE(pace.Ready(1'020'000'000));
 }
 
+TEST(Pace, SmallStepsTakeNothingFromTheDebtOfALargeOne) {
+  Pace pace(64 * kMiB, kMiB);
+  ASSERT_TRUE(pace.Ready(1'000'000'000));
+  pace.Take(64 * kMiB);
+  pace.Take(1);
+  EXPECT_FALSE(pace.Ready(1'900'000'000));
+}
+
 TEST(Pace, ALeastRateAboveTheRateCountsAsThat) {
   Pace pace(kMiB, 64 * kMiB);
   pace.Slow(0.5);

@@ -103,6 +103,28 @@ TEST_P(SimDetectTest, L1TwoNodesThatAreLostOneBehindTheOtherAreBothMissedInTime)
       SimValues::kMs / 10));
 }
 
+// It came up after attempts that were a second apart, as its peer was away for long. Whoever is
+// elected meanwhile has less patience for who is not connected.
+TEST(SimConnectTest, L4AConnectionThatIsLostSoonIsMadeAnewAtOnceThoughItCameUpLate) {
+  ClusterOptions options;
+  options.seed = 7;
+  SimValues run(options);
+  ASSERT_NO_FATAL_FAILURE(run.Start());
+  SimCluster& cluster = run.cluster();
+  const NodeId from(6);
+  const NodeId to(7);
+  cluster.CrashNode(to);
+  run.Pass(4'000 * SimValues::kMs);
+  ASSERT_TRUE(cluster.RestartNode(to).ok());
+  node::ControlPort& control = cluster.nodes()[from.value()]->node().control();
+  ASSERT_TRUE(cluster.RunUntil(cluster.network().now_ns() + 2'000 * SimValues::kMs,
+                               [&] { return control.TransportTo(to) != "down"; }));
+  control.Break(to);
+  cluster.nodes()[from.value()]->Touch();
+  run.Pass(50 * SimValues::kMs);
+  EXPECT_NE(control.TransportTo(to), "down");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Times, SimDetectTest,
     testing::Combine(testing::Values(Times{1, 5, 5}, Times{2, 5, 5}, Times{3, 6, 5},

@@ -158,7 +158,10 @@ class ControlPort {
     const std::string fallback = FallbackOf(link.peer());
     return !fallback.empty() && link.address == fallback && fallback != AddressOf(link.peer());
   }
+  // When the last attempt began.
+  static std::uint64_t AttemptedNs(const ControlLink& link);
   void Connect(ControlLink& link);
+  void Establish(ControlLink& link);
   void Lose(ControlLink& link, absl::string_view why);
   bool Dropped(NodeId node) const {
     return node.value() < dropped_until_ns_.size() && dropped_until_ns_[node.value()] > now_ns_;

@@ -108,7 +108,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
                                                 protocol::EncodeHello(accept)));
   const absl::Status begun = link.Begin(std::move(qp));
   if (begun.ok()) {
-    link.Establish();
+    Establish(link);
   } else {
     Lose(link, begun.message());
   }
@@ -174,11 +174,21 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
   if (status.ok()) {
     TakeIncarnation(accept->node, accept->incarnation);
     refused_.Accepted(link.peer());
-    link.Establish();
+    Establish(link);
   } else {
     Lose(link, status.message());
   }
   return true;
+}
+
+std::uint64_t ControlPort::AttemptedNs(const ControlLink& link) {
+  return link.retry_ns - std::min(link.retry_ns, link.backoff_ns);
+}
+
+// What its attempt would have waited for is over: when it is lost, it is made anew at once.
+void ControlPort::Establish(ControlLink& link) {
+  link.retry_ns = AttemptedNs(link) + kBackoffMinNs;
+  link.Establish();
 }
 
 // Ends the connection; what was asked of the peer has an unknown outcome.
@@ -222,9 +232,8 @@ void ControlPort::ConnectAll() {
       const std::string why = std::string(link->failed().message());
       Lose(*link, why);
     }
-    // An attempt began its backoff before retry_ns.
-    const std::uint64_t begun_ns = link->retry_ns - std::min(link->retry_ns, link->backoff_ns);
-    if (link->qp() != nullptr && !link->established() && now_ns_ >= begun_ns + kConnectNs) {
+    const bool late = now_ns_ >= AttemptedNs(*link) + kConnectNs;
+    if (link->qp() != nullptr && !link->established() && late) {
       Lose(*link,
            absl::StrCat("did not answer the handshake within ", kConnectNs / 1'000'000, " ms"));
     }

@@ -1,6 +1,11 @@
 #include "tests/sim/fault_options.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace ring::sim {
 namespace {
@@ -17,6 +22,10 @@ constexpr FaultField kFields[] = {
     RING_FIELD(weak_run_one_in),
     RING_FIELD(readers_one_in),
     RING_FIELD(degraded_one_in),
+    RING_FIELD(think_max_ns),
+    RING_FIELD(heartbeat_ms),
+    RING_FIELD(detect_ms),
+    RING_FIELD(lease_ms),
     RING_FIELD(f1_client_mean_ns),
     RING_FIELD(f1_client_max),
     RING_FIELD(f1_node_max),
@@ -26,6 +35,7 @@ constexpr FaultField kFields[] = {
     RING_FIELD(f1_next_max_ns),
     RING_FIELD(f1_refused_max_ns),
     RING_FIELD(f1_at_answer_one_in),
+    RING_FIELD(f1_at_refusal_one_in),
     RING_FIELD(f1_at_view_one_in),
     RING_FIELD(f1_at_view_min_ns),
     RING_FIELD(f1_at_view_max_ns),
@@ -74,6 +84,7 @@ constexpr FaultField kFields[] = {
     RING_FIELD(f6_nodes_min_ns),
     RING_FIELD(f6_nodes_max_ns),
     RING_FIELD(f6_aside_one_in),
+    RING_FIELD(f6_aside_pair_one_in),
     RING_FIELD(f6_silence_ns),
     RING_FIELD(f7_late_max_ppm),
     RING_FIELD(f7_late_doublings),
@@ -124,6 +135,8 @@ constexpr FaultField kFields[] = {
     RING_FIELD(f12_drain_run_one_in),
     RING_FIELD(f12_drain_min_ns),
     RING_FIELD(f12_drain_max_ns),
+    RING_FIELD(f12_drain_aside_one_in),
+    RING_FIELD(f12_drain_aside_max_ns),
     RING_FIELD(f13_one_in),
     RING_FIELD(f13_max_ns),
     RING_FIELD(f14_one_in),
@@ -145,10 +158,21 @@ static_assert(sizeof(kFields) / sizeof(kFields[0]) == sizeof(FaultOptions) / siz
 
 absl::Span<const FaultField> FaultFields() { return kFields; }
 
-const FaultField* FindFaultField(absl::string_view name) {
-  const auto* const found = std::find_if(std::begin(kFields), std::end(kFields),
-                                         [&](const FaultField& one) { return one.name == name; });
-  return found == std::end(kFields) ? nullptr : found;
+absl::Status SetFaults(absl::string_view settings, FaultOptions* faults) {
+  for (const absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    const auto* const found =
+        std::find_if(std::begin(kFields), std::end(kFields),
+                     [&](const FaultField& one) { return one.name == parts.first; });
+    std::uint64_t value = 0;
+    if (found == std::end(kFields) || !absl::SimpleAtoi(parts.second, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(setting, ": give NAME=NUMBER, with a name of --list-faults"));
+    }
+    faults->*found->value = value;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace ring::sim

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ring/base/random.h"
@@ -39,6 +40,12 @@ struct FaultOptions {
   std::uint64_t readers_one_in = 2;
   // Gets that are degraded reads; then all nodes take faults.
   std::uint64_t degraded_one_in = 0;
+  // Of a client between two operations; 0: drawn. What takes its time meets runs that take theirs.
+  std::uint64_t think_max_ns = 0;
+  // As a configuration has them.
+  std::uint64_t heartbeat_ms = 25;
+  std::uint64_t detect_ms = 150;
+  std::uint64_t lease_ms = 100;
 
   // --- F1: crashes ---
   std::uint64_t f1_client_mean_ns = 60 * kMs;
@@ -50,6 +57,7 @@ struct FaultOptions {
   std::uint64_t f1_next_max_ns = 1'000 * kMs;
   std::uint64_t f1_refused_max_ns = 20 * kMs;  // until another one is chosen: too much is missing
   std::uint64_t f1_at_answer_one_in = 2;       // blows that wait for the answer to a write (E1)
+  std::uint64_t f1_at_refusal_one_in = 0;      // ... of these, for what tells of another's write
   std::uint64_t f1_at_view_one_in = 3;         // changes of the view that are followed by a blow
   std::uint64_t f1_at_view_min_ns = kUs;
   std::uint64_t f1_at_view_max_ns = 20 * kMs;
@@ -111,6 +119,7 @@ struct FaultOptions {
   std::uint64_t f6_nodes_min_ns = 100 * kUs;
   std::uint64_t f6_nodes_max_ns = 40 * kMs;   // who is not heard for longer is taken for lost
   std::uint64_t f6_aside_one_in = 2;          // nodes that are cut off, with some of the clients
+  std::uint64_t f6_aside_pair_one_in = 0;     // ... with the leader, or with another voter, too
   std::uint64_t f6_silence_ns = 2'000 * kMs;  // until a request that does not get through fails
 
   // --- F7: messages; each of these is on in half of the runs ---
@@ -173,6 +182,8 @@ struct FaultOptions {
   std::uint64_t f12_drain_run_one_in = 6;
   std::uint64_t f12_drain_min_ns = kMs;
   std::uint64_t f12_drain_max_ns = 500 * kMs;
+  std::uint64_t f12_drain_aside_one_in = 0;          // drained nodes that are cut off (F6)
+  std::uint64_t f12_drain_aside_max_ns = 150 * kMs;  // behind the operator's word
 
   // --- F13: no quorum ---
   std::uint64_t f13_one_in = 6;  // partitions of nodes
@@ -204,8 +215,9 @@ struct FaultField {
 };
 // All of them.
 absl::Span<const FaultField> FaultFields();
-// null: there is no such field.
-const FaultField* FindFaultField(absl::string_view name);
+// "f5_mean_ns=20000000 check_one_in=1", or one, or none. INVALID_ARGUMENT names what is wrong;
+// what stands before it is set.
+absl::Status SetFaults(absl::string_view settings, FaultOptions* faults);
 
 }  // namespace ring::sim
 

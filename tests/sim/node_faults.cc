@@ -14,22 +14,6 @@ namespace {
 using rdma::sim::FaultClass;
 constexpr std::uint64_t kUs = FaultOptions::kUs;
 constexpr std::uint64_t kMs = FaultOptions::kMs;
-constexpr std::uint64_t kAgainNs = 20 * kMs;  // an operator asks again
-
-// The node that knows most of what was agreed upon.
-node::Node* BestInformed(SimCluster& cluster) {
-  node::Node* best = nullptr;
-  std::pair<consensus::Term, consensus::LogIndex> most;
-  for (const std::shared_ptr<SimNode>& node : cluster.nodes()) {
-    if (!node->up() || node->node().membership().replica() == nullptr) continue;
-    const consensus::RaftLog& log = node->node().membership().replica()->raft().log();
-    const std::pair known(log.last_term(), log.last_index());
-    if (best != nullptr && known <= most) continue;
-    best = &node->node();
-    most = known;
-  }
-  return best;
-}
 
 }  // namespace
 
@@ -111,6 +95,7 @@ void NodeFaults::Act() {
     RemoveDrained();
   }
   if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
+  if (aside_ns_ != 0 && now_ns() >= aside_ns_) CutOffDrained();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
     Part();
@@ -122,7 +107,7 @@ void NodeFaults::End() {
   cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
   waits_for_answer_ = false;
-  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = 0;
+  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = aside_ns_ = 0;
   false_alarm_.End();
   aim_.reset();
   leaving_.reset();
@@ -133,8 +118,22 @@ void NodeFaults::End() {
   SpeakDue();
 }
 
+node::Node* NodeFaults::BestInformed() {
+  node::Node* best = nullptr;
+  std::pair<consensus::Term, consensus::LogIndex> most;
+  for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
+    if (!node->up() || node->node().membership().replica() == nullptr) continue;
+    const consensus::RaftLog& log = node->node().membership().replica()->raft().log();
+    const std::pair known(log.last_term(), log.last_index());
+    if (best != nullptr && known <= most) continue;
+    best = &node->node();
+    most = known;
+  }
+  return best;
+}
+
 bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
-  node::Node* const informed = BestInformed(*cluster_);
+  node::Node* const informed = BestInformed();
   if (informed == nullptr) return false;
   const consensus::Configuration& now = informed->membership().replica()->configuration();
   std::size_t left = 0;
@@ -178,7 +177,7 @@ bool NodeFaults::MayLose(const std::set<NodeId>& nodes, NodeId missed) {
   const auto survives = [&](const cluster::View& view) {
     return SurvivesWith(view, there, returns);
   };
-  node::Node* const informed = BestInformed(*cluster_);
+  node::Node* const informed = BestInformed();
   cluster::ClusterState state = informed->membership().state();
   if (!survives(cluster_->view()) || !survives(*state.view())) return false;
   const consensus::Replica& replica = *informed->membership().replica();
@@ -211,6 +210,7 @@ void NodeFaults::PlanBlow() {
   }
   --blows_left_;
   waits_for_answer_ = OneIn(*random_, options_.f1_at_answer_one_in);
+  waits_for_refusal_ = OneIn(*random_, options_.f1_at_refusal_one_in);
   if (waits_for_answer_) return;
   const auto soon = [&] { return now_ns() + random_->Below(options_.f1_aim_max_ns); };
   cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
@@ -234,7 +234,10 @@ void NodeFaults::AimBlow() {
 }
 
 void NodeFaults::OnAnswer(const Operation& op) {
-  if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
+  // A refusal tells of what another one wrote, which must not be lost either (V9).
+  const bool refused = op.mismatch || op.result == OpResult::kNotFound;
+  const bool wanted = waits_for_refusal_ ? refused : op.result == OpResult::kOk;
+  if (!waits_for_answer_ || !op.mutates() || !wanted) return;
   const cluster::View& view = cluster_->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(op.key));
   const NodeId owner = view.Coordinator(place.group, place.shard);
@@ -290,13 +293,38 @@ void NodeFaults::Silence() {
   silence_ns_ = now_ns() + random_->Below(options_.f5_zombie_next_max_ns);
   const NodeId id = Victim();
   SimNode& node = *cluster_->nodes()[id.value()];
-  if (!node.up() || !MayLose({id})) return;
+  if (!node.up()) return;
+  const std::set<NodeId> silent = WithAnother(id);
+  if (!MayLose(silent)) return;
   const std::uint64_t length_ns = LogUniform(options_.f5_zombie_min_ns, options_.f5_zombie_max_ns);
   // Afterwards it hears what became of it.
-  absences_.Add(id, now_ns() + length_ns + 300 * kMs);
+  for (const NodeId one : silent) absences_.Add(one, now_ns() + length_ns + 300 * kMs);
   cluster_->Note(absl::StrCat("node ", id.value(), " is silent for us=", length_ns / kUs));
-  if (partitions_.any() || random_->Below(2) == 0) return node.Pause(now_ns() + length_ns);
-  partitions_.CutOff(node, length_ns);
+  const bool alone = silent.size() == 1;
+  if (partitions_.any() || (alone && random_->Below(2) == 0))
+    return node.Pause(now_ns() + length_ns);
+  // A leader that stands still, too, does not hear for long that it is none any more.
+  for (const NodeId one : silent) {
+    SimNode& other = *cluster_->nodes()[one.value()];
+    if (one != id && other.node().membership().leads() && apart_.Below(2) == 0)
+      other.Pause(now_ns() + apart_.Below(length_ns));
+  }
+  partitions_.CutOff(silent, length_ns);
+}
+
+// Who is cut off and hears the leader, or another voter, hears what is not true any more.
+std::set<NodeId> NodeFaults::WithAnother(NodeId id) {
+  if (!OneIn(apart_, options_.f6_aside_pair_one_in)) return {id};
+  const bool leader = apart_.Below(2) == 0;
+  std::vector<NodeId> others;
+  for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
+    if (!node->up() || node->info().id == id) continue;
+    const node::Membership& membership = node->node().membership();
+    if (leader ? membership.leads() : membership.replica() != nullptr)
+      others.push_back(node->info().id);
+  }
+  if (others.empty()) return {id};
+  return {id, others[apart_.Below(others.size())]};
 }
 
 void NodeFaults::Part() {
@@ -339,80 +367,6 @@ bool NodeFaults::RaiseFalseAlarm() {
     return true;
   }
   return false;
-}
-
-// What it coordinates goes to others, who bring its values from members: as if it were lost.
-void NodeFaults::Drain() {
-  drain_ns_ = 0;
-  const NodeId node = Victim();
-  node::Node* const informed = BestInformed(*cluster_);
-  if (informed == nullptr || !cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
-  cluster_->network().faults().Count(FaultClass::kF12Change);
-  // A coordinator that gave its role away is no source of its own logs: it counts as lost.
-  absences_.Add(node, Absences::kForEver);
-  cluster_->Note(absl::StrCat("node ", node.value(), " is drained"));
-  informed->membership().Propose(cluster::DrainNode{node},
-                                 [](const absl::StatusOr<cluster::ClusterResult>&) {});
-  cluster_->nodes()[informed->id().value()]->Touch();
-  if (!OneIn(apart_, options_.f12_remove_one_in)) return;
-  leaving_ = node;
-  propose_ns_ = now_ns() + kAgainNs;
-}
-
-// F12: a process that the configuration does not name, and an operator's word for it.
-void NodeFaults::AddNode() {
-  absl::StatusOr<cluster::AddNode> added = cluster_->StartAddedNode();
-  if (!added.ok()) {  // F11: no memory at present
-    add_ns_ = now_ns() + kAgainNs;
-    return;
-  }
-  add_ns_ = 0;
-  added_ = *std::move(added);
-  down_.emplace_back();
-  foreign_until_ns_.push_back(0);
-  cluster_->network().faults().Count(FaultClass::kF12Change, "nodes added");
-  ProposeAdded();
-}
-
-// Until it is agreed upon: who was asked may be lost.
-void NodeFaults::ProposeAdded() {
-  propose_ns_ = 0;
-  if (!added_.has_value()) return;
-  const std::vector<cluster::NodeInfo>& known = cluster_->view().nodes;
-  const bool done = std::any_of(known.begin(), known.end(), [&](const cluster::NodeInfo& node) {
-    return node.name == added_->info.name;
-  });
-  if (done) return added_.reset();
-  propose_ns_ = now_ns() + kAgainNs;
-  node::Node* const informed = BestInformed(*cluster_);
-  if (informed == nullptr) return;
-  informed->membership().Propose(*added_, [](const absl::StatusOr<cluster::ClusterResult>&) {});
-  cluster_->nodes()[informed->id().value()]->Touch();
-}
-
-bool NodeFaults::Settled() {
-  if (added_.has_value() && now_ns() >= propose_ns_) ProposeAdded();
-  return !added_.has_value();
-}
-
-// Its process ends when it is not needed any more.
-void NodeFaults::RemoveDrained() {
-  if (!leaving_.has_value()) return;
-  const NodeId node = *leaving_;
-  if (cluster_->view().nodes[node.value()].status == cluster::NodeStatus::kRemoved) {
-    leaving_.reset();
-    cluster_->network().faults().Count(FaultClass::kF12Change, "nodes removed");
-    cluster_->Note(absl::StrCat("node ", node.value(), " is removed"));
-    down_[node.value()].restart_ns = 0;
-    if (cluster_->nodes()[node.value()]->up()) cluster_->CrashNode(node);
-    return;
-  }
-  propose_ns_ = now_ns() + kAgainNs;
-  node::Node* const informed = BestInformed(*cluster_);
-  if (informed == nullptr) return;
-  informed->membership().Propose(cluster::RemoveNode{node},
-                                 [](const absl::StatusOr<cluster::ClusterResult>&) {});
-  cluster_->nodes()[informed->id().value()]->Touch();
 }
 
 void NodeFaults::RestartDue() {

@@ -65,6 +65,8 @@ class NodeFaults {
   std::uint64_t LogUniform(std::uint64_t from_ns, std::uint64_t to_ns);
   // missed: of `nodes`, it has its memory, and is to have a role back.
   bool MayLose(const std::set<NodeId>& nodes, NodeId missed = cluster::kNoNode);
+  // The node that knows most of what was agreed upon; null: none is up.
+  node::Node* BestInformed();
   bool QuorumWithout(const std::set<NodeId>& nodes);
   bool DisksKnowMore(const consensus::RaftLog& log);
   NodeId Victim();
@@ -79,6 +81,8 @@ class NodeFaults {
   void ProposeAdded();
   void RemoveDrained();
   void Silence();
+  std::set<NodeId> WithAnother(NodeId id);
+  void CutOffDrained();
   void LookForFalseAlarm();
   bool RaiseFalseAlarm();
   bool AllServe();
@@ -105,6 +109,8 @@ class NodeFaults {
   std::uint64_t add_ns_ = 0;      // the same
   std::uint64_t silence_ns_ = 0;  // the same
   std::uint64_t alarm_ns_ = 0;    // the same
+  std::uint64_t aside_ns_ = 0;    // the same
+  NodeId aside_;                  // drained, and to be cut off then
   std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
@@ -113,6 +119,7 @@ class NodeFaults {
   std::optional<Aim> aim_;  // until all its blows have come
   std::uint64_t aimed_ = 0;
   bool waits_for_answer_ = false;  // the next blow meets who answered
+  bool waits_for_refusal_ = false;
   int blows_left_;
   bool parts_;
   bool alarmed_ = false;  // a false alarm was raised

@@ -46,13 +46,17 @@ void Partitions::PartAll(std::uint64_t length_ns) {
   cluster_->Note(absl::StrCat("no quorum for us=", length_ns / FaultOptions::kUs));
 }
 
-void Partitions::CutOff(SimNode& node, std::uint64_t length_ns) {
+void Partitions::CutOff(const std::set<NodeId>& nodes, std::uint64_t length_ns) {
   Begin(length_ns);
+  const auto inside = [&nodes](const SimNode& node) { return nodes.contains(node.info().id); };
   const std::uint64_t ways = random_->Below(3);
-  for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
-    if (other.get() == &node) continue;
-    if (ways != 0) Block(node.host(), other->host());
-    if (ways != 1) Block(other->host(), node.host());
+  for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
+    if (!inside(*node)) continue;
+    for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
+      if (inside(*other)) continue;
+      if (ways != 0) Block(node->host(), other->host());
+      if (ways != 1) Block(other->host(), node->host());
+    }
   }
   if (!OneIn(clients_, options_.f6_aside_one_in)) return;
   ++cluster_->network().faults().by_kind["F6 nodes aside with clients"];
@@ -61,7 +65,7 @@ void Partitions::CutOff(SimNode& node, std::uint64_t length_ns) {
     // Most who only get stay, and others write meanwhile what they should not miss.
     const bool stays = (clients_.Below(4) == 0) != client->only_gets();
     for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
-      if ((other.get() == &node) == stays) continue;
+      if (inside(*other) == stays) continue;
       Block(client->host(), other->host());
       Block(other->host(), client->host());
     }

@@ -1,9 +1,9 @@
 // tests/sim/partitions.h — nodes that cannot reach each other.
 //
 // What:      Partitions parts the nodes in two halves, one way only, or with one that reaches both;
-//            all from all, so that no quorum is left (F13); or cuts one off from all others, now
-//            and then with some of the clients, which reach nobody else: they may go on asking it
-//            while somebody else serves the others its keys (L1).
+//            all from all, so that no quorum is left (F13); or cuts some off from all others, now
+//            and then with some of the clients, which reach nobody else: they may go on asking
+//            them while somebody else serves the others their keys (L1).
 // Shape:     one at a time, and partitions of clients beside it.
 // Ownership: borrows the cluster and the random numbers.
 // Threads:   one.
@@ -13,6 +13,7 @@
 #define RING_TESTS_SIM_PARTITIONS_H_
 
 #include <cstdint>
+#include <set>
 
 #include "ring/base/random.h"
 #include "tests/sim/fault_options.h"
@@ -28,7 +29,7 @@ class Partitions {
   // REQUIRES of all three: !any().
   void Part(std::uint64_t length_ns);
   void PartAll(std::uint64_t length_ns);
-  void CutOff(SimNode& node, std::uint64_t length_ns);
+  void CutOff(const std::set<NodeId>& nodes, std::uint64_t length_ns);
 
  private:
   void Begin(std::uint64_t length_ns);

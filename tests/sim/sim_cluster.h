@@ -132,6 +132,9 @@ class SimCluster final : public Recorder {
   bool EntriesCameDamaged() { return network_.faults().by_kind.contains("F10 in flight"); }
   // Damage that is still there, and that a scrub is to find: a line each.
   std::set<std::string> DamageLeft();
+  // Whether a bit of this version turned at this holder; of one that it coordinates, or of a copy.
+  bool CameDamaged(const cluster::Holder& holder, cluster::Place place, bool copy,
+                   std::uint32_t line, std::uint64_t version) const;
   // An operator lets go of what is in a memgest: each key that may be there is deleted, at some
   // time from now on or never (G10).
   void NoteForcedDelete(MemgestId memgest);

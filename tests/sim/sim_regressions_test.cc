@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "tests/sim/run_clean.h"
 
@@ -51,6 +54,15 @@ FaultOptions FirstKinds() {
   return faults;
 }
 
+// The words of a line that have a '='.
+std::string SettingsOf(absl::string_view line) {
+  const absl::string_view head = line.substr(0, line.find(':'));
+  return absl::StrJoin(
+      absl::StrSplit(head, ' ',
+                     [](absl::string_view word) { return absl::StrContains(word, '='); }),
+      " ");
+}
+
 class SimRegression : public ::testing::TestWithParam<Regression> {};
 
 TEST_P(SimRegression, Holds) {
@@ -75,6 +87,8 @@ TEST_P(SimRegression, Holds) {
   }
   options.faults.f1_at_event_run_one_in = says(" aims ") ? 1 : 0;
   if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
+  if (says(" drawn ")) options.faults = FaultOptions();
+  ASSERT_TRUE(SetFaults(SettingsOf(GetParam().line), &options.faults).ok());
   RunClean(options);
 }
 

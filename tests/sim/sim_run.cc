@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +19,7 @@
 #include "tests/sim/checkers/resurrection_checker.h"
 #include "tests/sim/checkers/scrub_checker.h"
 #include "tests/sim/checkers/search_checker.h"
+#include "tests/sim/checkers/value_checker.h"
 #include "tests/sim/fault_plan.h"
 #include "tests/sim/protection.h"
 #include "tests/sim/sim_cluster.h"
@@ -48,6 +50,7 @@ struct ErrorRecords {
   Errors others;
 };
 ErrorRecords* g_errors = nullptr;
+SimCluster* g_teller = nullptr;  // notes what is logged; null: nobody does
 bool TellsOfARefusal(absl::string_view line) {
   return absl::StrContains(line, "cannot fold group=") ||
          absl::StrContains(line, "cannot go on group=");
@@ -59,6 +62,7 @@ bool TellsOfALoss(absl::string_view line) {
          absl::StrContains(line, "a block does not fit its row");
 }
 void CountErrors(LogSeverity severity, absl::string_view line) {
+  if (g_teller != nullptr) g_teller->Note(absl::StripTrailingAsciiWhitespace(line));
   if (severity != LogSeverity::kERROR) return;
   Errors& errors = TellsOfALoss(line)      ? g_errors->losses
                    : TellsOfARefusal(line) ? g_errors->refusals
@@ -150,6 +154,7 @@ class Run {
     result_.damaged = cluster_->damage().any();
     if (options_.history_file != nullptr) cluster_->history().WriteJson(options_.history_file);
     if (options_.losses_file != nullptr) cluster_->history().WriteLosses(options_.losses_file);
+    g_teller = nullptr;
     cluster_.reset();
     return std::move(result_);
   }
@@ -179,6 +184,9 @@ class Run {
     cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
     cluster.degraded_one_in = faults().degraded_one_in;
     cluster.readers_one_in = faults().readers_one_in;
+    cluster.heartbeat_ms = static_cast<std::uint32_t>(faults().heartbeat_ms);
+    cluster.detect_ms = static_cast<std::uint32_t>(faults().detect_ms);
+    cluster.lease_ms = static_cast<std::uint32_t>(faults().lease_ms);
     if (Slow()) cluster.recovery_rate = node::kRecoveryRateMin;
     SeededRandom repair(options_.seed ^ 0x4e9a14);
     constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
@@ -207,6 +215,7 @@ class Run {
   void Open(const ClusterOptions& cluster) {
     cluster_ = std::make_unique<SimCluster>(cluster);
     cluster_->network().set_trace_file(options_.trace_file);
+    if (options_.logs) g_teller = cluster_.get();
     cluster_->Note(absl::StrCat(
         "a run with", node_faults() ? " nodes" : "",
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
@@ -229,6 +238,7 @@ class Run {
   }
 
   void Work(SeededRandom& shape) {
+    if (faults().think_max_ns != 0) cluster_->workload().set_think_max_ns(faults().think_max_ns);
     const std::size_t clients = 2 + shape.Below(4);
     for (std::size_t i = 0; i < clients; ++i) {
       const absl::Status added = cluster_->AddClient(
@@ -343,6 +353,8 @@ class Run {
     result_.damage_left = scrub.damage_left;
     result_.damage_found = scrub.damage_found;
     for (Violation& found : scrub.violations) result_.violations.push_back(std::move(found));
+    for (Violation& found : CheckValues(cluster_.get()))
+      result_.violations.push_back(std::move(found));
   }
 
   void Check() {

@@ -23,6 +23,7 @@ struct RunOptions {
   std::uint64_t operations = 1500;  // of all clients together
   FaultOptions faults;
   std::uint64_t protect_ns = 60'000'000'000;  // after the faults, until all is protected again
+  bool logs = false;                          // the story has what nodes log, too
   std::FILE* trace_file = nullptr;            // every event, as a line
   std::FILE* history_file = nullptr;          // what clients were told, as JSON lines
   std::FILE* losses_file = nullptr;           // what may be forgotten of it (G6, F3), as JSON lines

@@ -30,6 +30,7 @@ class Workload {
   Operation NextGet();
   // When a client that ended one asks for the next.
   std::uint64_t ThinkNs();
+  void set_think_max_ns(std::uint64_t time_ns) { think_max_ns_ = time_ns; }
   // A version that somebody was told of: what conditions are made of.
   void Learn(int key, Version version) { known_[key] = version; }
   int key_count() const { return static_cast<int>(key_count_); }

@@ -4,8 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ring/base/status.h"
 #include "tools/ring-sim/cluster_mode.h"
 #include "tools/ring-sim/consensus_mode.h"
+#include "tools/ring-sim/directed_workloads.h"
 #include "tools/ring-sim/mutant_mode.h"
 
 namespace {
@@ -25,13 +29,16 @@ bool ParseSeeds(const std::string& text, std::uint64_t* first, std::uint64_t* la
          *first <= *last;
 }
 
-// "f5_mean_ns=20000000".
-bool SetFault(const std::string& text, ring::sim::FaultOptions* faults) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) return false;
-  const ring::sim::FaultField* const field = ring::sim::FindFaultField(text.substr(0, equals));
-  return field != nullptr &&
-         CLI::detail::lexical_cast(text.substr(equals + 1), faults->*field->value);
+absl::Status SetFaults(const std::string& workload, const std::vector<std::string>& values,
+                       ring::sim::FaultOptions* faults) {
+  if (!workload.empty()) {
+    const auto* const found = ring::tools::FindDirectedWorkload(workload);
+    if (found == nullptr)
+      return absl::NotFoundError(absl::StrCat("--workload=", workload, ": --help names all"));
+    RING_RETURN_IF_ERROR(ring::sim::SetFaults(found->settings, faults));
+  }
+  for (const std::string& value : values) RING_RETURN_IF_ERROR(ring::sim::SetFaults(value, faults));
+  return absl::OkStatus();
 }
 
 int ListFaults(const ring::sim::FaultOptions& faults) {
@@ -78,6 +85,11 @@ int main(int argc, char** argv) {
   ring::sim::FaultOptions& faults = mode.run.faults;
   std::vector<std::string> fault_values;
   app.add_option("--fault", fault_values, "NAME=NUMBER, as --list-faults says; more than once");
+  std::string workload;
+  app.add_option("--workload", workload,
+                 "a directed workload, below --fault: " +
+                     absl::StrJoin(ring::tools::DirectedWorkloads(), ", ",
+                                   [](std::string* out, const auto& one) { *out += one.name; }));
   bool list_faults = false;
   app.add_flag("--list-faults", list_faults, "all faults by class, how often and how long, only");
   std::string traced;
@@ -87,17 +99,17 @@ int main(int argc, char** argv) {
   AddMutantOptions(&app, &mutants, &all_mutants);
   bool consensus = false;
   app.add_flag("--consensus", consensus, "the consensus alone: thousands of seeds a minute");
-  app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
+  CLI::Option* const verbose =
+      app.add_flag("-v,--verbose", mode.verbose, "what befell the nodes, a line each");
+  app.add_flag("--logs", mode.run.logs, "... and what the nodes logged")->needs(verbose);
   app.footer(kFooter);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  for (const std::string& value : fault_values) {
-    if (SetFault(value, &faults)) continue;
-    std::fprintf(stderr, "ring-sim: --fault=%s: give a name of --list-faults=NUMBER\n",
-                 value.c_str());
+  if (const absl::Status set = SetFaults(workload, fault_values, &faults); !set.ok()) {
+    std::fprintf(stderr, "ring-sim: %s\n", std::string(set.message()).c_str());
     return 2;
   }
   if (list_faults) return ListFaults(faults);
@@ -106,6 +118,8 @@ int main(int argc, char** argv) {
     if (!ring::tools::TurnOn(mutants.only)) return 2;
   } else if (all_mutants || !mutants.only.empty()) {
     mutants.operations = mode.run.operations;
+    mutants.faults = faults;
+    mutants.own_workloads = workload.empty();
     mutants.json = mode.json;
     return ring::tools::RunMutants(mutants);
   }

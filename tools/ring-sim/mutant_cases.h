@@ -28,6 +28,8 @@ struct InClusters {
   // The one that noticed it, or how many did not, when that was last tried. Every change of what
   // clusters do makes other clusters of the seeds.
   unsigned seeds = 0;
+  // Of directed_workloads.h, which these seeds were run with; empty: none.
+  const char* workload = "";
 };
 
 struct MutantCase {

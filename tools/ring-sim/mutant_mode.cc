@@ -31,8 +31,10 @@ int RunMutants(const MutantMode& mode) { return TurnOn(mode.only) ? 0 : 2; }
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "tests/sim/sim_run.h"
+#include "tools/ring-sim/directed_workloads.h"
 #include "tools/ring-sim/mutant_cases.h"
 
 namespace ring::tools {
@@ -80,7 +82,27 @@ struct Verdict {
   bool killed = false;
   std::uint64_t seed = 0;  // that killed it, or the last one
   std::string how;
+  bool clean_without = true;  // ... the switch, if that killed it
 };
+
+sim::RunOptions OptionsOf(const MutantCase& mutant, const MutantMode& mode, std::uint64_t seed) {
+  sim::RunOptions options;
+  options.seed = seed;
+  options.operations = mode.operations;
+  options.faults = mode.faults;
+  if (mode.own_workloads && *mutant.clusters.workload != '\0') {
+    const DirectedWorkload* const workload = FindDirectedWorkload(mutant.clusters.workload);
+    RING_CHECK(workload != nullptr && sim::SetFaults(workload->settings, &options.faults).ok())
+        << "switch=" << mutant.id;
+  }
+  return options;
+}
+
+void LimitProcessor() {
+  itimerval limit = {};
+  limit.it_value.tv_sec = kSeedSecondsMax;
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
 
 // Runs seeds until one notices, and tells of each before it begins.
 void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
@@ -90,19 +112,23 @@ void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
   for (std::uint64_t seed = mode.first; seed <= mode.budget; ++seed) {
     std::fprintf(pipe, "%llu\n", static_cast<unsigned long long>(seed));
     std::fflush(pipe);
-    itimerval limit = {};
-    limit.it_value.tv_sec = kSeedSecondsMax;
-    setitimer(ITIMER_PROF, &limit, nullptr);
-    sim::RunOptions options;
-    options.seed = seed;
-    options.operations = mode.operations;
-    const sim::RunResult run = sim::RunSeed(options);
+    LimitProcessor();
+    const sim::RunResult run = sim::RunSeed(OptionsOf(mutant, mode, seed));
     if (run.violations.empty()) continue;
     std::fprintf(pipe, "%s\n", run.violations[0].kind.c_str());
     std::fflush(pipe);
     _exit(1);
   }
   _exit(0);
+}
+
+// What notices a switch has to find nothing without it.
+bool IsCleanWithout(const MutantCase& mutant, const MutantMode& mode, std::uint64_t seed) {
+  return RunProcess([&](int) {
+           LimitProcessor();
+           _exit(sim::RunSeed(OptionsOf(mutant, mode, seed)).violations.empty() ? 0 : 1);
+         })
+      .ok;
 }
 
 Verdict RunInClusters(const MutantCase& mutant, const MutantMode& mode) {
@@ -118,6 +144,7 @@ Verdict RunInClusters(const MutantCase& mutant, const MutantMode& mode) {
     }
   }
   if (verdict.killed && verdict.how.empty()) verdict.how = ended.late ? "hang" : "invariant";
+  verdict.clean_without = !verdict.killed || IsCleanWithout(mutant, mode, verdict.seed);
   return verdict;
 }
 
@@ -153,14 +180,17 @@ class Table {
     if (!runs && !(mode_.scenarios && has_scenario)) return;
     std::string text;
     bool right = true;
-    Row row{&mutant, Known(mutant.clusters), ""};
+    Row row{&mutant, Known(mutant), ""};
     if (runs) {
       const Verdict verdict = RunInClusters(mutant, mode_);
       right &= verdict.killed == (mutant.clusters.kind == Kind::kKilled) ||
                mutant.clusters.kind == Kind::kNotRun;
-      row.clusters = verdict.killed ? absl::StrCat("killed by ", verdict.seed, ": ", verdict.how)
-                                    : absl::StrCat("survives ", verdict.seed);
-      absl::StrAppend(&text, row.clusters);
+      right &= verdict.clean_without;
+      row.clusters = absl::StrCat(verdict.killed ? "killed by " : "survives ", verdict.seed);
+      if (verdict.killed) absl::StrAppend(&row.clusters, ": ", verdict.how);
+      AppendWorkload(mutant, &row.clusters);
+      absl::StrAppend(&text, row.clusters,
+                      verdict.clean_without ? "" : ", which fails without it, too");
     }
     if (mode_.scenarios && has_scenario) {
       const bool kills = PassesWithout(mutant.scenario) && !Passes(mutant.scenario, mutant.id);
@@ -200,11 +230,20 @@ class Table {
     return mutant.clusters.kind != Kind::kNotRun;
   }
 
+  static void AppendWorkload(const MutantCase& mutant, std::string* text) {
+    const char* const workload = mutant.clusters.workload;
+    if (*workload != '\0') absl::StrAppend(text, " of workload ", workload);
+  }
+
   // When it is not run now.
-  static std::string Known(const InClusters& clusters) {
+  static std::string Known(const MutantCase& mutant) {
+    const InClusters& clusters = mutant.clusters;
+    std::string text;
     switch (clusters.kind) {
       case Kind::kKilled:
-        return absl::StrCat("killed by ", clusters.seeds);
+        text = absl::StrCat("killed by ", clusters.seeds);
+        AppendWorkload(mutant, &text);
+        return text;
       case Kind::kControl:
         return "must survive";
       case Kind::kSurvives:

@@ -12,13 +12,17 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/sim/fault_options.h"
+
 namespace ring::tools {
 
 struct MutantMode {
   std::uint64_t first = 1;     // seed
   std::uint64_t budget = 200;  // the last
   std::uint64_t operations = 1500;
-  std::string only;  // one id, or two with '+' between them; empty: all
+  sim::FaultOptions faults;
+  bool own_workloads = true;  // set over these what the switch's row says
+  std::string only;           // one id, or two with '+' between them; empty: all
   bool clusters = true;
   bool survivors = false;  // in clusters those, too, that survived them before
   bool scenarios = true;

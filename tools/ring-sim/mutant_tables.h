@@ -13,7 +13,9 @@ namespace ring::tools {
 
 inline constexpr InClusters kControl = {InClusters::Kind::kControl};
 inline constexpr InClusters kNotRun = {InClusters::Kind::kNotRun};
-constexpr InClusters KilledBy(unsigned seed) { return {InClusters::Kind::kKilled, seed}; }
+constexpr InClusters KilledBy(unsigned seed, const char* workload = "") {
+  return {InClusters::Kind::kKilled, seed, workload};
+}
 constexpr InClusters Survives(unsigned seeds) { return {InClusters::Kind::kSurvives, seeds}; }
 
 // Why a switch of the software NIC has a directed scenario alone.

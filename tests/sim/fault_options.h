@@ -42,6 +42,8 @@ struct FaultOptions {
   std::uint64_t degraded_one_in = 0;
   // Of a client between two operations; 0: drawn. What takes its time meets runs that take theirs.
   std::uint64_t think_max_ns = 0;
+  // Puts and moves into any memgest that a client has heard of, also one that takes none.
+  std::uint64_t any_memgest_one_in = 0;
   // As a configuration has them.
   std::uint64_t heartbeat_ms = 25;
   std::uint64_t detect_ms = 150;
@@ -130,7 +132,8 @@ struct FaultOptions {
   std::uint64_t f7_gap_max_ppm = 500'000;
   std::uint64_t f7_again_mean_ns = 4 * kMs;  // a copy of a request that was sent up to so long ago,
   std::uint64_t f7_again_max_ns = 2'000 * kMs;
-  std::uint64_t f7_again_halvings = 12;  // halved up to 11 times
+  std::uint64_t f7_again_halvings = 12;       // halved up to 11 times
+  std::uint64_t f7_again_altered_one_in = 0;  // ... with another value: a number that is used again
 
   // --- F8: one-sided requests; as of F7 ---
   std::uint64_t f8_parts_max_ppm = 300'000;  // WRITEs that land in two parts

@@ -135,7 +135,11 @@ void FaultPlan::End() {
   if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
   memory_back_ns_ = queue_pairs_back_ns_ = 0;
   for (const std::unique_ptr<SimDisk>& disk : cluster_->disks()) disk->RefuseUntil(0);
-  if (echo_ != nullptr) echo_->Close();
+  if (echo_ == nullptr) return;
+  if (echo_->altered_taken() > 0)
+    cluster_->Complain(
+        {"reused", "X2: a number that was used for another request was answered OK"});
+  echo_->Close();
 }
 
 SimNode* FaultPlan::AnyNode() { return AnyNode(*random_); }
@@ -311,8 +315,14 @@ void FaultPlan::AskAgain() {
   const bool stray = owner == cluster::kNoNode || echoes_.Below(4) == 0;
   const NodeId to =
       stray ? NodeId(static_cast<std::uint32_t>(echoes_.Below(cluster_->nodes().size()))) : owner;
-  if (echo_->Send(*sent, cluster_->AddressOf(to)))
-    cluster_->network().faults().Count(FaultClass::kF7Message, "requests again");
+  const Operation& op = cluster_->Recorded(sent->at);
+  const bool altered = op.kind == OpKind::kPut && op.result == OpResult::kOk &&
+                       OneIn(echoes_, options_.f7_again_altered_one_in);
+  const std::string& address = cluster_->AddressOf(to);
+  if (altered ? echo_->SendAltered(*sent, address) : echo_->Send(*sent, address)) {
+    cluster_->network().faults().Count(FaultClass::kF7Message,
+                                       altered ? "requests again, altered" : "requests again");
+  }
 }
 
 void FaultPlan::BreakLog() { BreakBetween(protocol::HelloKind::kLog, "log connections"); }

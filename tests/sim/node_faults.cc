@@ -233,11 +233,25 @@ void NodeFaults::AimBlow() {
   if (++aimed_ >= options_.f1_at_event_max) aim_.reset();
 }
 
+// What a refusal tells of must not be lost either (V9), also when its writer has no answer yet.
+bool NodeFaults::TellsOfAnother(const Operation& op) const {
+  const std::vector<Operation>& all = cluster_->history().operations();
+  const bool gone = op.result == OpResult::kNotFound;
+  if (!op.mismatch && !gone) return false;
+  const auto under_way = [&](const Operation& one) {
+    return one.key == op.key && one.result == OpResult::kPending && one.mutates() &&
+           (!gone || one.kind == OpKind::kDelete);
+  };
+  const auto newest = [&](const Operation& one) {
+    return one.key == op.key && one.result == OpResult::kOk && one.version >= op.version;
+  };
+  return std::any_of(all.begin(), all.end(), under_way) &&
+         (gone || std::none_of(all.begin(), all.end(), newest));
+}
+
 void NodeFaults::OnAnswer(const Operation& op) {
-  // A refusal tells of what another one wrote, which must not be lost either (V9).
-  const bool refused = op.mismatch || op.result == OpResult::kNotFound;
-  const bool wanted = waits_for_refusal_ ? refused : op.result == OpResult::kOk;
-  if (!waits_for_answer_ || !op.mutates() || !wanted) return;
+  if (!waits_for_answer_ || !op.mutates()) return;
+  if (waits_for_refusal_ ? !TellsOfAnother(op) : op.result != OpResult::kOk) return;
   const cluster::View& view = cluster_->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(op.key));
   const NodeId owner = view.Coordinator(place.group, place.shard);

@@ -75,6 +75,7 @@ class NodeFaults {
   void Strike(NodeId node);
   void Crash(NodeId node);
   void OnAnswer(const Operation& op);
+  bool TellsOfAnother(const Operation& op) const;
   void Overrun();
   void Drain();
   void AddNode();

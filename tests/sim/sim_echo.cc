@@ -1,10 +1,12 @@
 #include "tests/sim/sim_echo.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "ring/base/check.h"
+#include "ring/base/crc32c.h"
 #include "ring/base/status.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/hello.h"
@@ -43,6 +45,21 @@ absl::Status SimEcho::Prepare() {
 }
 
 bool SimEcho::Send(const SentRequest& request, const std::string& address) {
+  return SendCopy(request, address, false);
+}
+
+bool SimEcho::SendAltered(SentRequest request, const std::string& address) {
+  protocol::RequestHeader header;
+  std::memcpy(&header, request.bytes.data(), sizeof(header));
+  const std::size_t cells = protocol::RequestCells(header.word.key_length, false, 0);
+  char* const value = request.bytes.data() + cells * protocol::kCell;
+  value[0] = static_cast<char>(value[0] + 1);
+  header.value_crc = Crc32c(value, header.value_length);
+  std::memcpy(request.bytes.data(), &header, sizeof(header));
+  return SendCopy(request, address, true);
+}
+
+bool SimEcho::SendCopy(const SentRequest& request, const std::string& address, bool altered) {
   const auto free = std::find_if(copies_.begin(), copies_.end(),
                                  [](const Copy& copy) { return copy.qp == nullptr; });
   if (device_ == nullptr || free == copies_.end()) return false;
@@ -65,6 +82,7 @@ bool SimEcho::Send(const SentRequest& request, const std::string& address) {
   free->begin = kAnswersSize + place * kPlaceSize;
   free->size = request.bytes.size();
   free->end_ns = network_->now_ns() + kPatienceNs;
+  free->altered = altered;
   std::byte* const frame = memory_ + free->begin;
   std::memcpy(frame, request.bytes.data(), request.bytes.size());
   std::memset(frame + request.bytes.size(), 0, kWord);  // nothing is behind it
@@ -72,6 +90,11 @@ bool SimEcho::Send(const SentRequest& request, const std::string& address) {
   std::memcpy(&word, frame, sizeof(word));
   word.stamp = 1;  // the first of its connection
   std::memcpy(frame, &word, sizeof(word));
+  if (altered) {  // its answer is its own
+    const auto slot = static_cast<std::uint16_t>(place);
+    std::memcpy(frame + offsetof(protocol::RequestHeader, reply_slot), &slot, sizeof(slot));
+    std::memset(memory_ + place * protocol::kReplySlotSize, 0, sizeof(protocol::ReplyWord));
+  }
   LookAgain();
   return true;
 }
@@ -112,10 +135,20 @@ void SimEcho::OnEvent(std::uint64_t) {
   }
   bool any = false;
   for (Copy& copy : copies_) {
+    if (copy.qp != nullptr && copy.altered) LookAtAnswer(&copy);
     if (copy.qp != nullptr && network_->now_ns() >= copy.end_ns) copy.qp.reset();
     any |= copy.qp != nullptr;
   }
   if (any) LookAgain();
+}
+
+void SimEcho::LookAtAnswer(Copy* copy) {
+  protocol::ReplyWord word;
+  const auto place = static_cast<std::size_t>(copy - copies_.data());
+  std::memcpy(&word, memory_ + place * protocol::kReplySlotSize, sizeof(word));
+  if (word.stamp != 1) return;
+  copy->altered = false;  // it was looked at
+  altered_taken_ += word.outcome == protocol::Outcome::kOk ? 1 : 0;
 }
 
 // The first word last: the node looks at that.

@@ -1,8 +1,8 @@
 // tests/sim/sim_echo.h — brings what a client sent to a node once more (F7).
 //
 // What:      SimEcho connects to a node as the client that sent a request, and writes the same
-//            bytes into the node's ring: the same client, seq, key and value. Nobody hears the
-//            answer.
+//            bytes into the node's ring: the same client, seq, key and value; or another value,
+//            which no client does. Nobody hears the answer, but that such a one is taken.
 // Shape:     a connection for each copy, which ends a while later.
 // Ownership: borrows the network. Close before that goes.
 // Threads:   one.
@@ -27,6 +27,10 @@ class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_f
   static absl::StatusOr<std::shared_ptr<SimEcho>> Open(rdma::sim::SimNetwork* network);
   // False: not now.
   bool Send(const SentRequest& request, const std::string& address);
+  // ... with another value. REQUIRES: a put that was answered OK.
+  bool SendAltered(SentRequest request, const std::string& address);
+  // How many of those were answered OK (X2).
+  std::uint64_t altered_taken() const { return altered_taken_; }
   void Close();
 
   void OnEvent(std::uint64_t tag) override;
@@ -37,6 +41,7 @@ class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_f
     std::size_t begin = 0;                // of its bytes in the memory
     std::size_t size = 0;
     std::uint64_t end_ns = 0;
+    bool altered = false;
   };
   static constexpr std::size_t kCopiesMax = 8;  // at a time
 
@@ -44,6 +49,8 @@ class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_f
   absl::Status Prepare();
   void Post(Copy* copy, absl::string_view accepted);
   void LookAgain();
+  void LookAtAnswer(Copy* copy);
+  bool SendCopy(const SentRequest& request, const std::string& address, bool altered);
 
   rdma::sim::SimNetwork* network_;
   std::unique_ptr<rdma::sim::SimDevice> device_;
@@ -52,7 +59,8 @@ class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_f
   std::byte* memory_ = nullptr;  // answers, and behind them a place for each copy
   std::unique_ptr<rdma::MemoryRegion> region_;
   std::vector<Copy> copies_;  // by place
-  bool looks_ = false;        // an event is under way
+  std::uint64_t altered_taken_ = 0;
+  bool looks_ = false;  // an event is under way
 };
 
 }  // namespace ring::sim

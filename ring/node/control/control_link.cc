@@ -44,6 +44,7 @@ void ControlLink::Drop() {
   writing_.clear();
   posted_ = buffers_in_use_ = next_buffer_ = 0;
   sent_ = peer_consumed_ = consumed_ = told_ = 0;
+  probed_ = false;
   assembler_ = ControlAssembler();
 }
 
@@ -148,6 +149,12 @@ void ControlLink::PumpCredit() {
   PostChunk(ControlHeader(), "");
 }
 
+// As a credit: there is room for some that the peer has not consumed.
+void ControlLink::Probe() {
+  if (!up() || probed_ || buffers_in_use_ == kWindow) return;
+  probed_ = PostChunk(ControlHeader(), "");
+}
+
 void ControlLink::Pump() {
   if (!up()) return;
   while (!outgoing_.empty() && posted_ < kSendDepth && failure_.ok()) {
@@ -175,6 +182,7 @@ bool ControlLink::OnCompletion(const rdma::WorkCompletion& completion) {
     done();
     return false;
   }
+  probed_ = false;
   const auto index = static_cast<std::uint32_t>(completion.wr_id);
   const std::byte* const at = memory_.address + index * kControlBufferSize;
   const absl::StatusOr<ControlChunk> chunk =

@@ -69,6 +69,9 @@ class ControlLink {
   ControlAssembler& message() { return assembler_; }
   // Posts what fits.
   void Pump();
+  // Says something that asks for nothing, unless it did and heard nothing since: if the peer is
+  // gone, that fails.
+  void Probe();
 
   std::uint64_t retry_ns = 0;  // the port's
   std::uint64_t backoff_ns = 0;
@@ -112,6 +115,7 @@ class ControlLink {
   std::uint32_t peer_consumed_ = 0;
   std::uint32_t consumed_ = 0;
   std::uint32_t told_ = 0;
+  bool probed_ = false;  // since something came
   ControlAssembler assembler_;
 };
 

@@ -14,6 +14,8 @@ constexpr std::uint64_t kBackoffMinNs = 20'000'000;
 constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
 // A peer that stands still may take the connection and never answer the handshake.
 constexpr std::uint64_t kConnectNs = 3'000'000'000;
+// An attempt that began so long ago was meant for another start, or is lost on its way.
+constexpr std::uint64_t kOldAttemptNs = 100'000'000;
 constexpr std::size_t kOverMax = 16;
 }  // namespace
 
@@ -29,6 +31,8 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
         absl::StrCat("incarnation=", incarnation, " of node ", node, " is over (L8)"));
   }
   if (links_[node]->up()) {
+    // The other start may have gone without a word: then this tells.
+    links_[node]->Probe();
     return absl::FailedPreconditionError(absl::StrCat(
         "node ", node, " is connected with another incarnation (L8): incarnation=", incarnation,
         " known=", known, "; retry"));
@@ -61,11 +65,19 @@ void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
   const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());
   if (before == incarnation.value()) return;
   std::erase(over_[node.value()], incarnation.value());
+  // It is there now: who was away for long is tried at once (L4).
+  ControlLink& link = *links_[node.value()];
+  const bool connects = link.qp() != nullptr && !link.established();
+  if (connects && now_ns_ >= AttemptedNs(link) + kOldAttemptNs)
+    Lose(link, "its peer is there anew");
+  if (link.qp() == nullptr) {
+    link.backoff_ns = 0;
+    link.retry_ns = next_step_ns_ = now_ns_;
+  }
   if (before == 0) return;
   MarkOver(node.value(), before);
   if (incarnations_[node.value()] != before) return;
   incarnations_[node.value()] = incarnation.value();
-  ControlLink& link = *links_[node.value()];
   if (link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
 }
 

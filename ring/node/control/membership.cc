@@ -168,7 +168,10 @@ void Membership::OnLeadership(consensus::Role role, ServerId leader, consensus::
     options_.events->Add(EventKind::kLeads);
   }
   leases_.OnLeadership(role == consensus::Role::kLeader);
-  if (leader != consensus::kNoServer) campaign_until_ns_ = 0;
+  if (leader == consensus::kNoServer) return;
+  campaign_until_ns_ = 0;
+  // Whoever was asked before may stand still: its answer is not waited for.
+  if (std::exchange(leader_known_, leader) != leader) register_pending_ = false;
 }
 
 void Membership::OnConfiguration(const Configuration& configuration) {
@@ -301,19 +304,19 @@ void Membership::ProgressRegistration(std::uint64_t now_ns) {
   if (!replica_->configuration().Contains(server_) || !Known() || Registered()) return;
   register_ns_ = now_ns + kRegisterPeriodNs;
   register_pending_ = true;
-  Propose(cluster::RegisterNode{self_},
-          [alive = alive_](const absl::StatusOr<cluster::ClusterResult>& result) {
-            if (*alive == nullptr) return;
-            Membership& self = **alive;
-            self.register_pending_ = false;
-            if (result.ok() || absl::IsUnavailable(result.status())) return;
-            // L8: who was replaced by a later start has no part any more.
-            self.over_ = absl::IsAborted(result.status()) &&
-                         self.machine_.view().nodes[self.options_.node.value()].incarnation !=
-                             self.options_.incarnation;
-            RING_LOG(WARNING) << "node=" << self.options_.node.value()
-                              << " did not register: " << result.status();
-          });
+  Propose(cluster::RegisterNode{self_}, [alive = alive_, attempt = ++register_attempt_](
+                                            const absl::StatusOr<cluster::ClusterResult>& result) {
+    if (*alive == nullptr || (*alive)->register_attempt_ != attempt) return;
+    Membership& self = **alive;
+    self.register_pending_ = false;
+    if (result.ok() || absl::IsUnavailable(result.status())) return;
+    // L8: who was replaced by a later start has no part any more.
+    self.over_ = absl::IsAborted(result.status()) &&
+                 self.machine_.view().nodes[self.options_.node.value()].incarnation !=
+                     self.options_.incarnation;
+    RING_LOG(WARNING) << "node=" << self.options_.node.value()
+                      << " did not register: " << result.status();
+  });
 }
 
 void Membership::Propose(const cluster::ClusterCommand& command, ProposeDone done) {

@@ -144,7 +144,9 @@ class Membership final : public consensus::ReplicaListener {
   bool over_ = false;  // another start of this node registered: this one has no part any more
   bool work_ = false;  // the replica has something to do
   bool register_pending_ = false;
-  std::uint64_t leader_hint_ = 0;  // a server id that another node told
+  std::uint64_t register_attempt_ = 0;
+  consensus::ServerId leader_known_ = consensus::kNoServer;  // the last one that there was
+  std::uint64_t leader_hint_ = 0;                            // a server id that another node told
   std::uint64_t now_ns_ = 0;
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t probe_ns_ = 0;

@@ -14,6 +14,9 @@ constexpr std::uint64_t kRefreshNs = 5'000'000;
 std::uint64_t CheckFence::Decide(std::uint64_t captured) {
   captured_ = captured;
   Collect();
+  // Who has not answered yet may not for long, and what others show has changed since: the voter
+  // that stands still is not waited for.
+  if (set_.open && set_.refused > 0 && clock_->NowNs() >= set_.posted_ns + kRetryNs) EndSet();
   if (!set_.open && passed_ < captured) Post(captured);
   return passed_;
 }
@@ -37,7 +40,8 @@ void CheckFence::Post(std::uint64_t captured) {
   if (expected_.empty()) return;  // it knows of no cluster yet
   if (retry_ns_ != 0 && !learned && clock_->NowNs() < retry_ns_) return;
   retry_ns_ = 0;
-  set_ = {.open = true, .number = set_.number + 1, .captured = captured};
+  set_ = {
+      .open = true, .number = set_.number + 1, .captured = captured, .posted_ns = clock_->NowNs()};
   for (std::size_t i = 0; i < expected_.size() && set_.open; ++i) {
     if (!reader_->Post(expected_[i].node, set_.number << kIndexBits | i)) ++set_.refused;
     // Where READs finish at the post, a majority is enough.
@@ -71,9 +75,14 @@ void CheckFence::Settle() {
     return;
   }
   if (set_.refused <= expected_.size() - majority) return;
+  EndSet();
+  retry_ns_ = clock_->NowNs() + kRetryNs;
+}
+
+// Nothing passes by it.
+void CheckFence::EndSet() {
   set_.open = false;
   const std::uint64_t now_ns = clock_->NowNs();
-  retry_ns_ = now_ns + kRetryNs;
   if (!set_.differs || now_ns < refresh_ns_) return;
   refresh_ns_ = now_ns + kRefreshNs;
   refresh_();

@@ -6,7 +6,9 @@
 // Shape:     one set of READs at a time; a set covers all captures from before its first READ was
 //            posted; what is captured behind waits for the next. So a node that was stopped
 //            anywhere says nothing that it captured while its role was another's. Words that differ
-//            are no refusal: the node asks what was agreed upon (a ReadIndex) and looks again.
+//            are no refusal: the node asks what was agreed upon (a ReadIndex) and looks again. A
+//            set with a word that differs, or could not be read, does not wait for long for voters
+//            that do not answer.
 // Units:     nanoseconds of the node's clock, for the pace of looking again alone.
 // Ownership: borrows clock and reader.
 // Threads:   one, the node's.
@@ -69,6 +71,7 @@ class CheckFence final : public coordinator::Fence {
     bool open = false;
     std::uint64_t number = 0;
     std::uint64_t captured = 0;
+    std::uint64_t posted_ns = 0;
     std::size_t shown = 0;    // by voters that know what we know
     std::size_t refused = 0;  // not readable, or another word
     bool differs = false;
@@ -77,6 +80,7 @@ class CheckFence final : public coordinator::Fence {
   bool Expect();
   void Post(std::uint64_t captured);
   void Settle();
+  void EndSet();
 
   const Clock* clock_;
   WordReader* reader_;

@@ -44,13 +44,13 @@ void WordLinks::SetPeers(std::vector<Peer> peers) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const std::uint64_t present = peers_[i].incarnation.value();
     Link& link = *links_[i];
-    const bool other_start = present != 0 && link.incarnation != present;
     const bool moved = IsOtherTransport(before[i].address, peers_[i].address);
-    // One that is still being made has no start to differ, but a transport.
-    const bool ends = (link.established && other_start) || (link.qp != nullptr && moved);
-    if (!ends) continue;
-    Drop(link);
-    link.backoff_ns = link.retry_ns = 0;
+    // A start that is new here is there now: who was away for long is tried at once.
+    const bool returned = present != 0 && before[i].incarnation.value() != present;
+    const bool other = link.established ? present != 0 && link.incarnation != present : returned;
+    const bool ends = link.qp != nullptr && (other || moved);
+    if (ends) Drop(link);
+    if (ends || (returned && link.qp == nullptr)) link.backoff_ns = link.retry_ns = 0;
   }
 }
 
@@ -113,6 +113,8 @@ absl::Status WordLinks::Establish(Link& link, absl::string_view private_data) {
   link.established = true;
   link.incarnation = accept.incarnation;
   link.word = accept.word;
+  // When it is lost it is made anew at once, however late it came up.
+  link.retry_ns = link.retry_ns - link.backoff_ns + kBackoffMinNs;
   link.backoff_ns = 0;
   return absl::OkStatus();
 }

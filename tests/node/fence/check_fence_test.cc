@@ -65,6 +65,21 @@ TEST_F(CheckFenceTest, L1WhatIsProposedAndNotAgreedUponYetHoldsNobodyUp) {
   EXPECT_TRUE(node.Passes()) << "two others know nothing of it";
 }
 
+// One voter stands still, with its connection; another had not heard of a command yet when it was
+// read.
+TEST_F(CheckFenceTest, L1AVoterThatStandsStillIsNotWaitedFor) {
+  CheckingNode node(&world_);
+  world_.Fail(0, 4);
+  node.Learn();
+  node.reader.hangs = {2};
+  node.reader.down = {1};
+  EXPECT_FALSE(node.Passes()) << "one of three";
+  node.reader.down.clear();
+  EXPECT_FALSE(node.Passes()) << "at once";
+  world_.Pass(kMsNs);
+  EXPECT_TRUE(node.Passes());
+}
+
 TEST_F(CheckFenceTest, L1ATruncatedCommandIsShownNoMore) {
   CheckingNode node(&world_);
   const std::uint64_t before = world_.word(0);

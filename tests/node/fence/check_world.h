@@ -25,6 +25,7 @@ class TestReader final : public WordReader {
   bool Post(NodeId node, std::uint64_t tag) override {
     if (down.contains(node.value())) return false;
     ++posted;
+    if (hangs.contains(node.value())) return true;
     words_.push_back({tag, true, world_->word(static_cast<std::uint16_t>(node.value()))});
     return true;
   }
@@ -36,6 +37,7 @@ class TestReader final : public WordReader {
   }
 
   std::set<std::uint32_t> down;
+  std::set<std::uint32_t> hangs;  // nothing comes of what is posted
   bool held_up = false;
   int posted = 0;
 

@@ -80,6 +80,23 @@ class WordLinksTest : public ::testing::TestWithParam<const char*> {
     reader_->Turn(now_ns_, voters_);
     if (voter_ != nullptr) voter_->Turn(now_ns_, {});
   }
+  // Turns without end, while no time passes, until node 1's word can be read or can not.
+  bool BecomesReadable(bool readable) {
+    for (int i = 0; i < kTurnsMax; ++i) {
+      if (reader_->links->Post(NodeId(1), 0) == readable) return true;
+      WordReader::Word word;
+      while (reader_->links->Poll(&word)) {
+      }
+      reader_->Turn(now_ns_, voters_);
+      if (voter_ != nullptr) voter_->Turn(now_ns_, {});
+    }
+    return false;
+  }
+  // Until attempts are as far apart as they may be.
+  void LeaveVoterAway() {
+    voter_.reset();
+    for (int i = 0; i < 200; ++i) Turn();
+  }
   // What becomes of a READ of node 1's word; the tag says so.
   bool Read(std::uint64_t tag, WordReader::Word* word) {
     bool posted = false;
@@ -132,6 +149,30 @@ TEST_P(WordLinksTest, L8ALaterStartOfAVoterIsReadWhenTheViewNamesIt) {
   ASSERT_TRUE(Read(2, &word));
   EXPECT_TRUE(word.ok);
   EXPECT_EQ(word.value, 2u);
+}
+
+TEST_P(WordLinksTest, AStartThatTheViewNamesIsTriedAtOnceHoweverLongTheVoterWasAway) {
+  SetPeers(1);
+  LeaveVoterAway();
+  voter_ = std::make_unique<Side>(1, 2, Listen(2));
+  SetPeers(2);
+  now_ns_ += kStepNs;
+  EXPECT_TRUE(BecomesReadable(true));
+}
+
+TEST_P(WordLinksTest, AConnectionThatIsLostIsMadeAnewAtOnceHoweverLateItCameUp) {
+  SetPeers(1);
+  LeaveVoterAway();
+  voter_ = std::make_unique<Side>(1, 1, Listen(1));
+  SetPeers(1);
+  WordReader::Word word;
+  ASSERT_TRUE(Read(1, &word));
+  voter_ = nullptr;
+  ASSERT_TRUE(BecomesReadable(false));
+  voter_ = std::make_unique<Side>(1, 1, Listen(1));
+  SetPeers(1);
+  now_ns_ += kStepNs;
+  EXPECT_TRUE(BecomesReadable(true));
 }
 
 TEST_P(WordLinksTest, AConnectionOnItsWayEndsWhenAnotherTransportReachesTheVoter) {

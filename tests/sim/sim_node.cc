@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   options.open_device = &open_device;
   options.storage = storage;
   // So few lines as a run has are built in one step: of a slow one a takeover has several, too.
-  if (config.recovery_rate == node::kRecoveryRateMin) options.lines_per_step = 1;
+  if (config.recovery_rate == node::kRecoveryRateLowest) options.lines_per_step = 1;
   RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));
   self->info_ = node->info();
   node::ReactorOptions reactor;

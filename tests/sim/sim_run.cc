@@ -187,7 +187,7 @@ class Run {
     cluster.heartbeat_ms = static_cast<std::uint32_t>(faults().heartbeat_ms);
     cluster.detect_ms = static_cast<std::uint32_t>(faults().detect_ms);
     cluster.lease_ms = static_cast<std::uint32_t>(faults().lease_ms);
-    if (Slow()) cluster.recovery_rate = node::kRecoveryRateMin;
+    if (Slow()) cluster.recovery_rate = node::kRecoveryRateLowest;
     SeededRandom repair(options_.seed ^ 0x4e9a14);
     constexpr std::uint32_t kBlocks[] = {16 * 1024, 64 * 1024, 256 * 1024};
     cluster.block_size = kBlocks[shape.Below(3)];

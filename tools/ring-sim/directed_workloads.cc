@@ -5,11 +5,42 @@
 namespace ring::tools {
 namespace {
 
+// Who is cut off is missed, and clients are at work until long after.
+#define RING_ASIDE                                                     \
+  "node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 "    \
+  "f1_at_event_run_one_in=0 f5_zombie_run_one_in=1 f6_aside_one_in=1 " \
+  "f5_zombie_min_ns=600000000 f1_client_mean_ns=0 think_max_ns=8000000 "
+// Who is silent is missed before a lease that it has is over.
+#define RING_HASTY                                                        \
+  "heartbeat_ms=10 detect_ms=40 lease_ms=150 f5_zombie_min_ns=200000000 " \
+  "f5_doublings=10 f6_nodes_max_ns=5000000 f13_one_in=0 "
+
 constexpr DirectedWorkload kWorkloads[] = {
-    {"aside", "nodes that others replace while some clients reach nobody else",
-     "f5_zombie_run_one_in=1 f6_aside_one_in=1 check_one_in=0 node_faults_off_one_in=0 "
-     "f5_zombie_min_ns=600000000 f3_run_one_in=0 f1_at_event_run_one_in=0"},
+    {"aside", "nodes that others replace go on serving clients that reach nobody else",
+     RING_ASIDE "check_one_in=0"},
+    {"aside-check", "... under the fence that looks at the voters", RING_ASIDE "check_one_in=1"},
+    {"aside-pair", "... and reach the leader of before, or another voter",
+     RING_ASIDE "check_one_in=0 f6_aside_pair_one_in=1"},
+    {"hasty", "... are missed before their leases are over",
+     RING_ASIDE RING_HASTY "check_one_in=0"},
+    {"hasty-pair", "... and reach the leader of before, or another voter",
+     RING_ASIDE RING_HASTY "check_one_in=0 f6_aside_pair_one_in=1"},
+    {"damage", "copies and parity rows with bits that turned, and takeovers",
+     "node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f1_node_max=12 readers_one_in=3 "
+     "f10_value_run_one_in=0 f10_copy_run_one_in=1 f10_copy_mean_ns=3000000 "
+     "f10_row_run_one_in=1 f10_row_mean_ns=3000000"},
+    {"double", "two nodes lost at about one time, while what is lost comes back slowly",
+     "node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_zombie_run_one_in=0 "
+     "f1_node_max=20 f1_next_max_ns=100000000 f2_second_one_in=1 f2_gap_max_ns=1000000 "
+     "slow_recovery_one_in=1 readers_one_in=0 think_max_ns=500000"},
+    {"overrun", "more lost than memgests survive, and shards that stop",
+     "node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0"},
+    {"reused", "requests under numbers that were used for others",
+     "f7_again_mean_ns=500000 f7_again_altered_one_in=2"},
 };
+
+#undef RING_ASIDE
+#undef RING_HASTY
 
 }  // namespace
 

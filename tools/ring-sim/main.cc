@@ -1,11 +1,13 @@
 // ring-sim: clusters in one thread, on virtual time, from seeds.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ring/base/check.h"
 #include "ring/base/status.h"
 #include "tools/ring-sim/cluster_mode.h"
 #include "tools/ring-sim/consensus_mode.h"
@@ -39,6 +41,19 @@ absl::Status SetFaults(const std::string& workload, const std::vector<std::strin
   }
   for (const std::string& value : values) RING_RETURN_IF_ERROR(ring::sim::SetFaults(value, faults));
   return absl::OkStatus();
+}
+
+// The exit status is the worst.
+int RunEachWorkload(const ring::tools::ClusterMode& mode, const std::vector<std::string>& values) {
+  int worst = 0;
+  for (const ring::tools::DirectedWorkload& workload : ring::tools::DirectedWorkloads()) {
+    ring::tools::ClusterMode one = mode;
+    one.run.faults = {};
+    RING_CHECK(SetFaults(workload.name, values, &one.run.faults).ok()) << workload.name;
+    std::printf("workload %s: %s\n", workload.name, workload.what);
+    worst = std::max(worst, ring::tools::RunClusters(one));
+  }
+  return worst;
 }
 
 int ListFaults(const ring::sim::FaultOptions& faults) {
@@ -90,6 +105,9 @@ int main(int argc, char** argv) {
                  "a directed workload, below --fault: " +
                      absl::StrJoin(ring::tools::DirectedWorkloads(), ", ",
                                    [](std::string* out, const auto& one) { *out += one.name; }));
+  bool each_workload = false;
+  app.add_flag("--each-workload", each_workload, "the seeds under each of these in turn")
+      ->excludes("--workload", "--json", "--history");
   bool list_faults = false;
   app.add_flag("--list-faults", list_faults, "all faults by class, how often and how long, only");
   std::string traced;
@@ -133,5 +151,5 @@ int main(int argc, char** argv) {
     const std::string trace = mode.trace ? "/dev/stdout" : "";
     return ring::tools::RunConsensus({mode.first, mode.last, mode.json, trace});
   }
-  return ring::tools::RunClusters(mode);
+  return each_workload ? RunEachWorkload(mode, fault_values) : ring::tools::RunClusters(mode);
 }

@@ -300,9 +300,9 @@ void Parser::ReadSelf(TableReader& root) {
   }
   config_.warm_size = in.Size("warm_size", config_.warm_size, 0, kWarmSizeMax);
   config_.recovery_rate =
-      in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateMin, kRecoveryRateMax);
-  config_.recovery_rate_min =
-      in.Size("recovery_rate_min", config_.recovery_rate_min, kRecoveryRateMin, kRecoveryRateMax);
+      in.Size("recovery_rate", config_.recovery_rate, kRecoveryRateLowest, kRecoveryRateHighest);
+  config_.recovery_rate_min = in.Size("recovery_rate_min", config_.recovery_rate_min,
+                                      kRecoveryRateLowest, kRecoveryRateHighest);
   config_.scrub_period_ns =
       kMinuteNs *
       in.Integer("scrub_minutes", config_.scrub_period_ns / kMinuteNs, 0, kScrubMinutesMax);

@@ -248,6 +248,10 @@ TEST(NodeConfig, ImpossibleNumbersAreRefused) {
   ExpectRefused(Changed("log_level = \"warning\"", "arena_size_max = \"32MiB\""), "7:18",
                 "lower value_size_max");
   ExpectRefused(Changed("log_level = \"warning\"", "client_max = 0"), "7:14", "client_max=0");
+  ExpectRefused(Changed("log_level = \"warning\"", "recovery_rate_min = \"1KiB\""), "7:21",
+                "recovery_rate_min=1024");
+  ExpectRefused(Changed("log_level = \"warning\"", "recovery_rate = \"2TiB\""), "7:17",
+                "recovery_rate=2199023255552");
 }
 
 TEST(NodeConfig, DuplicateNodesAndAddressesAreRefused) {

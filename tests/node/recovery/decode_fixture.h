@@ -44,7 +44,7 @@ inline std::string ValueOf(const std::string& key, std::size_t size) {
 // ... and the background does not outrun a test: one block at once, then 64 a second.
 inline void SmallBlocksSlowly(NodeConfig* config) {
   SmallBlocks(config);
-  config->recovery_rate = kRecoveryRateMin;
+  config->recovery_rate = kRecoveryRateLowest;
 }
 
 class DecodeFixture : public ::testing::Test {

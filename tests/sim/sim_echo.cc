@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::uint64_t kLookNs = 20'000;
 constexpr std::uint64_t kPatienceNs = 5'000'000;
-constexpr std::uint32_t kSlotCount = 64;  // more than a simulated client has operations
+constexpr std::uint32_t kClientSlots = 64;  // more than a simulated client has operations
+constexpr std::uint32_t kSlotCount =
+    kClientSlots + SimEcho::kCopiesMax;  // ... and of altered copies
 constexpr std::size_t kWord = sizeof(protocol::RequestWord);
 constexpr std::size_t kAnswersSize = kSlotCount * protocol::kReplySlotSize;
 constexpr std::size_t kPlaceSize = protocol::kRequestSizeMax + protocol::kCell;
@@ -91,9 +93,9 @@ bool SimEcho::SendCopy(const SentRequest& request, const std::string& address, b
   word.stamp = 1;  // the first of its connection
   std::memcpy(frame, &word, sizeof(word));
   if (altered) {  // its answer is its own
-    const auto slot = static_cast<std::uint16_t>(place);
+    const auto slot = static_cast<std::uint16_t>(kClientSlots + place);
     std::memcpy(frame + offsetof(protocol::RequestHeader, reply_slot), &slot, sizeof(slot));
-    std::memset(memory_ + place * protocol::kReplySlotSize, 0, sizeof(protocol::ReplyWord));
+    std::memset(memory_ + slot * protocol::kReplySlotSize, 0, sizeof(protocol::ReplyWord));
   }
   LookAgain();
   return true;
@@ -144,8 +146,8 @@ void SimEcho::OnEvent(std::uint64_t) {
 
 void SimEcho::LookAtAnswer(Copy* copy) {
   protocol::ReplyWord word;
-  const auto place = static_cast<std::size_t>(copy - copies_.data());
-  std::memcpy(&word, memory_ + place * protocol::kReplySlotSize, sizeof(word));
+  const std::size_t slot = kClientSlots + static_cast<std::size_t>(copy - copies_.data());
+  std::memcpy(&word, memory_ + slot * protocol::kReplySlotSize, sizeof(word));
   if (word.stamp != 1) return;
   copy->altered = false;  // it was looked at
   altered_taken_ += word.outcome == protocol::Outcome::kOk ? 1 : 0;

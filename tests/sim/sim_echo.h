@@ -24,6 +24,8 @@ namespace ring::sim {
 
 class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_from_this<SimEcho> {
  public:
+  static constexpr std::size_t kCopiesMax = 8;  // at a time
+
   static absl::StatusOr<std::shared_ptr<SimEcho>> Open(rdma::sim::SimNetwork* network);
   // False: not now.
   bool Send(const SentRequest& request, const std::string& address);
@@ -43,8 +45,6 @@ class SimEcho final : public rdma::sim::EventTarget, public std::enable_shared_f
     std::uint64_t end_ns = 0;
     bool altered = false;
   };
-  static constexpr std::size_t kCopiesMax = 8;  // at a time
-
   explicit SimEcho(rdma::sim::SimNetwork* network) : network_(network) {}
   absl::Status Prepare();
   void Post(Copy* copy, absl::string_view accepted);

@@ -5,15 +5,16 @@
 namespace ring::tools {
 namespace {
 
-// Who is cut off is missed, and clients are at work until long after.
+// Who is cut off is missed, and clients are at work until long after. No other partitions: on top
+// of a long one they make leaders miss who is there (docs/RECOVERY.md, "Known weaknesses").
 #define RING_ASIDE                                                     \
   "node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 "    \
   "f1_at_event_run_one_in=0 f5_zombie_run_one_in=1 f6_aside_one_in=1 " \
-  "f5_zombie_min_ns=600000000 f1_client_mean_ns=0 think_max_ns=8000000 "
+  "f6_nodes_run_one_in=0 f5_zombie_min_ns=600000000 f1_client_mean_ns=0 think_max_ns=8000000 "
 // Who is silent is missed before a lease that it has is over.
 #define RING_HASTY                                                        \
   "heartbeat_ms=10 detect_ms=40 lease_ms=150 f5_zombie_min_ns=200000000 " \
-  "f5_doublings=10 f6_nodes_max_ns=5000000 f13_one_in=0 "
+  "f5_doublings=10 "
 
 constexpr DirectedWorkload kWorkloads[] = {
     {"aside", "nodes that others replace go on serving clients that reach nobody else",

@@ -11,10 +11,11 @@ namespace {
   "node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 "    \
   "f1_at_event_run_one_in=0 f5_zombie_run_one_in=1 f6_aside_one_in=1 " \
   "f6_nodes_run_one_in=0 f5_zombie_min_ns=600000000 f1_client_mean_ns=0 think_max_ns=8000000 "
-// Who is silent is missed before a lease that it has is over.
+// Who is silent is missed before its lease is over; nothing else silences anybody for long.
 #define RING_HASTY                                                        \
   "heartbeat_ms=10 detect_ms=40 lease_ms=150 f5_zombie_min_ns=200000000 " \
-  "f5_doublings=10 "
+  "f5_doublings=8 f7_late_max_ppm=0 f7_loss_max_ppm=0 "                   \
+  "f8_control_break_mean_ns=0 f11_persist_mean_ns=0 f11_queue_pair_mean_ns=0 "
 
 constexpr DirectedWorkload kWorkloads[] = {
     {"aside", "nodes that others replace go on serving clients that reach nobody else",

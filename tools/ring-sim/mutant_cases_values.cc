@@ -28,7 +28,7 @@ constexpr MutantCase kCases[] = {
      Survives(60),
      "memgest/memgest_test:MemberInstallTest.S5AValueIsInstalledOnlyWhileItsLineHoldsThatVersion",
      "takes a line that is used again while its value is fetched"},
-    {"S6-early", "deltas of blocks that are not based are applied", KilledBy(37),
+    {"S6-early", "deltas of blocks that are not based are applied", KilledBy(98, "double"),
      "memgest/memgest_test:ParityRebuild.S6ADeltaThatIsSentAgainBeforeItsBaseIsCountedOnce"},
     {"S6-late", "deltas of based blocks are not applied", KilledBy(3),
      "memgest/memgest_test:ParityRebuild.S6PutsGoOnWhileAParityIsRebuilt"},

@@ -42,8 +42,6 @@ struct FaultOptions {
   std::uint64_t degraded_one_in = 0;
   // Of a client between two operations; 0: drawn. What takes its time meets runs that take theirs.
   std::uint64_t think_max_ns = 0;
-  // Puts and moves into any memgest that a client has heard of, also one that takes none.
-  std::uint64_t any_memgest_one_in = 0;
   // As a configuration has them.
   std::uint64_t heartbeat_ms = 25;
   std::uint64_t detect_ms = 150;
@@ -59,7 +57,6 @@ struct FaultOptions {
   std::uint64_t f1_next_max_ns = 1'000 * kMs;
   std::uint64_t f1_refused_max_ns = 20 * kMs;  // until another one is chosen: too much is missing
   std::uint64_t f1_at_answer_one_in = 2;       // blows that wait for the answer to a write (E1)
-  std::uint64_t f1_at_refusal_one_in = 0;      // ... of these, for what tells of another's write
   std::uint64_t f1_at_view_one_in = 3;         // changes of the view that are followed by a blow
   std::uint64_t f1_at_view_min_ns = kUs;
   std::uint64_t f1_at_view_max_ns = 20 * kMs;
@@ -185,8 +182,6 @@ struct FaultOptions {
   std::uint64_t f12_drain_run_one_in = 6;
   std::uint64_t f12_drain_min_ns = kMs;
   std::uint64_t f12_drain_max_ns = 500 * kMs;
-  std::uint64_t f12_drain_aside_one_in = 0;          // drained nodes that are cut off (F6)
-  std::uint64_t f12_drain_aside_max_ns = 150 * kMs;  // behind the operator's word
 
   // --- F13: no quorum ---
   std::uint64_t f13_one_in = 6;  // partitions of nodes

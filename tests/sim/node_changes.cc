@@ -10,7 +10,6 @@ namespace ring::sim {
 namespace {
 
 using rdma::sim::FaultClass;
-constexpr std::uint64_t kUs = FaultOptions::kUs;
 constexpr std::uint64_t kMs = FaultOptions::kMs;
 constexpr std::uint64_t kAgainNs = 20 * kMs;  // an operator asks again
 
@@ -29,22 +28,9 @@ void NodeFaults::Drain() {
   informed->membership().Propose(cluster::DrainNode{node},
                                  [](const absl::StatusOr<cluster::ClusterResult>&) {});
   cluster_->nodes()[informed->id().value()]->Touch();
-  if (OneIn(apart_, options_.f12_drain_aside_one_in)) {
-    aside_ = node;
-    aside_ns_ = now_ns() + 1 + apart_.Below(options_.f12_drain_aside_max_ns);
-  }
   if (!OneIn(apart_, options_.f12_remove_one_in)) return;
   leaving_ = node;
   propose_ns_ = now_ns() + kAgainNs;
-}
-
-// While its roles are given to others, who serve soon, it may believe that it has them.
-void NodeFaults::CutOffDrained() {
-  aside_ns_ = 0;
-  if (partitions_.any() || !cluster_->nodes()[aside_.value()]->up()) return;
-  const std::uint64_t length_ns = LogUniform(options_.f5_zombie_min_ns, options_.f5_zombie_max_ns);
-  cluster_->Note(absl::StrCat("node ", aside_.value(), " is cut off for us=", length_ns / kUs));
-  partitions_.CutOff({aside_}, length_ns);
 }
 
 // F12: a process that the configuration does not name, and an operator's word for it.

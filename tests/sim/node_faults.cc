@@ -95,7 +95,6 @@ void NodeFaults::Act() {
     RemoveDrained();
   }
   if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
-  if (aside_ns_ != 0 && now_ns() >= aside_ns_) CutOffDrained();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
     Part();
@@ -107,7 +106,7 @@ void NodeFaults::End() {
   cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
   waits_for_answer_ = false;
-  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = aside_ns_ = 0;
+  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = 0;
   false_alarm_.End();
   aim_.reset();
   leaving_.reset();
@@ -210,7 +209,6 @@ void NodeFaults::PlanBlow() {
   }
   --blows_left_;
   waits_for_answer_ = OneIn(*random_, options_.f1_at_answer_one_in);
-  waits_for_refusal_ = OneIn(*random_, options_.f1_at_refusal_one_in);
   if (waits_for_answer_) return;
   const auto soon = [&] { return now_ns() + random_->Below(options_.f1_aim_max_ns); };
   cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
@@ -233,25 +231,8 @@ void NodeFaults::AimBlow() {
   if (++aimed_ >= options_.f1_at_event_max) aim_.reset();
 }
 
-// What a refusal tells of must not be lost either (V9), also when its writer has no answer yet.
-bool NodeFaults::TellsOfAnother(const Operation& op) const {
-  const std::vector<Operation>& all = cluster_->history().operations();
-  const bool gone = op.result == OpResult::kNotFound;
-  if (!op.mismatch && !gone) return false;
-  const auto under_way = [&](const Operation& one) {
-    return one.key == op.key && one.result == OpResult::kPending && one.mutates() &&
-           (!gone || one.kind == OpKind::kDelete);
-  };
-  const auto newest = [&](const Operation& one) {
-    return one.key == op.key && one.result == OpResult::kOk && one.version >= op.version;
-  };
-  return std::any_of(all.begin(), all.end(), under_way) &&
-         (gone || std::none_of(all.begin(), all.end(), newest));
-}
-
 void NodeFaults::OnAnswer(const Operation& op) {
-  if (!waits_for_answer_ || !op.mutates()) return;
-  if (waits_for_refusal_ ? !TellsOfAnother(op) : op.result != OpResult::kOk) return;
+  if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
   const cluster::View& view = cluster_->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(op.key));
   const NodeId owner = view.Coordinator(place.group, place.shard);

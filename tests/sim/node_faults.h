@@ -75,7 +75,6 @@ class NodeFaults {
   void Strike(NodeId node);
   void Crash(NodeId node);
   void OnAnswer(const Operation& op);
-  bool TellsOfAnother(const Operation& op) const;
   void Overrun();
   void Drain();
   void AddNode();
@@ -83,7 +82,6 @@ class NodeFaults {
   void RemoveDrained();
   void Silence();
   std::set<NodeId> WithAnother(NodeId id);
-  void CutOffDrained();
   void LookForFalseAlarm();
   bool RaiseFalseAlarm();
   bool AllServe();
@@ -110,8 +108,6 @@ class NodeFaults {
   std::uint64_t add_ns_ = 0;      // the same
   std::uint64_t silence_ns_ = 0;  // the same
   std::uint64_t alarm_ns_ = 0;    // the same
-  std::uint64_t aside_ns_ = 0;    // the same
-  NodeId aside_;                  // drained, and to be cut off then
   std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
@@ -120,7 +116,6 @@ class NodeFaults {
   std::optional<Aim> aim_;  // until all its blows have come
   std::uint64_t aimed_ = 0;
   bool waits_for_answer_ = false;  // the next blow meets who answered
-  bool waits_for_refusal_ = false;
   int blows_left_;
   bool parts_;
   bool alarmed_ = false;  // a false alarm was raised

@@ -239,7 +239,6 @@ class Run {
 
   void Work(SeededRandom& shape) {
     if (faults().think_max_ns != 0) cluster_->workload().set_think_max_ns(faults().think_max_ns);
-    cluster_->workload().set_any_memgest_one_in(faults().any_memgest_one_in);
     const std::size_t clients = 2 + shape.Below(4);
     for (std::size_t i = 0; i < clients; ++i) {
       const absl::Status added = cluster_->AddClient(

@@ -1,7 +1,5 @@
 #include "tests/sim/workload.h"
 
-#include "tests/sim/fault_options.h"
-
 namespace ring::sim {
 
 Workload::Workload(Random* random, std::uint64_t key_count) : random_(random) {
@@ -60,9 +58,8 @@ Operation Workload::Next(const cluster::View& view) {
   }
   if (op.kind == OpKind::kPut || op.kind == OpKind::kMove) {
     std::vector<const protocol::MemgestDescriptor*> usable;
-    const bool any = OneIn(*random_, any_memgest_one_in_);
     for (const protocol::MemgestDescriptor& memgest : view.memgests) {
-      if (any || memgest.state == protocol::MemgestState::kActive) usable.push_back(&memgest);
+      if (memgest.state == protocol::MemgestState::kActive) usable.push_back(&memgest);
     }
     // Sometimes the default one.
     if (!usable.empty() && random_->Below(10) != 0) {

@@ -31,8 +31,6 @@ class Workload {
   // When a client that ended one asks for the next.
   std::uint64_t ThinkNs();
   void set_think_max_ns(std::uint64_t time_ns) { think_max_ns_ = time_ns; }
-  // Of puts and moves, into memgests of any state; 0: of none.
-  void set_any_memgest_one_in(std::uint64_t one_in) { any_memgest_one_in_ = one_in; }
   // A version that somebody was told of: what conditions are made of.
   void Learn(int key, Version version) { known_[key] = version; }
   int key_count() const { return static_cast<int>(key_count_); }
@@ -47,7 +45,6 @@ class Workload {
   std::uint64_t hot_percent_;  // of operations on key 0
   std::uint64_t think_max_ns_;
   std::uint64_t weights_[6];  // get, put, delete, move, conditional put, conditional delete or move
-  std::uint64_t any_memgest_one_in_ = 0;
   std::uint64_t large_percent_;
   std::uint64_t huge_percent_;
   // Of conditions that are drawn from a version that is not the newest.

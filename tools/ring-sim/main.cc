@@ -37,7 +37,7 @@ absl::Status SetFaults(const std::string& workload, const std::vector<std::strin
     const auto* const found = ring::tools::FindDirectedWorkload(workload);
     if (found == nullptr)
       return absl::NotFoundError(absl::StrCat("--workload=", workload, ": --help names all"));
-    RING_RETURN_IF_ERROR(ring::sim::SetFaults(found->settings, faults));
+    RING_RETURN_IF_ERROR(ring::tools::Apply(*found, faults));
   }
   for (const std::string& value : values) RING_RETURN_IF_ERROR(ring::sim::SetFaults(value, faults));
   return absl::OkStatus();

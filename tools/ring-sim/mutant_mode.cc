@@ -92,7 +92,7 @@ sim::RunOptions OptionsOf(const MutantCase& mutant, const MutantMode& mode, std:
   options.faults = mode.faults;
   if (mode.own_workloads && *mutant.clusters.workload != '\0') {
     const DirectedWorkload* const workload = FindDirectedWorkload(mutant.clusters.workload);
-    RING_CHECK(workload != nullptr && sim::SetFaults(workload->settings, &options.faults).ok())
+    RING_CHECK(workload != nullptr && Apply(*workload, &options.faults).ok())
         << "switch=" << mutant.id;
   }
   return options;

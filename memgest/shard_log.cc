@@ -15,7 +15,10 @@ namespace ring::memgest {
 ShardLog::ShardLog(Epoch epoch, DeltaArena* arena, bool held)
     : epoch_(epoch), arena_(arena), pending_(LogRetention::kEntriesMax), held_(held) {}
 
-ShardLog::~ShardLog() { EndCalculations(); }
+ShardLog::~ShardLog() {
+  EndCalculations();
+  GivePiecesBack();
+}
 
 LogWriter* ShardLog::AddWriter(Role role, std::unique_ptr<LogWriter> writer) {
   RING_CHECK(next_order_ == 1) << "a log that has entries: say what the member holds";
@@ -45,8 +48,9 @@ bool ShardLog::HasRoom(const Memgest& memgest, std::size_t entry_size, bool rese
     if (!gone && (member.active || member.proposed)) return false;
     lost |= gone;  // a learner falls behind
   }
-  if (!lost) return memgest.members().Enough();
-  return memgest.members().Available() && MayBeShipped(entry_size);
+  // Entries of any log take others' places in the rings that a broken member is to be sent from.
+  const bool enough = lost ? memgest.members().Available() : memgest.members().Enough();
+  return enough && MayBeShipped(entry_size);
 }
 
 bool ShardLog::Stuck(const Memgest& memgest) const {

@@ -274,6 +274,7 @@ class ShardLog {
   void ReleaseAcked();
   bool IsNeeded(Role role) const;
   bool KeepsForNeeded() const;
+  void GivePiecesBack();
   bool MayBeShipped(std::size_t entry_size) const;
   void AbandonBroken();
   void SetDeltasAside();

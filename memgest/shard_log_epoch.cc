@@ -42,6 +42,10 @@ void ShardLog::Retire() {
   links_.clear();
   behind_count_ = 0;
   dirty_ = unshared_ = false;
+  GivePiecesBack();
+}
+
+void ShardLog::GivePiecesBack() {
   for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
     if (at(order).has_piece) arena_->GiveBack(at(order).piece_segment);
     at(order).has_piece = false;

@@ -207,6 +207,7 @@ std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
 
 // The change of an epoch that was abandoned is forgotten: what it did counts for nothing (E7).
 void CoordinatedShard::EndEpoch() {
+  links_.Break();
   change_.reset();
   building_.reset();
   takeover_.reset();
@@ -426,6 +427,7 @@ void CoordinatedShard::ApplyCatalogue() {
 }
 
 void CoordinatedShard::Retire() {
+  links_.Break();
   change_.reset();
   building_.reset();
   takeover_.reset();

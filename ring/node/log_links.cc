@@ -16,6 +16,10 @@ LogLinks::LogLinks(const LogLinkContext* context, std::size_t role_count,
 
 LogLinks::~LogLinks() { Begin({}); }
 
+void LogLinks::Break() {
+  for (Link& link : links_) link.qp.reset();
+}
+
 void LogLinks::Begin(const protocol::LogHello& hello) {
   hello_ = hello;
   for (std::size_t i = 0; i < links_.size(); ++i) {

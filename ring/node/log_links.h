@@ -46,6 +46,9 @@ class LogLinks {
   LogLinks(const LogLinks&) = delete;
   LogLinks& operator=(const LogLinks&) = delete;
 
+  // Whatever was posted is on its way no more, and memory that it came from may go (V6): before a
+  // coordinator begins another epoch, and before it goes. Then Begin.
+  void Break();
   // A new epoch. REQUIRES: no writer refers to a link any more.
   void Begin(const protocol::LogHello& hello);
   // Starts to connect. joins: the member has nothing of the shard's last Normal epoch.

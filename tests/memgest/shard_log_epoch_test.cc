@@ -365,6 +365,30 @@ TEST_F(BrokenMemberTest, I2NoMoreIsAppendedThanAnotherRingHolds) {
   EXPECT_TRUE(log_.Stuck(*memgests_[kA.value()]));
 }
 
+// ... and what goes on in logs that it is not in takes the place of what it lacks, too.
+TEST_F(BrokenMemberTest, I2NorIsMoreAppendedToLogsThatItIsNotIn) {
+  memgests_[kB.value()]->members().SetActive(kAllRoles, ~RoleBit(Role(3)));
+  Append(kB);
+  Turn({3, 4});
+  link(4).to_member.failed = true;
+  Append(kB);
+  Turn({3, 4});
+  const std::string bytes(20'000, 'x');
+  const rdma::Sge sge = LogLink::SgeOf(bytes.data(), bytes.size());
+  EntryPayload payload;
+  payload.sges = absl::MakeConstSpan(&sge, 1);
+  std::size_t count = 0;
+  for (; count < 1000 && log_.HasRoom(*other_, 1024 + bytes.size(), false); ++count) {
+    EntryFields fields = Fields(++count_);
+    fields.payload_length = static_cast<std::uint32_t>(bytes.size());
+    log_.Append(*other_, fields, absl::MakeConstSpan(&payload, 1));
+    Turn({3, 4});
+    link(3).reader->FindTail([](const EntryView&) {});
+  }
+  EXPECT_GT(count, 2u);
+  EXPECT_LT(count * bytes.size(), kRingSizeMin / 2);
+}
+
 // L7: a learner gets everything behind its snapshot, counts for nothing, and holds nobody up.
 TEST_F(ShardLogEpochTest, L7ALearnerGetsEveryEntryAndDoesNotCount) {
   BeginEpoch();

@@ -67,7 +67,7 @@ struct ClientPort::Connection {
   BufferPool::Buffer headers;  // one cell a reply slot
   std::size_t cell = 0;        // of the next request
   std::uint32_t stamp = 1;     // that it will bear
-  bool closing = false;        // a malformed request: answer, then end
+  bool closing = false;        // a malformed request, or an answer that is never said: end
   bool broken = false;         // could not post: nothing more is said
   // By shard of this node; good as long as the shard forgot no client since.
   struct Records {

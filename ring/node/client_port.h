@@ -88,7 +88,8 @@ class ClientPort final : public coordinator::ReplySink {
   // Posts all captured answers: bodies, then the fence decides, then the words of those that it
   // lets pass. The rest is held, and comes with a later Send, or never (DropHeld).
   void Send(coordinator::Fence& fence);
-  // V7: what is captured of this shard and not published is never said.
+  // V7: what is captured of this shard and not published is never said. Whom it was for loses the
+  // connection.
   void DropHeld(const coordinator::ShardCoordinator* shard);
   // Wakes who sleeps on an answer; polls completions: unpins, finishes READs. Gives whether there
   // were any.

@@ -119,15 +119,18 @@ void ClientPort::DropWords(Connection& connection, std::uint64_t slot_address) {
   });
 }
 
-// Bodies that are still queued are dropped with them: nobody was told where they would stand.
+// Bodies that are still queued are dropped with them: nobody was told where they would stand. Who
+// waits for one of these answers asks again once its connection has ended (X1); on this one the
+// answers to others would say to it that its own is still to come.
 void ClientPort::DropHeld(const coordinator::ShardCoordinator* shard) {
   if (Mutant("V7")) return;
   const auto of_shard = [shard](const ConnectionWrite& write) { return write.shard == shard; };
   ending_.clear();
   std::erase_if(staged_, [&](std::uint32_t index) {
     Connection& connection = *connections_[index];
-    std::erase_if(connection.bodies, of_shard);
-    std::erase_if(connection.words, of_shard);
+    const std::size_t dropped =
+        std::erase_if(connection.bodies, of_shard) + std::erase_if(connection.words, of_shard);
+    if (dropped > 0) connection.closing = true;
     if (!connection.words.empty()) return false;
     // Nothing is under way of which the completion would do it.
     if (connection.bodies.empty() && connection.outstanding == 0) UnpinAll(connection);

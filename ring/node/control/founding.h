@@ -49,6 +49,9 @@ class Founding {
       : self_(self), incarnation_(incarnation), voter_count_(voter_count) {}
 
   void OnAnswer(NodeId node, const ProbeAnswer& answer);
+  // It is not connected: who comes next may be another start. A cluster that is founded with one
+  // that is gone has a voter less from its first moment on, and two of those have no majority.
+  void OnGone(NodeId node) { answers_.erase(node); }
   Decision Decide() const;
 
   // After the decision; a node that restarts with its memory calls Join at once.

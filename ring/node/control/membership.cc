@@ -205,6 +205,10 @@ void Membership::Probe() {
 }
 
 void Membership::ProgressFounding(std::uint64_t now_ns) {
+  for (int voter = 0; voter < options_.config->voter_count(); ++voter) {
+    const NodeId node(static_cast<std::uint32_t>(voter));
+    if (!options_.control->connected(node)) founding_.OnGone(node);
+  }
   const Founding::Decision decision = founding_.Decide();
   if (decision == Founding::Decision::kWait) {
     if (now_ns < probe_ns_) return;

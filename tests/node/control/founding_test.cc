@@ -37,6 +37,15 @@ TEST_F(FoundingTest, AClusterIsNewWhenEveryVoterSaysSo) {
   EXPECT_EQ(voter_.Decide(), Decision::kFound);
 }
 
+TEST_F(FoundingTest, NobodyFoundsWithAStartThatIsGone) {
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnGone(NodeId(1));
+  voter_.OnAnswer(NodeId(2), New(12));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(1), New(21));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
 TEST_F(FoundingTest, ASlowFounderFoundsToo) {
   voter_.OnAnswer(NodeId(1), Founder(11, 10));
   EXPECT_EQ(voter_.Decide(), Decision::kWait);

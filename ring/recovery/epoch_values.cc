@@ -115,6 +115,21 @@ bool EpochChange::MayDoWithout(Role role, RoleMask silent) const {
                      });
 }
 
+// Step 3: a coordinator that lives on has everything, and counts as one. With fewer than take new
+// entries (S13) it would gain nothing but a record that names nobody else, and the others, who may
+// be cut off from this node alone, would drop what they have for it.
+bool EpochChange::KeepsEnough(Role without, RoleMask silent) const {
+  if (!plan_.living) return true;
+  return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
+                     [this, without, silent](const protocol::MemgestDescriptor& memgest) {
+                       if (!ValuesCount(memgest)) return true;
+                       const RoleMask sources = SourcesOf(memgest, silent);
+                       const int least =
+                           std::min(cluster::MembersMin(memgest), std::popcount(sources));
+                       return std::popcount(sources & ~RoleBit(without)) >= least;
+                     });
+}
+
 // Whether who did not answer yet has what those who did may not do without. Each is looked at by
 // itself: of two parities of which one is needed, the first that answers is enough.
 bool EpochChange::NeedsWhoIsSilent() const {
@@ -123,14 +138,14 @@ bool EpochChange::NeedsWhoIsSilent() const {
     const Role role = RoleAt(i);
     const bool settled = roles_[i].seal == Call::kDone || roles_[i].seal == Call::kGone;
     if (settled || role == own_role() || !Has(may, role)) continue;
-    if (!MayDoWithout(role, RoleBit(role))) return true;
+    if (!MayDoWithout(role, RoleBit(role)) || !KeepsEnough(role, RoleBit(role))) return true;
   }
   return false;
 }
 
 // It was silent for as long as one that lost its memory: it counts as such if that can be borne.
 void EpochChange::GiveUp(Role role) {
-  if (MayDoWithout(role) || Mutant("step5-error")) {
+  if ((MayDoWithout(role) && KeepsEnough(role)) || Mutant("step5-error")) {
     at(role).given_up = true;
     DropOut(role);
   } else {
@@ -138,13 +153,15 @@ void EpochChange::GiveUp(Role role) {
   }
 }
 
-// Who sealed, has all values, and was silent afterwards: it has them still, and can be sent what it
-// lacks, as far as is known.
-std::optional<Role> EpochChange::GivenUpWithValues(
+// Who has all values and was silent, at its seal or behind it: it has them still, and can be sent
+// what it lacks, as far as is known.
+std::optional<Role> EpochChange::SilentWithValues(
     const protocol::MemgestDescriptor& memgest) const {
-  const RoleMask complete = MembersOf(memgest) & CompleteInLast(memgest);
+  const RoleMask complete = MembersOf(memgest) & CompleteInLast(memgest) & MayGoOn();
   for (std::size_t i = 0; i < roles_.size(); ++i) {
-    const bool keeps = roles_[i].given_up && !roles_[i].lacks_too_much;
+    const RoleState& role = roles_[i];
+    const bool unsealed = role.seal == Call::kAsked || role.seal == Call::kRetry;
+    const bool keeps = (role.given_up && !role.lacks_too_much) || unsealed;
     if (keeps && Has(complete, RoleAt(i))) return RoleAt(i);
   }
   return std::nullopt;
@@ -155,12 +172,15 @@ std::optional<Role> EpochChange::GivenUpWithValues(
 void EpochChange::OnOutOfRange(Role role) {
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (KeepsValues(memgest, role)) continue;
-    const std::optional<Role> keeper = GivenUpWithValues(memgest);
+    const std::optional<Role> keeper = SilentWithValues(memgest);
     if (keeper.has_value()) return actions_->Renew(*keeper);
   }
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
     if (KeepsValues(memgest, role)) continue;
-    for (AdoptedLog& log : adopted_) log.lost |= log.memgest == memgest.id;
+    for (AdoptedLog& log : adopted_) {
+      if (log.memgest != memgest.id || log.lost) continue;
+      log.lost = log.values_lost = true;  // its entries are here
+    }
   }
   if (LostTooMuch() && !plan_.overrun_allowed) {
     stopped_by_ = role;

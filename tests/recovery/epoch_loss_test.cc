@@ -43,26 +43,6 @@ TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
   EXPECT_TRUE(actions.proposals.back().front().lost);
 }
 
-// It got the last of them after the record: nobody else has them, and nothing is lost.
-TEST_F(EpochChangeTest, E8ACoordinatorThatLivesOnAndHasAllValuesNeedsNobodyElse) {
-  EpochPlan plan = LivingOn();
-  plan.memgests = {Srs(kSrs32, 3, 1)};
-  plan.last->memgests = {Set(kSrs32, 0b01001, 0b01000)};
-  plan.holders[3] = At(6);
-  plan.reachable = 0b10111;
-  Start(plan);
-  SealAll(9);
-  EXPECT_EQ(change->phase(), Phase::kStopped) << "it lacks some";
-
-  actions = RecordedActions();
-  plan.own_complete = {kSrs32};
-  Start(plan);
-  SealAll(9);
-  ConnectAll();
-  ASSERT_EQ(actions.proposals.size(), 1u);
-  EXPECT_THAT(actions.proposals.back(), ElementsAre(Set(kSrs32, 0b00001, 0b00001)));
-}
-
 // It is back as it was: in its former role it goes on, and nothing is lost.
 TEST_F(EpochChangeTest, E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues) {
   EpochPlan plan = TakeOver();
@@ -305,13 +285,13 @@ TEST_F(EpochChangeTest, E8AnOverrunWaitsForWhoIsOnlySlowToSeal) {
   EXPECT_THAT(change->lost(), ElementsAre(kRep3));
 }
 
-// Another shard of the group was taken over, and all of its blocks are Lost: with the next Normal
-// the parity would begin again for both.
+// Other shards of the group were taken over, and all of their blocks are Lost: with the next Normal
+// the parity would begin again for all.
 TEST_F(EpochChangeTest, S7AParityThatAnotherShardNeedsIsNotDroppedForItsSilence) {
   EpochPlan plan = LivingOn();
-  plan.memgests = {Srs(kSrs32, 2, 1)};
-  plan.last->memgests = {Set(kSrs32, 0b01001, 0b01001)};
-  plan.absent_shards = 1;
+  plan.memgests = {Srs(kSrs32, 3, 2)};
+  plan.last->memgests = {Set(kSrs32, 0b11001, 0b11001)};
+  plan.absent_shards = 2;
   for (const char* then : {"seals", "gone", "whole"}) {
     SCOPED_TRACE(then);
     actions = RecordedActions();
@@ -325,7 +305,7 @@ TEST_F(EpochChangeTest, S7AParityThatAnotherShardNeedsIsNotDroppedForItsSilence)
     if (then[0] == 'w') change->OnAbsentShards(0);
     ConnectAll();
     ASSERT_EQ(actions.proposals.size(), 1u);
-    EXPECT_EQ(actions.proposals.back().front().active, then[0] == 's' ? 0b01001u : 0b00001u);
+    EXPECT_EQ(actions.proposals.back().front().active, then[0] == 's' ? 0b11001u : 0b10001u);
   }
 }
 
@@ -405,6 +385,27 @@ TEST_F(EpochChangeTest, E8WhoWasGivenUpForAnotherIsAskedForWhenThatOneMustJoin) 
     EXPECT_EQ(change->phase(), Phase::kReappending);
     EXPECT_THAT(change->lost(), IsEmpty());
     EXPECT_THAT(actions.proposals, IsEmpty());
+  }
+}
+
+// ... or had not sealed, as it was not needed then.
+TEST_F(EpochChangeTest, E8NorIsWhoWasSilentAtItsSealForgotten) {
+  for (const bool overrun : {false, true}) {
+    actions = RecordedActions();
+    EpochPlan plan = TakeOverRep3(overrun);
+    plan.memgests = {Rep(kRep3, 4)};
+    plan.last->memgests = {Set(kRep3, 0b11011, 0b11001)};  // role 1 is still to get the values
+    Start(plan);
+    for (const Role role : {Role(1), Role(2), Role(4)}) change->OnSealed(role, Ends(9, 9));
+    Pass(1'000'000'000);
+    ASSERT_EQ(change->phase(), Phase::kFetching);
+    change->OnFetched(absl::OkStatus());
+    actions.out_of_range = {4};
+    for (const Role role : {Role(1), Role(2), Role(4)}) change->OnConnected(role);
+    EXPECT_EQ(change->phase(), Phase::kReappending);
+    EXPECT_THAT(actions.renewed, ElementsAre(3));
+    EXPECT_THAT(change->lost(), IsEmpty());
+    EXPECT_THAT(actions.disconnected, IsEmpty());
   }
 }
 

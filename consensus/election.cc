@@ -16,10 +16,10 @@ bool Raft::ElectionNeedsSelf() const {
          log_.ConfigurationAt(log_.configuration_index() - 1).IsVoter(options_.id);
 }
 
-// A server whose disk fails, and one that has nothing durable but a snapshot on its way, keep
-// quiet.
+// A server whose disk fails or hangs, and one that has nothing durable but a snapshot on its way,
+// keep quiet.
 bool Raft::CanCampaign() const {
-  return role_ != Role::kLeader && ElectionNeedsSelf() && !persist_failed_ &&
+  return role_ != Role::kLeader && ElectionNeedsSelf() && !persist_failed_ && !persist_late() &&
          !(pending_snapshot_ != nullptr && pending_replaces_);
 }
 
@@ -161,7 +161,11 @@ void Raft::TickFollower() {
 
 void Raft::TickLeader() {
   CheckQuorum();
+  // It applies nothing that its own disk does not have, so others would wait for it: its heartbeats
+  // say that it is there (10.7).
+  if (role_ == Role::kLeader && persist_late()) Resign();
   if (role_ != Role::kLeader) return;
+  for (auto& [id, peer] : peers_) peer.LookAtMatch(now_ticks_, commit_);
   if (transferee_ != kNoServer && ++transfer_ticks_ >= options_.election_ticks) {
     transferee_ = kNoServer;
   }

@@ -74,7 +74,7 @@ void Raft::ConfigurationChanged() {
       if (id == options_.id || peers_.contains(id)) continue;
       Progress& peer = peers_[id];
       peer.next = log_.last_index() + 1;
-      peer.last_heard = now_ticks_;
+      peer.last_heard = peer.moved = now_ticks_;
     }
   }
   if (!now.IsVoter(transferee_)) transferee_ = kNoServer;

@@ -34,6 +34,8 @@ struct Progress {
   LogIndex commit_sent = 0;        // highest commit index told
   std::uint64_t last_heard = 0;    // tick of the last answer; of the start of the tenure before one
   std::uint64_t round = 0;         // highest heartbeat round answered (10.5)
+  LogIndex match_seen = 0;         // at the last tick
+  std::uint64_t moved = 0;         // tick since which it lacks what is committed, and gets nothing
   SnapshotRef snapshot;            // what is being sent (kSnapshot), and its encoding
   std::shared_ptr<const std::string> snapshot_bytes;
   std::uint64_t snapshot_acked = 0;     // highest byte count answered
@@ -41,6 +43,11 @@ struct Progress {
   std::uint64_t snapshot_sent = 0;
   bool snapshot_moved = false;  // since the last heartbeat
 
+  void LookAtMatch(std::uint64_t now_ticks, LogIndex commit) {
+    const bool moves = match >= commit || match != match_seen || state == SendState::kSnapshot;
+    if (moves) moved = now_ticks;
+    match_seen = match;
+  }
   void BecomeProbe(LogIndex next_index) {
     state = SendState::kProbe;
     next = std::max(next_index, match + 1);

@@ -236,6 +236,7 @@ void Raft::EmitPersist(Ready& ready) {
   request.entries.assign(entries.begin(), entries.end());
   ready.persist = std::move(request);
   persist_under_way_ = true;
+  persist_since_ = now_ticks_;
 }
 
 void Raft::HandOut(Ready& ready) {
@@ -259,8 +260,8 @@ std::vector<PeerStatus> Raft::Peers() const {
   std::vector<PeerStatus> peers;
   peers.reserve(peers_.size());
   for (const auto& [id, peer] : peers_) {
-    peers.push_back(
-        {id, configuration().IsVoter(id), peer.match, now_ticks_ - peer.last_heard, peer.state});
+    peers.push_back({id, configuration().IsVoter(id), peer.match, now_ticks_ - peer.last_heard,
+                     now_ticks_ - peer.moved, peer.state});
   }
   return peers;
 }

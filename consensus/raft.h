@@ -88,8 +88,15 @@ class Raft {
   std::vector<PeerStatus> Peers() const;
   // The last persist failed, and none succeeded since: this server neither leads nor campaigns.
   bool persist_failed() const { return persist_failed_; }
+  // A persist is under way for as long as several elections take: neither does it then.
+  bool persist_late() const {
+    return persist_under_way_ &&
+           now_ticks_ - persist_since_ >= kPersistPatience * options_.election_ticks;
+  }
 
  private:
+  // Elections. Disks that all hesitate at one time must not cost the cluster its leader.
+  static constexpr std::uint64_t kPersistPatience = 8;
   // What a message claims, and must therefore wait for (10.1).
   enum class Claim : std::uint8_t {
     kHardState,  // the sender's term, and its vote
@@ -246,6 +253,7 @@ class Raft {
   bool persist_under_way_ = false;
   bool persist_failed_ = false;
   std::uint64_t persist_not_before_ = 0;  // tick
+  std::uint64_t persist_since_ = 0;       // tick in which the one under way began
   std::deque<HeldMessage> held_;
   std::vector<Message> outbox_;
 };

@@ -94,6 +94,8 @@ struct PeerStatus {
   LogIndex match = 0;
   // Ticks since it was last heard; since the start of this leader's tenure, if never.
   std::uint64_t silent_ticks = 0;
+  // Ticks since when nothing became durable there, though it lacks what is committed.
+  std::uint64_t stuck_ticks = 0;
   SendState state = SendState::kProbe;
 };
 

@@ -73,27 +73,47 @@ void Replica::Turn() {
 
 // One round of what the server wants done; true when that may have left more.
 bool Replica::Work() {
+  bool more = EndPersist();
   Ready ready = raft_.TakeReady();
   // What they claim is durable; entries travel while they are written here.
   for (const Message& m : ready.messages) listener_.Send(m.to, EncodeMessage(m));
-  if (ready.persist.has_value()) Persist(*ready.persist);
+  if (ready.persist.has_value()) {
+    BeginPersist(*std::move(ready.persist));
+    more |= EndPersist();
+  }
   if (ready.restore != nullptr) Restore(*ready.restore);
   for (const Entry& entry : ready.committed) Apply(entry);
   AnnounceLeadership();
   AnnounceConfiguration();
   AnswerReads(ready);
   MaybeSnapshot();
-  return ready.persist.has_value();
+  return more;
 }
 
-void Replica::Persist(const PersistRequest& request) {
+void Replica::BeginPersist(PersistRequest request) {
   ++persist_calls_;
-  persist_status_ = storage_.Persist(request);
+  persisting_ = std::make_shared<const PersistRequest>(std::move(request));
+  storage_.Begin(persisting_);
+}
+
+// False: nothing was under way, or it still is.
+bool Replica::EndPersist() {
+  if (persisting_ == nullptr) return false;
+  std::optional<absl::Status> outcome = storage_.TakeOutcome();
+  if (!outcome.has_value()) return false;
+  const std::shared_ptr<const PersistRequest> request = std::exchange(persisting_, nullptr);
+  persist_status_ = *std::move(outcome);
   const bool observe = persist_status_.ok() && observer_ != nullptr;
   const bool late = Mutant("L1-leader");
-  if (observe && !late) Observe(request);
-  raft_.Persisted(request.id, persist_status_.ok());
-  if (observe && late) Observe(request);
+  if (observe && !late) Observe(*request);
+  raft_.Persisted(request->id, persist_status_.ok());
+  if (observe && late) Observe(*request);
+  return true;
+}
+
+absl::Status Replica::persist_status() const {
+  if (!raft_.persist_late()) return persist_status_;
+  return absl::DeadlineExceededError("a write has not ended for as long as several elections take");
 }
 
 void Replica::Observe(const PersistRequest& request) {

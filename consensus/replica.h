@@ -6,7 +6,7 @@
 //            fence.
 // Shape:     calls and messages are taken at any time; Turn does the work they left: one durable
 //            write for all of it, then messages, then entries applied, then callbacks. Call it once
-//            after each batch of calls.
+//            after each batch of calls, and when a write that a storage went on with has ended.
 // Units:     time in ticks, sizes in bytes.
 // Ownership: borrows storage, state machine, listener and observer, which outlive it. Callbacks are
 //            called in Turn, once each; those that are left are dropped with the replica.
@@ -128,8 +128,11 @@ class Replica {
   // At the leader: how far each other server is, and for how many ticks it was silent.
   std::vector<PeerStatus> Peers() const { return raft_.Peers(); }
   const Raft& raft() const { return raft_; }
-  // Of the last persist; OK again when one succeeded.
-  const absl::Status& persist_status() const { return persist_status_; }
+  // A write has ended: Turn has something to do.
+  bool HasPersisted() const { return storage_.HasOutcome(); }
+  // Of the last persist; OK again when one succeeded. kDeadlineExceeded: one is under way for so
+  // long that this server neither leads nor campaigns.
+  absl::Status persist_status() const;
   std::uint64_t bad_messages() const { return bad_messages_; }
   std::uint64_t persist_calls() const { return persist_calls_; }
 
@@ -147,7 +150,8 @@ class Replica {
           ReplicaListener& listener, PersistObserver* observer, InitialState initial);
 
   bool Work();
-  void Persist(const PersistRequest& request);
+  void BeginPersist(PersistRequest request);
+  bool EndPersist();
   void Observe(const PersistRequest& request);
   void Restore(const Snapshot& snapshot);
   void Apply(const Entry& entry);
@@ -179,6 +183,7 @@ class Replica {
   Term announced_term_ = 0;
   LogIndex announced_configuration_ = 0;
   bool configuration_announced_ = false;
+  std::shared_ptr<const PersistRequest> persisting_;  // under way
   absl::Status persist_status_;
   std::uint64_t bad_messages_ = 0;
   std::uint64_t persist_calls_ = 0;

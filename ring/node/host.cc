@@ -108,6 +108,7 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
     options.random = &random;
     options.host = rdma::HostIdentity();
     options.card_lost = options_.card_lost;
+    options.wake = [reactor] { reactor->Post([] {}); };
     options.die = [this, reactor](NodeId dying) {
       if (options_.hosted.size() == 1) kill(getpid(), SIGKILL);
       reactor->Post([reactor, dying] { reactor->DropNode(dying); });

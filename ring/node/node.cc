@@ -185,6 +185,7 @@ absl::Status Node::OpenMembership() {
   options.random = options_.random;
   options.control = control_.get();
   options.storage = options_.storage;
+  options.wake = options_.wake;
   options.events = &events_;
   options.lease_ns = LeaseNs();
   if (words_ != nullptr) options.word = words_->word();
@@ -293,7 +294,8 @@ absl::Status Node::ListenRdma(const std::string& address) {
 bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   if (calc_ != nullptr && calc_->Progress(now_ns)) FlushShards();
-  const bool due = turns_to_look_-- == 0 || look_ || now_ns - looked_ns_ >= kLookNs;
+  const bool due = turns_to_look_-- == 0 || look_ || now_ns - looked_ns_ >= kLookNs ||
+                   membership_->HasPersisted();
   const bool controlled = (due || moved) && Look(now_ns);
   return clients_->PollCompletions(busy) || moved || controlled;
 }

@@ -61,6 +61,8 @@ struct NodeOptions {
   const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
   // Of its part in the consensus; a simulation gives a voter its own. Null: as configured.
   VoterStorage* storage = nullptr;
+  // From any thread: the node is to take a turn soon. Null: it takes turns by itself.
+  std::function<void()> wake = nullptr;
   // To the replicated state machine, whose views come back through ApplyView. Null: with
   // fail_over on the node's own membership() takes them; with it off nobody does: membership is
   // static, and every epoch is normal as soon as its members are connected.

@@ -1,5 +1,6 @@
 #include "consensus/replica.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -265,6 +266,97 @@ TEST(Replica, ALeaderKnowsHowLongEachServerIsSilent) {
   EXPECT_EQ(peers[1].silent_ticks, 7u);
   EXPECT_EQ(peers[0].match, 1u);
   EXPECT_TRUE(net.replica(2).Peers().empty());
+}
+
+// A storage that goes on with a write after Begin, until it is told to end it.
+class HeldStorage final : public Storage {
+ public:
+  absl::StatusOr<InitialState> Load() override { return content_.Load(); }
+  absl::Status Persist(const PersistRequest& request) override { return content_.Persist(request); }
+  void Begin(std::shared_ptr<const PersistRequest> request) override {
+    request_ = std::move(request);
+  }
+  bool HasOutcome() const override { return outcome_.has_value(); }
+  std::optional<absl::Status> TakeOutcome() override {
+    return std::exchange(outcome_, std::nullopt);
+  }
+  bool under_way() const { return request_ != nullptr; }
+  void End() { outcome_ = Persist(*std::exchange(request_, nullptr)); }
+
+ private:
+  MemoryStorage content_;
+  std::shared_ptr<const PersistRequest> request_;
+  std::optional<absl::Status> outcome_;
+};
+
+class NullListener final : public ReplicaListener {
+ public:
+  void Send(ServerId, std::string) override {}
+  void OnLeadership(Role, ServerId, Term) override {}
+  void OnConfiguration(const Configuration&) override {}
+};
+
+TEST(Replica, P101WhileAWriteIsUnderWayTurnsGoOnAndNothingCountsOnIt) {
+  HeldStorage storage;
+  Configuration alone;
+  alone.AddVoter(S(1));
+  ASSERT_OK(Bootstrap(alone, storage));
+  ReplicaOptions options;
+  options.raft.id = S(1);
+  ListMachine machine;
+  NullListener listener;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Replica> replica,
+                       Replica::Start(options, storage, machine, listener, nullptr));
+  ASSERT_OK(replica->Campaign());
+  replica->Turn();
+  EXPECT_TRUE(storage.under_way());
+  EXPECT_FALSE(replica->is_leader()) << "its own vote is not durable yet";
+  storage.End();
+  EXPECT_TRUE(replica->HasPersisted());
+  replica->Turn();
+  EXPECT_TRUE(replica->is_leader());
+  EXPECT_FALSE(replica->is_ready_leader());
+  Proposed done;
+  replica->Propose("a", done.Take());
+  replica->Turn();
+  storage.End();  // the no-op of its term
+  replica->Turn();
+  EXPECT_TRUE(replica->is_ready_leader());
+  EXPECT_EQ(done.count, 0);
+  EXPECT_TRUE(storage.under_way());
+  replica->Turn();
+  storage.End();
+  replica->Turn();
+  EXPECT_THAT(*done.value, IsOkAndHolds("1"));
+}
+
+TEST(Replica, P107ALeaderWhoseWriteHangsLeadsNoMoreUntilItEnds) {
+  HeldStorage storage;
+  Configuration alone;
+  alone.AddVoter(S(1));
+  ASSERT_OK(Bootstrap(alone, storage));
+  ReplicaOptions options;
+  options.raft.id = S(1);
+  ListMachine machine;
+  NullListener listener;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Replica> replica,
+                       Replica::Start(options, storage, machine, listener, nullptr));
+  ASSERT_OK(replica->Campaign());
+  replica->Turn();
+  storage.End();
+  replica->Turn();
+  ASSERT_TRUE(replica->is_leader());
+  ASSERT_TRUE(storage.under_way());
+  std::uint64_t ticks = 0;
+  for (; replica->is_leader() && ticks < 1000; ++ticks) replica->Tick(0);
+  EXPECT_LT(ticks, 1000u);
+  EXPECT_GT(ticks, 2 * options.raft.election_ticks) << "disks that hesitate cost nobody the lead";
+  EXPECT_THAT(replica->persist_status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(replica->Campaign(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  storage.End();
+  replica->Turn();
+  EXPECT_OK(replica->persist_status());
+  EXPECT_OK(replica->Campaign());
 }
 
 }  // namespace

@@ -167,6 +167,10 @@ struct FaultOptions {
   std::uint64_t f11_queue_pair_max_ns = 20 * kMs;
   std::uint64_t f11_persist_mean_ns = 60 * kMs;  // where votes are kept: of a voter's storage
   std::uint64_t f11_persist_max_ns = 40 * kMs;
+  std::uint64_t f11_slow_persist_run_one_in = 2;  // writes there take their time
+  std::uint64_t f11_slow_persist_max_ns = 2 * kMs;
+  std::uint64_t f11_stall_one_in = 100;       // of these writes
+  std::uint64_t f11_stall_max_ns = 60 * kMs;  // less than detection: who cannot vote is silent
 
   // --- F12: changes with operations under way ---
   std::uint64_t f12_catalogue_mean_ns = 15 * kMs;

@@ -52,6 +52,12 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
   AddApart();
   if (!OneIn(disks_, options.kind_off_one_in) && !cluster->disks().empty())
     Add(&FaultPlan::RefuseVotes, options.f11_persist_mean_ns, &disks_);
+  SeededRandom slow(cluster->seed() ^ 0x510d);
+  if (OneIn(slow, options.f11_slow_persist_run_one_in)) {
+    for (const std::unique_ptr<SimDisk>& disk : cluster->disks())
+      disk->Slow(1 + slow.Below(options.f11_slow_persist_max_ns), options.f11_stall_one_in,
+                 options.f11_stall_max_ns);
+  }
   if (!OneIn(echoes_, options.kind_off_one_in) && !run.overrun)
     Add(&FaultPlan::AskAgain, options.f7_again_mean_ns, &echoes_);
   if (options.node_faults != 0)
@@ -134,7 +140,10 @@ void FaultPlan::End() {
   if (nodes_ != nullptr) nodes_->End();
   if (std::exchange(scrubbing_, false)) scrubber_.StopScrub();
   memory_back_ns_ = queue_pairs_back_ns_ = 0;
-  for (const std::unique_ptr<SimDisk>& disk : cluster_->disks()) disk->RefuseUntil(0);
+  for (const std::unique_ptr<SimDisk>& disk : cluster_->disks()) {
+    disk->RefuseUntil(0);
+    disk->Slow(0, 0, 0);
+  }
   if (echo_ == nullptr) return;
   if (echo_->altered_taken() > 0)
     cluster_->Complain(

@@ -37,6 +37,9 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   options.host = "sim";
   options.open_device = &open_device;
   options.storage = storage;
+  options.wake = [node = std::weak_ptr<SimNode>(self)] {
+    if (const std::shared_ptr<SimNode> woken = node.lock(); woken != nullptr) woken->Touch();
+  };
   // So few lines as a run has are built in one step: of a slow one a takeover has several, too.
   if (config.recovery_rate == node::kRecoveryRateLowest) options.lines_per_step = 1;
   RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "consensus/file/background_storage.h"
 #include "consensus/file/file_io.h"
 #include "consensus/file/file_storage.h"
 #include "consensus/memory_storage.h"
@@ -36,11 +37,12 @@ class DirectoryStorage final : public VoterStorage {
     return !initial.ok() || !consensus::IsEmpty(*initial);  // to begin with it says why it cannot
   }
 
-  absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id) override {
+  absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id,
+                                                           std::function<void()> ended) override {
     RING_ASSIGN_OR_RETURN(std::unique_ptr<consensus::FileStorage> storage,
                           consensus::FileStorage::Open(directory_, *id));
     *id = storage->id();
-    return storage;
+    return std::make_unique<consensus::BackgroundStorage>(std::move(storage), std::move(ended));
   }
 
  private:
@@ -78,7 +80,8 @@ class NoDirectory final : public VoterStorage {
  public:
   absl::Status Check() const override { return absl::OkStatus(); }
   bool HasMemory() const override { return false; }
-  absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId*) override {
+  absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId*,
+                                                           std::function<void()>) override {
     return std::make_unique<consensus::MemoryStorage>();
   }
 };

@@ -36,15 +36,18 @@ std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
     if (!present) present_.erase(node.id);
     if (!present || node.id == self_ || node.incarnation.value() == 0) continue;
     std::uint64_t ticks = tenure_ticks_ - std::max(patient_since_, PresentSince(node, first));
+    std::uint64_t stuck_ticks = ticks;
     for (const consensus::PeerStatus& peer : peers) {
       // A node may have a former server in the configuration, too.
       if (consensus::NodeOf(peer.id) == node.id.value()) {
         ticks = std::min(ticks, peer.silent_ticks);
+        stuck_ticks = std::min(stuck_ticks, peer.stuck_ticks);
       }
     }
     const std::uint64_t hinted = Mutant("L4") ? 0 : half_ticks_;
     const std::uint64_t patience = connected(node.id) ? detect_ticks_ : hinted;
-    if (ticks >= patience) silent.push_back(node.id);
+    const bool stuck = stuck_ticks >= kStuckDetections * detect_ticks_;
+    if (ticks >= patience || stuck) silent.push_back(node.id);
   }
   return silent;
 }

@@ -6,7 +6,9 @@
 //            the node registered, which may be agreed upon before the next heartbeat. A lost
 //            connection is a hint that halves the patience (L4), and is no proof; who answered the
 //            last heartbeat was silent for no longer than from one to the next, and is never
-//            failed. A leader that did not hear a majority of the voters itself counts nobody's
+//            failed. But for one that is deaf: it answers, and for kStuckDetections times that
+//            patience nothing that was committed became durable there, so that it knows no newer
+//            view. A leader that did not hear a majority of the voters itself counts nobody's
 //            silence meanwhile: it may be the one that was cut off. A node that was never heard of
 //            is not failed: it holds nothing.
 // Ownership: values.
@@ -29,6 +31,7 @@ namespace ring::node {
 
 class FailureDetector {
  public:
+  static constexpr std::uint64_t kStuckDetections = 10;
   // REQUIRES: detect_ticks >= 2 * heartbeat_ticks > 0.
   FailureDetector(NodeId self, std::uint64_t detect_ticks, std::uint64_t heartbeat_ticks)
       : self_(self),

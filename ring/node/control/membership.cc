@@ -131,7 +131,7 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   const ControlConfig& control = options_.config->control;
   const int voter_count = options_.config->voter_count();
   server_ = fresh == consensus::kNoServer ? FounderOf(options_.node) : fresh;
-  RING_ASSIGN_OR_RETURN(storage_, options_.storage->Open(&server_));
+  RING_ASSIGN_OR_RETURN(storage_, options_.storage->Open(&server_, options_.wake));
   RING_ASSIGN_OR_RETURN(const consensus::InitialState initial, storage_->Load());
   if (found && consensus::IsEmpty(initial)) {
     RING_RETURN_IF_ERROR(consensus::Bootstrap(FirstConfiguration(voter_count), *storage_));
@@ -416,6 +416,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
   ProgressRegistration(now_ns);
   work_ |= keeper_->Progress(now_ns);
   work_ |= leases_.Progress(now_ns);
+  work_ |= replica_->HasPersisted();
   if (!work_) return false;
   work_ = false;
   replica_->Turn();
@@ -427,7 +428,8 @@ bool Membership::Progress(std::uint64_t now_ns) {
   return true;
 }
 
-// A voter whose disk refuses neither votes nor acknowledges: the others have to be a majority.
+// A voter whose disk refuses, or hangs, neither votes nor acknowledges: the others have to be a
+// majority.
 void Membership::TellOfStorage(const absl::Status& status) {
   if (status.ok() != storage_refuses_) return;
   storage_refuses_ = !status.ok();

@@ -56,6 +56,8 @@ class Membership final : public consensus::ReplicaListener {
     std::uint64_t lease_ns = 0;  // 0: no node holds leases
     // Null: the configuration's data_dir, or none.
     VoterStorage* storage = nullptr;
+    // From any thread: Progress has something to do.
+    std::function<void()> wake;
     std::byte* word = nullptr;  // where this server shows what it has persisted (L1); null: nowhere
     // Each view that was agreed upon, in order.
     ClusterMachine::OnView on_view;
@@ -73,6 +75,8 @@ class Membership final : public consensus::ReplicaListener {
   absl::Status Start(const cluster::NodeInfo& self);
   // Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);
+  // What was to be durable is, or failed: Progress is due.
+  bool HasPersisted() const { return replica_ != nullptr && replica_->HasPersisted(); }
 
   // To the leader, wherever it is.
   void Propose(const cluster::ClusterCommand& command, ProposeDone done);

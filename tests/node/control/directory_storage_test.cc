@@ -44,7 +44,8 @@ TEST_F(DirectoryStorageTest, Rule10_6AVoterComesBackAsWhoItWas) {
   EXPECT_FALSE(Disk()->HasMemory());
   consensus::ServerId id = kFirst;
   {
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage, Disk()->Open(&id));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
     ASSERT_OK_AND_ASSIGN(const consensus::InitialState initial, storage->Load());
     EXPECT_TRUE(consensus::IsEmpty(initial));
     EXPECT_EQ(id, kFirst);
@@ -52,7 +53,8 @@ TEST_F(DirectoryStorageTest, Rule10_6AVoterComesBackAsWhoItWas) {
   EXPECT_FALSE(Disk()->HasMemory()) << "an id alone is none";
   id = kLater;
   {
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage, Disk()->Open(&id));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
     EXPECT_EQ(id, kFirst);
     ASSERT_OK(storage->Load().status());
     ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
@@ -66,7 +68,8 @@ TEST_F(DirectoryStorageTest, Rule10_6LearnersAndNodesWithoutAFolderKeepNothing) 
     if (!has_folder) config_.control.data_dir.clear();
     const std::unique_ptr<VoterStorage> disk = Disk(has_folder ? learner : kVoter);
     consensus::ServerId id = kFirst;
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage, disk->Open(&id));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         disk->Open(&id, nullptr));
     ASSERT_OK(storage->Load().status());
     ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
     EXPECT_EQ(id, kFirst);
@@ -90,7 +93,7 @@ TEST_F(DirectoryStorageTest, WhatCannotBeOpenedNamesTheFolderAndWhatToDo) {
 
 TEST_F(DirectoryStorageTest, WhatIsAnothersOrBrokenIsSaidBeforeItIsUsed) {
   consensus::ServerId id = kFirst;
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<consensus::Storage> storage, Disk()->Open(&id));
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<consensus::Storage> storage, Disk()->Open(&id, nullptr));
   EXPECT_THAT(Disk()->Check(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
   storage.reset();

@@ -56,6 +56,17 @@ TEST_F(FailureDetectorTest, L4ALostConnectionIsAHintAndNoProof) {
   EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
 }
 
+// Its disk hangs, or is full: it hears everything, and learns nothing that was agreed upon.
+TEST_F(FailureDetectorTest, WhoAnswersAndIsDeafForLongIsNamed) {
+  peers_[2].stuck_ticks = 10 * FailureDetector::kStuckDetections - 1;
+  EXPECT_THAT(Silent(), IsEmpty());
+  peers_[2].stuck_ticks = 10 * FailureDetector::kStuckDetections;
+  ASSERT_EQ(consensus::NodeOf(peers_[2].id), 2);
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+  view_.nodes[2].incarnation = Incarnation(999);  // it has registered since
+  EXPECT_THAT(Silent(), IsEmpty());
+}
+
 TEST_F(FailureDetectorTest, OnlyNodesThatAreUpAreFailed) {
   for (std::uint32_t i = 1; i < 6; ++i) Hear(i, 99);
   view_.nodes[1].status = cluster::NodeStatus::kDown;

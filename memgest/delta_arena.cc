@@ -1,5 +1,6 @@
 #include "memgest/delta_arena.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rdma/local_memory.h"
@@ -62,6 +63,13 @@ absl::StatusOr<DeltaArena::Piece> DeltaArena::TakeAside(std::size_t size) {
   aside.region = std::move(region);
   return Piece{aside.region->address(), aside.region->lkey(),
                static_cast<std::uint8_t>(kSegmentCount + place)};
+}
+
+bool DeltaArena::IsScarce() const {
+  const auto in_use = std::count_if(segments_.begin(), segments_.end(), [](const Segment& segment) {
+    return segment.outstanding != 0;
+  });
+  return in_use > 1;
 }
 
 void DeltaArena::Share(std::uint8_t segment) { ++Outstanding(segment); }

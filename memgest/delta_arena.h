@@ -43,6 +43,8 @@ class DeltaArena {
   void GiveBack(std::uint8_t segment);
   // Memory of its own, of any size.
   absl::StatusOr<Piece> TakeAside(std::size_t size);
+  // More than one segment is in use: who keeps pieces for long takes them from others.
+  bool IsScarce() const;
   bool aside(std::uint8_t segment) const { return segment >= kSegmentCount; }
   // One more user of the segment, who gives it back.
   void Share(std::uint8_t segment);

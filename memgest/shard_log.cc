@@ -238,8 +238,10 @@ void ShardLog::AbandonBroken() {
 }
 
 // Deltas that only a broken member lacks would keep the arena's segments from all shards of the
-// node until the epoch changes: they move to memory of their own.
+// node until the epoch changes: they move to memory of their own, many at a time, since there are
+// not many such pieces.
 void ShardLog::SetDeltasAside() {
+  if (!arena_->IsScarce()) return;
   if (std::none_of(links_.begin(), links_.end(), [](const Link& link) {
         return link.writer->broken() && !link.writer->abandoned();
       })) {

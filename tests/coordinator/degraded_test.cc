@@ -78,5 +78,20 @@ TEST(Degraded, DeltasOfABrokenParityLeaveTheArena) {
   }
 }
 
+// F11: ... nor at that of takeovers, which need such pieces, too.
+TEST(Degraded, F11DeltasThatAreKeptTakeFewPiecesOfMemory) {
+  ShardHarness harness;
+  harness.SetFlow(true, false);
+  harness.Put(kRep3, "k", "v");
+  harness.Turn();
+  harness.member(4).qp.FailUnacknowledged();
+  harness.SetFlow(true, true);
+  harness.Turns(3);
+  for (std::size_t i = 0; i < memgest::DeltaArena::kAsideMax + 10; ++i)
+    ASSERT_EQ(harness.Run(harness.Put(kSrs21, std::to_string(i), "v")).outcome, Outcome::kOk) << i;
+  for (std::size_t i = 0; i < memgest::DeltaArena::kAsideMax - 10; ++i)
+    ASSERT_TRUE(harness.arena().TakeAside(64).ok()) << i;
+}
+
 }  // namespace
 }  // namespace ring::coordinator

@@ -405,6 +405,7 @@ void EpochChange::OnSealFailed(Role role, bool gone) {
 void EpochChange::OnFetched(const absl::Status& status) {
   if (fetch_ != Call::kAsked) return;
   fetch_ = status.ok() ? Call::kDone : Call::kRetry;
+  if (!status.ok()) TakeNextSources();
   fetch_retry_ns_ = RetryNs();
   Advance();
 }

@@ -242,6 +242,7 @@ class EpochChange {
   void LetOneLeave();
   static std::uint64_t LackedBy(const RoleState& role, const AdoptedLog& adopted);
   void FindShortest();
+  void TakeNextSources();
   bool LostTooMuch() const;
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;

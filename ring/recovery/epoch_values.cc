@@ -76,6 +76,29 @@ std::optional<Role> EpochChange::FormerHolderWithValues() const {
   return std::nullopt;
 }
 
+// Who was to give a log does not, and may be cut off from this node alone: the next one that has as
+// much is asked, by turns.
+void EpochChange::TakeNextSources() {
+  for (std::size_t i = 0; i < adopted_.size(); ++i) {
+    AdoptedLog& log = adopted_[i];
+    if (!log.source.has_value()) continue;
+    const protocol::MemgestDescriptor& memgest = plan_.memgests[i];
+    const RoleMask may = ActiveInLast(memgest) | (HoldersOfLast() & MembersOf(memgest));
+    for (std::size_t step = 1; step < roles_.size(); ++step) {
+      const Role next = RoleAt((log.source->value() + step) % roles_.size());
+      if (at(next).seal != Call::kDone || !Has(may, next)) continue;
+      const std::vector<LogEnd>& logs = at(next).logs;
+      const auto end = std::find_if(logs.begin(), logs.end(), [&log](const LogEnd& one) {
+        return one.memgest == log.memgest && one.last == log.last;
+      });
+      if (end == logs.end()) continue;
+      log.source = next;
+      log.applied = end->applied;
+      break;
+    }
+  }
+}
+
 // Each shard of the group that lacks its blocks, this one too if it is taken over, is decoded with
 // a parity of its own.
 bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role without,

@@ -23,7 +23,10 @@ namespace ring::recovery {
 class RecordedActions final : public EpochActions {
  public:
   void Seal(Role role, const cluster::Holder&) override { sealed.push_back(role.value()); }
-  void Fetch(const std::vector<AdoptedLog>&) override { ++fetches; }
+  void Fetch(const std::vector<AdoptedLog>& logs) override {
+    ++fetches;
+    fetched = logs;
+  }
   void Connect(Role role, const cluster::Holder&, bool empty) override {
     connected.push_back(role.value());
     if (empty) joining.insert(role.value());
@@ -51,6 +54,7 @@ class RecordedActions final : public EpochActions {
   std::vector<int> sealed, connected, disconnected, reappended, joins;
   std::set<int> out_of_range, unacked, broken, joining, renewed, given_back;
   absl::Status reappend;
+  std::vector<AdoptedLog> fetched;
   int fetches = 0, begins = 0;
   std::vector<std::vector<cluster::MemgestNormal>> proposals, served;
 };

@@ -150,21 +150,6 @@ TEST_F(EpochChangeTest, E8WhatStoppedBehindBeginGoesOnFromThere) {
   EXPECT_FALSE(change->AcceptLoss());
 }
 
-// Who lacks more than can be kept joins, and takes no room from who does not: nothing of another
-// log is fetched for it.
-TEST_F(EpochChangeTest, Step5NothingIsFetchedForWhoLacksTooMuchOfAnotherLog) {
-  Start(TakeOver());
-  change->OnSealed(Role(1), {});
-  change->OnSealed(Role(2), {});
-  change->OnSealed(Role(3), Ends(700, 190));
-  change->OnSealed(Role(4), Ends(444, 185));
-  ASSERT_EQ(change->phase(), Phase::kFetching);
-  EXPECT_EQ(change->adopted()[0].last, 700u);
-  EXPECT_EQ(change->adopted()[0].shortest, 700u);
-  EXPECT_EQ(change->adopted()[1].last, 190u);
-  EXPECT_EQ(change->adopted()[1].shortest, 190u) << "five entries for who joins";
-}
-
 // No new epoch comes of who goes and has no role.
 TEST_F(EpochChangeTest, E8WhoIsGoneIsNotWaitedFor) {
   Start(TakeOver());
@@ -177,19 +162,6 @@ TEST_F(EpochChangeTest, E8WhoIsGoneIsNotWaitedFor) {
   EXPECT_EQ(change->phase(), Phase::kSealing);
   change->OnSealed(Role(4), Ends(5, 5));
   EXPECT_EQ(change->phase(), Phase::kStopped) << "what role 3 answered is gone with it";
-}
-
-TEST_F(EpochChangeTest, E8WhoseLogIsFetchedAndIsGoneIsReplaced) {
-  Start(TakeOver());
-  change->OnSealed(Role(1), {});
-  change->OnSealed(Role(2), {});
-  change->OnSealed(Role(3), Ends(4, 4));
-  change->OnSealed(Role(4), Ends(9, 4));
-  ASSERT_EQ(change->phase(), Phase::kFetching);
-  change->OnReachable(0b11100);
-  EXPECT_THAT(actions.renewed, IsEmpty());
-  change->OnReachable(0b01100);
-  EXPECT_THAT(actions.renewed, ElementsAre(4));
 }
 
 // I2, L4: the coordinator died, and role 3 is the only other member. Whatever goes wrong with the

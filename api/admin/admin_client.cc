@@ -172,15 +172,15 @@ class GrpcAdminClient final : public AdminClient {
     return static_cast<int>(response.shards());
   }
 
-  // Sent once: a fault twice is another fault.
+  // Sent once, to the address that answered last: a fault twice is another fault.
   absl::Status InjectFault(absl::string_view node, const node::Fault& fault) override {
     const v1::InjectRequest request = ToProto(node, fault);
     v1::InjectResponse response;
     grpc::ClientContext context;
     Introduce(&context);
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
-    return FromGrpc(
-        v1::FaultInjection::NewStub(channels_.front())->Inject(&context, request, &response));
+    return FromGrpc(v1::FaultInjection::NewStub(channels_[first_.load()])
+                        ->Inject(&context, request, &response));
   }
 
   absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view node) override {
@@ -190,7 +190,7 @@ class GrpcAdminClient final : public AdminClient {
     grpc::ClientContext context;
     Introduce(&context);
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_deadline));
-    RING_RETURN_IF_ERROR(FromGrpc(v1::FaultInjection::NewStub(channels_.front())
+    RING_RETURN_IF_ERROR(FromGrpc(v1::FaultInjection::NewStub(channels_[first_.load()])
                                       ->GetDeviceFaults(&context, request, &response)));
     return FromProto(response);
   }

@@ -66,7 +66,6 @@ void InecPrimitives::Calculate(std::uint64_t sequence) {
 }
 
 bool InecPrimitives::CalculateHere(Operation& operation) {
-  ++counters_.host_calculations;
   input_pointers_.clear();
   output_pointers_.clear();
   for (const rdma::Sge& sge : operation.inputs) input_pointers_.push_back(sge.address);

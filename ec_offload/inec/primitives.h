@@ -83,8 +83,7 @@ struct InecCounters {
   std::uint64_t polls = 0;          // that found something
   std::uint64_t completions = 0;    // found by them
   std::uint64_t wakeups = 0;        // CountWakeup
-  std::uint64_t host_calculations = 0;
-  std::uint64_t held = 0;  // operations that had to wait for their turn
+  std::uint64_t held = 0;           // operations that had to wait for their turn
   std::uint64_t outcomes = 0;
   std::uint64_t errors = 0;       // of the outcomes
   std::uint64_t calc_breaks = 0;  // the calc queue was made anew

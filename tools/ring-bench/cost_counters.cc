@@ -39,7 +39,6 @@ CostCounters CostCounters::Now() {
   CostCounters now;
   now.allocations = allocation_count.load(std::memory_order_relaxed);
   now.voluntary_switches = static_cast<std::uint64_t>(usage.ru_nvcsw);
-  now.involuntary_switches = static_cast<std::uint64_t>(usage.ru_nivcsw);
   now.cpu_seconds = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
   return now;
 }

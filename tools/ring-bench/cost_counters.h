@@ -18,7 +18,6 @@ namespace ring::bench {
 struct CostCounters {
   std::uint64_t allocations = 0;
   std::uint64_t voluntary_switches = 0;
-  std::uint64_t involuntary_switches = 0;
   double cpu_seconds = 0;  // user and system, all threads
 
   static CostCounters Now();

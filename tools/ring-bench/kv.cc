@@ -11,6 +11,7 @@
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/device_work.h"
+#include "tools/ring-bench/kv_options.h"
 #include "tools/ring-bench/load.h"
 #include "tools/ring-bench/memory_work.h"
 #include "tools/ring-bench/round_trip.h"
@@ -18,27 +19,6 @@
 
 namespace ring::bench {
 namespace {
-
-struct KvOptions {
-  std::vector<std::string> memgests = {"REP1", "REP3", "SRS32"};
-  std::vector<std::string> operations = {"put", "get"};
-  double read_ratio = 0.95;
-  std::size_t value_size = 1024;
-  std::uint64_t key_count = 100'000;
-  std::size_t clients = 1;
-  std::size_t threads = 1;
-  std::size_t pipeline = 1;
-  double seconds = 1;
-  int rounds = 3;
-  std::string distribution = "uniform";
-  double rate = 0;
-  bool floor = false;
-  bool count_calls = false;
-  std::string admin;  // of a running cluster, whose calls are counted
-  std::vector<std::string> fences = {"lease"};
-  std::vector<std::string> encodes = {"host"};
-  TargetOptions target;
-};
 
 struct Cluster {
   std::string fence;  // and who encodes, if that is compared
@@ -405,96 +385,17 @@ absl::Status KvBench::Run() {
   return Verdict();
 }
 
-void AddWorkOptions(CLI::App* command, KvOptions* options) {
-  command->add_option("--memgest", options->memgests, "Memgests to compare in this run, A B A B")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--op", options->operations, "put, get, mixed")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"put", "get", "mixed"}))
-      ->capture_default_str();
-  command->add_option("--read-ratio", options->read_ratio, "Share of gets in mixed")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
-      ->check(CLI::Range(0, 16 << 20))
-      ->capture_default_str();
-  command->add_option("--key-count", options->key_count, "Keys of each memgest, loaded first")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--distribution", options->distribution, "uniform, or zipfian (0.99)")
-      ->check(CLI::IsMember({"uniform", "zipfian"}))
-      ->capture_default_str();
-  command->add_option("--clients", options->clients, "Clients")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "Threads that the clients share")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--pipeline", options->pipeline, "Operations under way of each client")
-      ->check(CLI::Range(1, 1023))
-      ->capture_default_str();
-  command->add_option("--rate", options->rate,
-                      "Open loop: operations a second of all clients; latency counts from when an "
-                      "operation was due (coordinated omission)");
-  command->add_option("--seconds", options->seconds, "Of each measurement")
-      ->check(CLI::Range(0.05, 3600.0))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Measurements of each memgest and operation")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_flag("--floor", options->floor,
-                    "Also measure the memory work of each operation, and show p50 as a multiple of "
-                    "it and the bare round trip");
-}
-
 }  // namespace
 
 void AddKvCommand(CLI::App& app, Context* context) {
   auto options = std::make_shared<KvOptions>();
   CLI::App* command = app.add_subcommand(
       "kv", "Puts and gets: throughput, latency, allocations and sleeps of an operation");
-  AddWorkOptions(command, options.get());
-  AddTargetOptions(command, &options->target);
-  command
-      ->add_option("--admin", options->admin,
-                   "HOST:PORT of the admin service of --seeds: for --count-calls")
-      ->needs("--seeds");
-  command->add_flag(
-      "--count-calls", options->count_calls,
-      "Show the system calls of the cluster for each batch, and what its devices did for "
-      "an operation; it runs in this process, or --seeds and --admin name another");
-  command
-      ->add_flag("--in-process", options->target.in_process,
-                 "Run the cluster in this process, with --transport shm and tcp too")
-      ->excludes("--seeds");
-  command
-      ->add_option(
-          "--fence", options->fences,
-          "lease, check: roles may move, and answers pass that fence; open: they stay "
-          "where they are. Several are compared in this run, A B A B. Other than the default "
-          "implies --in-process")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"open", "lease", "check"}))
-      ->capture_default_str()
-      ->excludes("--seeds");
-  command
-      ->add_option("--encode", options->encodes,
-                   "host, nic: who calculates the deltas of puts into coded memgests. Both are "
-                   "compared in this run, A B A B. Other than the default implies --in-process")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"host", "nic"}))
-      ->capture_default_str()
-      ->excludes("--seeds");
-  command
-      ->add_option("--encode-check", options->target.encode_check,
-                   "Of so many deltas of the NIC one is calculated again and compared")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->footer(
-      "sleeps/op counts voluntary context switches of this process (getrusage): a busy cluster "
-      "and client have none.\nallocs/op counts operator new in this process.");
-  command->callback([options, context] { context->status = KvBench(*options, context).Run(); });
+  AddKvOptions(command, options.get());
+  command->callback([options, context] {
+    CheckKvOptions(*options);
+    context->status = KvBench(*options, context).Run();
+  });
 }
 
 }  // namespace ring::bench

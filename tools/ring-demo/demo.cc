@@ -29,8 +29,6 @@ constexpr std::uint64_t kFileSizeMax = std::uint64_t{16} << 20;
 constexpr std::array<const char*, 3> kMemgests = {"REP3", "SRS32", "REP1"};
 
 struct Place {
-  std::uint64_t keys = 0;
-  std::uint64_t logical_bytes = 0;
   Histogram puts, gets, moves;
 };
 
@@ -114,8 +112,6 @@ absl::Status Demo::LoadAll() {
     const absl::Status status =
         Timed(&places_[0].puts, [&] { return client_->Put(file.key, bytes, put); }).status();
     if (!status.ok()) return WithFile(status, file);
-    PlaceOf(i).logical_bytes += bytes.size();
-    ++PlaceOf(i).keys;
     progress.Advance(bytes.size());
   }
   return absl::OkStatus();

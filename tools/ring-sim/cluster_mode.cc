@@ -154,6 +154,8 @@ int RunClusters(const ClusterMode& mode) {
   if (std::FILE* const json = Open(mode.json); json != nullptr) {
     std::fprintf(json, "%s\n", summary.c_str());
     std::fclose(json);
+  } else if (!mode.json.empty()) {
+    return 2;
   }
   return totals.failed_seeds == 0 ? 0 : 1;
 }

@@ -2,7 +2,7 @@
 //
 // What:      runs seeds one after the other and prints what was simulated and what was found.
 // Threads:   one.
-// Errors:    the exit status is 1 when anything was violated.
+// Errors:    the exit status is 1 when anything was violated, 2 when a file cannot be written.
 #ifndef RING_TOOLS_RING_SIM_CLUSTER_MODE_H_
 #define RING_TOOLS_RING_SIM_CLUSTER_MODE_H_
 

@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
       "--history", mode.history,
       "a file for all operations of a seed, as JSON lines; of several seeds one each, "
       "with the seed before the suffix: F.jsonl gives F.17.jsonl; what may be forgotten of it "
-      "is in F.losses");
+      "is in F.jsonl.losses");
   ring::sim::FaultOptions& faults = mode.run.faults;
   std::vector<std::string> fault_values;
   app.add_option("--fault", fault_values, "NAME=NUMBER, as --list-faults says; more than once");

@@ -213,6 +213,7 @@ class Table {
                 forgotten.empty() ? "" : " rules without switch or reason: ", forgotten.c_str());
     WriteJson();
     WriteMarkdown();
+    if (unwritten_) return 2;
     return wrong_ == 0 && forgotten.empty() ? 0 : 1;
   }
 
@@ -260,7 +261,7 @@ class Table {
     return known->second;
   }
 
-  void WriteJson() const {
+  void WriteJson() {
     if (mode_.json.empty()) return;
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const Row& row : rows_) {
@@ -274,7 +275,7 @@ class Table {
     Write(mode_.json, absl::StrCat(json.dump(2), "\n"));
   }
 
-  void WriteMarkdown() const {
+  void WriteMarkdown() {
     if (mode_.table.empty()) return;
     std::string text =
         "# Bug switches\n\n"
@@ -297,17 +298,20 @@ class Table {
     Write(mode_.table, text);
   }
 
-  static void Write(const std::string& name, const std::string& text) {
+  void Write(const std::string& name, const std::string& text) {
     std::FILE* const file = std::fopen(name.c_str(), "w");
-    if (file == nullptr) return;
-    std::fwrite(text.data(), 1, text.size(), file);
-    std::fclose(file);
+    const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) > 0;
+    const bool closed = file != nullptr && std::fclose(file) == 0;
+    if (written && closed) return;
+    std::perror(name.c_str());
+    unwritten_ = true;
   }
 
   const MutantMode& mode_;
   std::vector<Row> rows_;
   std::map<std::string, bool> passes_;  // scenarios, without a switch
   int wrong_ = 0;
+  bool unwritten_ = false;
 };
 
 }  // namespace

@@ -36,7 +36,8 @@ Report Look(const DoctorOptions& options) {
                             : NeedsOf(*config, options.reactors);
     } else {
       refused = {"configuration", Level::kFail, std::string(config.status().message()),
-                 absl::StrCat("edit ", options.config)};
+                 absl::IsNotFound(config.status()) ? "give the path of a configuration"
+                                                   : absl::StrCat("edit ", options.config)};
     }
   }
   Report report;

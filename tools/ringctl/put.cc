@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/folder.h"
+#include "tools/common/format.h"
 #include "tools/ringctl/connect.h"
 #include "tools/ringctl/options.h"
 #include "tools/ringctl/output.h"
@@ -66,7 +67,7 @@ int Run(const Options& options, const PutCommand& command) {
     PrintJson(out);
   } else {
     std::printf("stored key=%s size=%zu memgest=%s version=%s\n", ShowKey(command.key).c_str(),
-                value.size(), memgest.c_str(), ShowVersion(result->version).c_str());
+                value.size(), ShowBytes(memgest).c_str(), ShowVersion(result->version).c_str());
   }
   return kExitOk;
 }

@@ -45,7 +45,10 @@ bool SimCluster::MayCopy(const SentRequest& request) {
   WatchRoles();
   const Operation& op = history_[request.at];
   const bool undecided = op.result == OpResult::kFailed && !op.mismatch;
-  if (overran_ || undecided) return false;
+  // The client's own attempt may yet be refused, and made again in a tenure that has no record.
+  const bool weak = op.tolerates == 0 || (op.tolerates < 0 && op.kind == OpKind::kPut);
+  const bool open = op.result == OpResult::kPending && weak;
+  if (overran_ || undecided || open) return false;
   if (TenureOf(op.key) == request.tenure) return true;
   const bool may_have_effect = op.result != OpResult::kNotFound && !op.mismatch;
   return may_have_effect && op.kind == OpKind::kPut && op.tolerates >= 1;

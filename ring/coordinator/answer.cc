@@ -143,7 +143,7 @@ bool ShardCoordinator::MayHaveRunBefore(const Request& request) const {
   if (std::max(request.known_version, request.if_version) >= Version(options_.took_over_in, 0))
     return false;
   const auto keeps_records = [this](const memgest::Memgest& memgest) {
-    return memgest.failures_tolerated() > 0 && !records_lost_.contains(memgest.descriptor().id);
+    return memgest.failures_tolerated() > 0 && !LostRecordsOf(memgest.descriptor().id);
   };
   if (request.operation != protocol::Operation::kDelete) {
     // An earlier attempt may have gone to what was the default one then.

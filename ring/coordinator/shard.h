@@ -119,6 +119,7 @@ class ShardCoordinator {
   void ApplyNormal(absl::Span<const NamedSet> sets);
   // E8: the memgest's log was adopted although more was lost than it survives.
   void NoteLost(MemgestId id) { records_lost_.insert(id); }
+  bool LostRecordsOf(MemgestId id) const { return records_lost_.contains(id); }
   // L7: a further Normal of the epoch. From here on both sets are needed; when log().CaughtUp says
   // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
   void Propose(absl::Span<const NamedSet> sets);

@@ -107,6 +107,35 @@ TEST(SimOverrunTest, E8_WhatVanishedWithItsMemgestShowsWhatASturdierOneHasBelow)
   EXPECT_THAT(run.cluster().versions().violations(), IsEmpty());
 }
 
+// Of who accepted the loss nothing is left but its record.
+TEST(SimOverrunTest, X7_WhoTakesOverBehindALossKnowsWhoseRecordsItTook) {
+  SimOverrun run(cluster::OverrunPolicy::kContinue);
+  ASSERT_NO_FATAL_FAILURE(run.Start());
+  ASSERT_NO_FATAL_FAILURE(run.Put(kOlder, "SRS32"));
+  ASSERT_NO_FATAL_FAILURE(run.Put(kNewer, "SRS31"));
+  run.LoseCoordinatorAndFirstParity();
+  ASSERT_EQ(run.Get().result, OpResult::kOk);
+  const cluster::Place place = cluster::Routing(3, 2).OfKey(KeyName(kKey));
+  const auto lost = [&run, &place] {
+    const NodeId owner = run.cluster().view().Coordinator(place.group, place.shard);
+    node::CoordinatedShard& shard =
+        *run.cluster().nodes()[owner.value()]->node().FindShard(place.group, place.shard);
+    std::vector<std::string> names;
+    for (const protocol::MemgestDescriptor& one : run.cluster().view().memgests) {
+      if (shard.coordinator()->LostRecordsOf(one.id)) names.push_back(one.name);
+    }
+    return names;
+  };
+  const NodeId first = run.cluster().view().Coordinator(place.group, place.shard);
+  const std::vector<std::string> known = lost();
+  ASSERT_THAT(known, ::testing::Contains("SRS31"));
+  ASSERT_THAT(known, ::testing::Not(::testing::Contains("SRS32")));
+  run.cluster().CrashNode(first);
+  ASSERT_EQ(run.Get().result, OpResult::kOk);
+  ASSERT_NE(run.cluster().view().Coordinator(place.group, place.shard), first);
+  EXPECT_EQ(lost(), known);
+}
+
 // The blocks that are gone with a memgest stay Lost; another one that lost nothing is whole again.
 TEST(SimOverrunTest, E8_WhatALostMemgestLacksDoesNotKeepAnotherOneUnprotected) {
   SimOverrun run(cluster::OverrunPolicy::kContinue);

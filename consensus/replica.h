@@ -128,6 +128,8 @@ class Replica {
   // At the leader: how far each other server is, and for how many ticks it was silent.
   std::vector<PeerStatus> Peers() const { return raft_.Peers(); }
   const Raft& raft() const { return raft_; }
+  // A write is under way, or has ended and Turn was not called since.
+  bool IsPersisting() const { return persisting_ != nullptr; }
   // A write has ended: Turn has something to do.
   bool HasPersisted() const { return storage_.HasOutcome(); }
   // Of the last persist; OK again when one succeeded. kDeadlineExceeded: one is under way for so

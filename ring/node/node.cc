@@ -295,7 +295,7 @@ bool Node::Progress(std::uint64_t now_ns, bool busy) {
   const bool moved = device_->Progress();
   if (calc_ != nullptr && calc_->Progress(now_ns)) FlushShards();
   const bool due = turns_to_look_-- == 0 || look_ || now_ns - looked_ns_ >= kLookNs ||
-                   membership_->HasPersisted();
+                   (persisting_ && membership_->HasPersisted());
   const bool controlled = (due || moved) && Look(now_ns);
   return clients_->PollCompletions(busy) || moved || controlled;
 }
@@ -332,6 +332,7 @@ bool Node::Look(std::uint64_t now_ns) {
   }
   controlled |= services_->Progress(now_ns);
   look_ = connecting_ || services_->busy() || control_->HasWork();
+  persisting_ = membership_->IsPersisting();
   looked_ns_ = now_ns;
   turns_per_look_ =
       controlled ? kTurnsPerLookMin : std::min(2 * turns_per_look_, turns_per_look_max_);

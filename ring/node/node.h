@@ -241,7 +241,8 @@ class Node {
   std::uint32_t turns_per_look_max_ = 1;
   std::uint32_t turns_to_look_ = 0;
   std::uint64_t looked_ns_ = 0;
-  bool look_ = true;  // in the next Progress
+  bool look_ = true;         // in the next Progress
+  bool persisting_ = false;  // as of the last look
   std::uint64_t last_token_ = 0;
   NodeCounters counters_;
 };

@@ -75,6 +75,8 @@ class Membership final : public consensus::ReplicaListener {
   absl::Status Start(const cluster::NodeInfo& self);
   // Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);
+  // Something is on its way to be durable: until the next Progress, HasPersisted may say yes.
+  bool IsPersisting() const { return replica_ != nullptr && replica_->IsPersisting(); }
   // What was to be durable is, or failed: Progress is due.
   bool HasPersisted() const { return replica_ != nullptr && replica_->HasPersisted(); }
 

@@ -174,6 +174,7 @@ TEST_F(AdminTest, TheNextAddressAnswersWhenTheFirstIsDown) {
                        AdminClient::Create({.addresses = {"127.0.0.1:1", address_}}));
   EXPECT_OK(client->GetClusterView().status());
   EXPECT_OK(client->Scrub([](const auto&) { return true; }).status());
+  EXPECT_OK(client->GetDeviceFaults("n0").status());
 }
 
 TEST_F(AdminTest, NoAnswerNamesTheAddressesAndTheDeadline) {

@@ -296,17 +296,25 @@ class NullListener final : public ReplicaListener {
   void OnConfiguration(const Configuration&) override {}
 };
 
-TEST(Replica, P101WhileAWriteIsUnderWayTurnsGoOnAndNothingCountsOnIt) {
+// The only voter, on such a storage.
+class ReplicaAlone : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Configuration alone;
+    alone.AddVoter(S(1));
+    ASSERT_OK(Bootstrap(alone, storage));
+    options.raft.id = S(1);
+    ASSERT_OK_AND_ASSIGN(replica, Replica::Start(options, storage, machine, listener, nullptr));
+  }
+
   HeldStorage storage;
-  Configuration alone;
-  alone.AddVoter(S(1));
-  ASSERT_OK(Bootstrap(alone, storage));
   ReplicaOptions options;
-  options.raft.id = S(1);
   ListMachine machine;
   NullListener listener;
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Replica> replica,
-                       Replica::Start(options, storage, machine, listener, nullptr));
+  std::unique_ptr<Replica> replica;
+};
+
+TEST_F(ReplicaAlone, P101WhileAWriteIsUnderWayTurnsGoOnAndNothingCountsOnIt) {
   ASSERT_OK(replica->Campaign());
   replica->Turn();
   EXPECT_TRUE(storage.under_way());
@@ -330,17 +338,7 @@ TEST(Replica, P101WhileAWriteIsUnderWayTurnsGoOnAndNothingCountsOnIt) {
   EXPECT_THAT(*done.value, IsOkAndHolds("1"));
 }
 
-TEST(Replica, P107ALeaderWhoseWriteHangsLeadsNoMoreUntilItEnds) {
-  HeldStorage storage;
-  Configuration alone;
-  alone.AddVoter(S(1));
-  ASSERT_OK(Bootstrap(alone, storage));
-  ReplicaOptions options;
-  options.raft.id = S(1);
-  ListMachine machine;
-  NullListener listener;
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Replica> replica,
-                       Replica::Start(options, storage, machine, listener, nullptr));
+TEST_F(ReplicaAlone, P107ALeaderWhoseWriteHangsLeadsNoMoreUntilItEnds) {
   ASSERT_OK(replica->Campaign());
   replica->Turn();
   storage.End();

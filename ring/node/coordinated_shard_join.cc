@@ -51,7 +51,13 @@ absl::Status CoordinatedShard::StartJoin(Role role, const cluster::Holder& holde
   joiner = Joiner();
   joiner.parities = std::move(learner.parities);
   joiner.shipment = std::make_unique<SnapshotShipment>(
-      context_->control, holder.node, place, std::move(learner.snapshot),
+      [control = context_->control, to = holder.node](std::string body, std::uint64_t timeout_ns,
+                                                      ControlReply done) {
+        control->Call(to, ControlType::kInstall, std::move(body), timeout_ns, std::move(done),
+                      CallWait::kForTheSlow);
+      },
+      [control = context_->control] { return control->now_ns(); }, context_->pace, place,
+      std::move(learner.snapshot),
       [this, role](const absl::Status& status) {
         if (status.ok()) {
           joiners_[role.value()].installed = true;
@@ -86,7 +92,7 @@ void CoordinatedShard::ProgressJoin(Role role, std::uint64_t now_ns) {
     return;
   }
   if (!joiner.installed && !Mutant("L7-empty")) {
-    joiner.shipment->Progress(now_ns);
+    joiner.shipment->Progress(now_ns, coordinator_->log().IsBehind(role));
     return;
   }
   if (coordinator_->log().IsBehind(role) || links_.writer(role)->broken()) return;

@@ -87,7 +87,9 @@ void Reactor::Run() {
 // Only here, and not in a turn: who owns the turns owns time, and what it is measured by.
 void Reactor::KeepPace(const RunDelay& delay, PaceKeeper& keeper) {
   bool asked = false;
-  for (const std::unique_ptr<Node>& node : nodes_) asked |= node->pace().WasAsked();
+  // Values come back behind an epoch change: how many want the processor then shows in it already.
+  for (const std::unique_ptr<Node>& node : nodes_)
+    asked |= node->pace().WasAsked() || !node->ready();
   if (!asked) return;
   const std::optional<std::uint64_t> waited_ns = delay.ReadNs();
   if (!waited_ns.has_value()) return;

@@ -16,34 +16,40 @@ bool Passes(const absl::Status& status) {
 
 }  // namespace
 
-SnapshotShipment::SnapshotShipment(ControlPort* control, NodeId to,
+SnapshotShipment::SnapshotShipment(Send send, Now now, Pace* pace,
                                    const recovery::InstallRequest& place,
                                    memgest::Snapshot snapshot, Done done)
-    : control_(control),
-      to_(to),
+    : send_(std::move(send)),
+      now_(std::move(now)),
+      pace_(pace),
       place_(place),
       snapshot_(std::move(snapshot)),
       done_(std::move(done)) {}
 
-void SnapshotShipment::Progress(std::uint64_t now_ns) {
+void SnapshotShipment::Progress(std::uint64_t now_ns, bool hurries) {
   if (taken_ns_ == 0) taken_ns_ = unrefused_ns_ = now_ns;
+  hurries_ = hurries;
   if (over_ || asked_ || now_ns < retry_ns_) return;
-  Send();
+  SendAtPace(now_ns);
 }
 
-void SnapshotShipment::Send() {
+void SnapshotShipment::SendAtPace(std::uint64_t now_ns) {
+  if (!hurries_ && !pace_->Ready(now_ns)) return;
+  pace_->Take(snapshot_.pieces[next_].size());
+  SendPiece();
+}
+
+void SnapshotShipment::SendPiece() {
   place_.piece = snapshot_.pieces[next_];
   asked_ = true;
-  control_->Call(
-      to_, ControlType::kInstall, recovery::EncodeInstallRequest(place_), kInstallTimeoutNs,
-      [this, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& answer) {
-        if (!alive.expired()) OnAnswer(answer.status());
-      },
-      CallWait::kForTheSlow);
+  send_(recovery::EncodeInstallRequest(place_), kInstallTimeoutNs,
+        [this, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& answer) {
+          if (!alive.expired()) OnAnswer(answer.status());
+        });
 }
 
 bool SnapshotShipment::GoesOn(const absl::Status& status) const {
-  const std::uint64_t now_ns = control_->now_ns();
+  const std::uint64_t now_ns = now_();
   if (absl::IsDeadlineExceeded(status)) return now_ns - taken_ns_ < kSilenceNs;
   return Passes(status) && now_ns - unrefused_ns_ < kPatienceNs;
 }
@@ -52,11 +58,11 @@ void SnapshotShipment::OnAnswer(const absl::Status& status) {
   asked_ = false;
   if (status.ok()) {
     snapshot_.pieces[next_] = std::string();
-    taken_ns_ = unrefused_ns_ = control_->now_ns();
-    if (++next_ < snapshot_.pieces.size()) return Send();
+    taken_ns_ = unrefused_ns_ = now_();
+    if (++next_ < snapshot_.pieces.size()) return SendAtPace(now_());
   } else if (GoesOn(status)) {
-    if (absl::IsDeadlineExceeded(status)) unrefused_ns_ = control_->now_ns();
-    retry_ns_ = control_->now_ns() + kRetryNs;
+    if (absl::IsDeadlineExceeded(status)) unrefused_ns_ = now_();
+    retry_ns_ = now_() + kRetryNs;
     return;
   }
   over_ = true;

@@ -61,9 +61,8 @@ bool ShardCoordinator::IsCopy(const Request& request, std::uint32_t handle) cons
 bool ShardCoordinator::TakePlace(const Request& request, std::uint32_t handle) {
   if (!IsCopy(request, handle)) return false;
   Request& waiting = deferred_[handle - 1].request;
-  const bool same_place = waiting.reply.connection == request.reply.connection &&
-                          waiting.reply.generation == request.reply.generation &&
-                          waiting.reply.slot == request.reply.slot;
+  const bool same_place =
+      waiting.reply.SameConnection(request.reply) && waiting.reply.slot == request.reply.slot;
   if (!same_place && sink_->Reachable(waiting.reply)) return false;
   waiting.reply = request.reply;
   return true;
@@ -84,8 +83,14 @@ std::uint32_t* ShardCoordinator::WaitersOf(const Request& request) {
 }
 
 // X2: a duplicate of what is under way waits for it, and then finds its record. It takes the place
-// of one whose connection is gone: a client that comes again and again costs no more.
+// of one whose connection is gone: a client that comes again and again costs no more. Of a large
+// put whose bytes come by a connection that its client left, nothing comes any more: the copy
+// begins anew.
 void ShardCoordinator::Attach(const Request& request) {
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
+    if (write->client() == request.client && write->seq() == request.seq)
+      write->LeaveConnection(request.reply);
+  }
   std::size_t copies = 0;
   if (std::uint32_t* const list = WaitersOf(request)) {
     for (std::uint32_t handle = *list; handle != 0; handle = deferred_[handle - 1].next) {

@@ -140,6 +140,11 @@ void LargeWrite::Yield(std::uint64_t now_ns) {
   if (state_ == State::kReading && !HoldsPlace(now_ns)) GiveUp(Outcome::kUnavailable);
 }
 
+void LargeWrite::LeaveConnection(const ReplyTo& now) {
+  if (state_ == State::kReading && !request_.reply.SameConnection(now))
+    GiveUp(Outcome::kUnavailable);
+}
+
 bool LargeWrite::HoldsPlace(std::uint64_t now_ns) {
   if (state_ != State::kReading) {
     reading_since_ns_ = 0;

@@ -60,6 +60,8 @@ class LargeWrite {
   bool HoldsPlace(std::uint64_t now_ns);
   // Somebody waits for its blocks: a put whose client makes it wait gives them up.
   void Yield(std::uint64_t now_ns);
+  // Its client asks again from there: a READ by another connection is waited for no more.
+  void LeaveConnection(const ReplyTo& now);
   // Something to do without waiting for a READ or an acknowledgement.
   bool runnable() const { return MayAppend() && state_ != State::kReading; }
   std::uint64_t token() const { return token_; }

@@ -39,6 +39,10 @@ struct ReplyTo {
   std::uint32_t buffer_rkey = 0;
   std::uint32_t buffer_length = 0;
   std::uint64_t buffer_address = 0;
+
+  bool SameConnection(const ReplyTo& other) const {
+    return connection == other.connection && generation == other.generation;
+  }
 };
 
 struct Request {

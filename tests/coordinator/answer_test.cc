@@ -148,6 +148,25 @@ TEST(Answer, X2ADuplicateOfALargePutAttaches) {
   harness.Scrub();
 }
 
+// X2: what is READ over a connection that the client left may be long in failing.
+TEST(Answer, X2ADuplicateFromAnotherConnectionFetchesALargePutAnew) {
+  ShardHarness harness;
+  harness.holds_reads = true;
+  const int put = harness.Put(kSrs32, "k", Bytes(200'000, 1), {.large = true});
+  harness.Turns(3);
+  Sent other = harness.sent(put);
+  ++other.request.reply.generation;
+  const int again = harness.Send(std::move(other));
+  harness.Turns(3);
+  EXPECT_EQ(harness.reads(), 2u) << "it waits for the one that is left";
+  harness.Settle();
+  ASSERT_EQ(harness.Chain("k").size(), 1u);
+  EXPECT_EQ(harness.answer(again).version, harness.Chain("k")[0]);
+  EXPECT_EQ(harness.outcome(put), Outcome::kUnavailable);
+  EXPECT_EQ(harness.shard().counters().puts, 1u);
+  harness.Scrub();
+}
+
 TEST(Answer, X2TheRecordOutlivesTheRingAndTheVersion) {
   HarnessOptions options;
   options.ring_size = memgest::kRingSizeMin;

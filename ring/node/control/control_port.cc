@@ -55,6 +55,7 @@ absl::Status ControlPort::Grow(std::size_t node_count) {
     const NodeId peer(static_cast<std::uint32_t>(links_.size()));
     links_.push_back(std::make_unique<ControlLink>(peer, &memory_));
     incarnations_.push_back(0);
+    former_.push_back(0);
     over_.emplace_back();
     registered_.push_back(0);
     answer_times_.emplace_back();
@@ -253,7 +254,10 @@ bool ControlPort::PollCompletions() {
       any = true;
       if (completion.opcode == rdma::Opcode::kRecv) Spend(completion.byte_len);
       auto* const link = static_cast<ControlLink*>(completion.qp->context());
-      if (link->OnCompletion(completion)) OnMessage(*link);
+      if (link->OnCompletion(completion)) {
+        ConfirmIncarnation(link->peer().value());
+        OnMessage(*link);
+      }
       if (link->failed().ok()) {
         link->Pump();
         continue;

@@ -150,6 +150,7 @@ class ControlPort {
   absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
   absl::Status CheckFallback(const ControlLink& link, std::uint64_t incarnation) const;
   void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
+  void ConfirmIncarnation(std::uint32_t node);
   void MarkOver(std::uint32_t node, std::uint64_t incarnation);
   std::string FallbackOf(NodeId node) const {
     return node.value() < fallbacks_.size() ? fallbacks_[node.value()] : "";
@@ -180,6 +181,7 @@ class ControlPort {
   BufferPool memory_;
   std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
+  std::vector<std::uint64_t> former_;                // the last ones that spoke; 0: those above
   std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
   RefusalLog refuses_;                               // whom this node refuses

@@ -40,14 +40,22 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
   return absl::OkStatus();
 }
 
-// Of the start that is registered, and of one that was seen after it, nobody knows that it is over:
-// the handshake of a former start may come late, when that has crashed.
+// A handshake alone replaces nobody: that of a former start may come late, when the start is gone.
 void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation) {
   std::uint64_t& known = incarnations_[node];
   if (known == incarnation) return;
-  const std::uint64_t registered = registered_[node];
-  if (known != 0 && known != registered && incarnation != registered) MarkOver(node, known);
+  if (former_[node] == 0) former_[node] = known;
   known = incarnation;
+}
+
+// It spoke, so it is there. Of the start that is registered, and of one that was seen after it,
+// nobody knows that it is over.
+void ControlPort::ConfirmIncarnation(std::uint32_t node) {
+  const std::uint64_t former = std::exchange(former_[node], 0);
+  if (former == 0) return;
+  const std::uint64_t known = incarnations_[node];
+  const std::uint64_t registered = registered_[node];
+  if (former != known && former != registered && known != registered) MarkOver(node, former);
 }
 
 void ControlPort::MarkOver(std::uint32_t node, std::uint64_t incarnation) {

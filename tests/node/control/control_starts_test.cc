@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -62,6 +63,36 @@ class LonePort {
     });
     return *accepted;
   }
+  // Another start of node 0 that connects, and says something before it is gone.
+  void Meets(std::uint64_t incarnation) {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<ControlPort> peer,
+                         ControlPort::Create({.device = peer_.get(),
+                                              .node = NodeId(0),
+                                              .incarnation = Incarnation(incarnation),
+                                              .cluster = 9,
+                                              .node_count = 6}));
+    peer->SetAddresses({"", "", "", "", "", address_}, std::vector<bool>(6, false));
+    bool asked = false;
+    bool answered = false;
+    std::uint64_t now_ns = 1;
+    ::ring::testing::Await("an answer", [&] {
+      Pump();
+      port_->Progress(++now_ns);
+      peer->Progress(now_ns += 1'000'000);
+      for (rdma::ConnectionEvent event; peer_->PollEvent(&event);) peer->OnEvent(event, now_ns);
+      if (!asked && peer->connected(NodeId(5))) {
+        asked = true;
+        peer->Call(NodeId(5), ControlType::kPing, "", 1'000'000'000'000,
+                   [&](const absl::StatusOr<std::string>&) { answered = true; });
+      }
+      return answered;
+    });
+    peer.reset();
+    ::ring::testing::Await("the connection's end", [&] {
+      Pump();
+      return !port_->connected(NodeId(0));
+    });
+  }
 
  private:
   void Pump() {
@@ -96,6 +127,21 @@ TEST(ControlPort, L8ALateHandshakeOfAFormerStartShutsNobodyOut) {
   lone.port().OnRegistered(NodeId(0), Incarnation(kLater));
   EXPECT_TRUE(lone.Accepts(kLater));
   EXPECT_FALSE(lone.Accepts(kPresent)) << "another start registered since";
+}
+
+// Neither of the two is registered yet: who comes late must not be taken for the later one.
+TEST(ControlPort, L8ALateHandshakeShutsNobodyOutWhoHasYetToRegister) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  constexpr std::uint64_t kGone = 3;
+  constexpr std::uint64_t kPresent = 7;
+  ASSERT_NO_FATAL_FAILURE(lone.Meets(kPresent));
+  EXPECT_TRUE(lone.Accepts(kGone)) << "who has not met it cannot know";
+  EXPECT_TRUE(lone.Accepts(kPresent));
+  ASSERT_NO_FATAL_FAILURE(lone.Meets(kPresent));
+  constexpr std::uint64_t kLater = 8;
+  ASSERT_NO_FATAL_FAILURE(lone.Meets(kLater));
+  EXPECT_FALSE(lone.Accepts(kPresent)) << "another start spoke since";
 }
 
 TEST(ControlPort, AnAttemptThatThePeerNeverAnswersEndsAndIsMadeAgain) {

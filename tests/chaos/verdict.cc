@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/checkers/durability_checker.h"
 #include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
 #include "tests/sim/checkers/resurrection_checker.h"
@@ -84,6 +85,13 @@ sim::History WithLosses(const sim::History& history, const std::vector<OwnerLoss
   return all;
 }
 
+// What follows the last write: only reads.
+std::size_t FirstLastRead(const sim::History& history) {
+  std::size_t first = history.operations().size();
+  while (first > 0 && !history.operations()[first - 1].mutates()) --first;
+  return first;
+}
+
 }  // namespace
 
 Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& losses,
@@ -97,6 +105,7 @@ Verdict CheckHistory(const sim::History& history, const std::vector<OwnerLoss>& 
   add(versions.violations());
   add(sim::CheckLiveness(history, [](int) { return false; }));
   const auto may_have_lost = [&versions](int key) { return versions.MayHaveLost(key); };
+  add(sim::CheckDurability(history, FirstLastRead(history), may_have_lost));
   add(sim::CheckResurrection(WithLosses(history, losses, routing)));
   sim::KeptVersions kept;
   add(sim::CheckMemgests(history, may_have_lost, &kept));

@@ -36,10 +36,13 @@ struct FaultOptions {
   std::uint64_t wide_run_one_in = 6;
   // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
   std::uint64_t weak_run_one_in = 6;
+  // Runs that write nothing into Rep(1): what else is lost can be looked at more closely then.
+  std::uint64_t weak_off_run_one_in = 2;
   // Clients that only get: what they miss nobody tells them.
   std::uint64_t readers_one_in = 2;
-  // Gets that are degraded reads; then all nodes take faults.
-  std::uint64_t degraded_one_in = 0;
+  // Runs with degraded reads, and how many of the gets are some; then all nodes take faults.
+  std::uint64_t degraded_run_one_in = 6;
+  std::uint64_t degraded_one_in = 8;
   // Of a client between two operations; 0: drawn. What takes its time meets runs that take theirs.
   std::uint64_t think_max_ns = 0;
   // As a configuration has them.
@@ -74,6 +77,8 @@ struct FaultOptions {
   std::uint64_t f2_second_one_in = 3;  // blows
   std::uint64_t f2_gap_min_ns = kUs;
   std::uint64_t f2_gap_max_ns = 300 * kMs;
+  // Of the runs whose memgests survive two losses: those in which new ones do, too.
+  std::uint64_t f2_sturdy_one_in = 1;
 
   // --- F3: more than memgests survive ---
   std::uint64_t f3_run_one_in = 12;
@@ -91,6 +96,7 @@ struct FaultOptions {
   std::uint64_t f5_mean_ns = 10 * kMs;
   std::uint64_t f5_pause_ns = 10 * kUs;  // below it, doubled up to f5_doublings - 1 times
   std::uint64_t f5_doublings = 12;
+  std::uint64_t f5_longer_run_one_in = 3;  // runs in which twice more: leases end, nobody is missed
   // ... or are cut off (F6), until others took over.
   std::uint64_t f5_zombie_run_one_in = 2;
   std::uint64_t f5_zombie_first_min_ns = kMs;
@@ -116,9 +122,15 @@ struct FaultOptions {
   std::uint64_t f6_nodes_first_max_ns = 200 * kMs;
   std::uint64_t f6_nodes_next_max_ns = 400 * kMs;
   std::uint64_t f6_nodes_min_ns = 100 * kUs;
-  std::uint64_t f6_nodes_max_ns = 40 * kMs;   // who is not heard for longer is taken for lost
-  std::uint64_t f6_aside_one_in = 2;          // nodes that are cut off, with some of the clients
-  std::uint64_t f6_aside_pair_one_in = 0;     // ... with the leader, or with another voter, too
+  std::uint64_t f6_nodes_max_ns = 40 * kMs;  // who is not heard for longer is taken for lost
+  std::uint64_t f6_aside_one_in = 2;         // nodes that are cut off, with some of the clients
+  std::uint64_t f6_aside_pair_one_in = 0;    // ... with the leader, or with another voter, too
+  std::uint64_t f6_pair_one_in = 2;          // partitions: of two nodes, which all others reach
+  std::uint64_t f6_pair_min_ns = 200 * kMs;
+  std::uint64_t f6_pair_max_ns = 1'500 * kMs;
+  std::uint64_t f6_withhold_run_one_in = 3;  // a coordinator's entries go nowhere, and then it goes
+  std::uint64_t f6_withhold_mean_ns = 15 * kMs;
+  std::uint64_t f6_withhold_max_ns = 20 * kMs;
   std::uint64_t f6_silence_ns = 2'000 * kMs;  // until a request that does not get through fails
 
   // --- F7: messages; each of these is on in half of the runs ---
@@ -130,6 +142,7 @@ struct FaultOptions {
   std::uint64_t f7_again_mean_ns = 4 * kMs;  // a copy of a request that was sent up to so long ago,
   std::uint64_t f7_again_max_ns = 2'000 * kMs;
   std::uint64_t f7_again_halvings = 12;       // halved up to 11 times
+  std::uint64_t f7_again_deletes = 1;         // of deletes, too, beyond their tenure
   std::uint64_t f7_again_altered_one_in = 0;  // ... with another value: a number that is used again
 
   // --- F8: one-sided requests; as of F7 ---
@@ -147,6 +160,7 @@ struct FaultOptions {
   std::uint64_t f9_drift_ppm = 1'000;  // either way
   std::uint64_t f9_jump_one_in = 4;    // ... where no lease rests on them (L1)
   std::uint64_t f9_jump_max_ns = 50 * kMs;
+  std::uint64_t f9_check_jumps = 1;  // under a check none does, whoever is replaced meanwhile
 
   // --- F10: bits that turn ---
   std::uint64_t f10_value_run_one_in = 10;  // what is damaged is lost: less can be checked then

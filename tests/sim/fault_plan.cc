@@ -33,7 +33,9 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
       apart_(cluster->seed() ^ 0xa9a27),
       disks_(cluster->seed() ^ 0xd15c11),
       echoes_(cluster->seed() ^ 0xec40),
-      clocks_jump_(options.node_faults == 0 || !run.zombies),
+      clocks_jump_(options.node_faults == 0 || !run.zombies ||
+                   (run.checks && options.f9_check_jumps != 0)),
+      sturdy_(run.sturdy),
       scrubber_(&cluster->nodes(), 1) {
   SetFabric(random);
   const auto maybe = [&](Action action, std::uint64_t mean_ns) {
@@ -52,6 +54,8 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
   AddApart();
   if (!OneIn(disks_, options.kind_off_one_in) && !cluster->disks().empty())
     Add(&FaultPlan::RefuseVotes, options.f11_persist_mean_ns, &disks_);
+  SeededRandom longer(cluster->seed() ^ 0x7075e);
+  if (OneIn(longer, options.f5_longer_run_one_in)) options_.f5_doublings += 2;
   SeededRandom slow(cluster->seed() ^ 0x510d);
   if (OneIn(slow, options.f11_slow_persist_run_one_in)) {
     for (const std::unique_ptr<SimDisk>& disk : cluster->disks())
@@ -228,6 +232,10 @@ void FaultPlan::ChangeCatalogue() {
     memgest.m = static_cast<std::uint8_t>(
         1 + random_->Below(static_cast<std::uint64_t>(cluster_->view().d)));
     memgest.repair = static_cast<protocol::RepairScheme>(1 + random_->Below(4));
+  }
+  if (sturdy_ && memgest.FailuresTolerated() == 1) {  // two losses are to come
+    memgest.r = memgest.r == 0 ? 0 : 5;
+    memgest.m = memgest.m == 0 ? 0 : 2;
   }
   made_.push_back(memgest.name);
   cluster_->admin().Create(memgest, ended);

@@ -90,6 +90,7 @@ class FaultPlan {
   std::vector<Due> due_;
   std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
   bool clocks_jump_;
+  bool sturdy_;                    // as NodeFaults::Run
   std::shared_ptr<SimEcho> echo_;  // null: no request comes again
   SimAdmin scrubber_;
   bool scrubbing_ = false;

@@ -38,8 +38,10 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
       apart_(cluster->seed() ^ 0xadd),
       disks_(cluster->seed() ^ 0xd15c5),
       alarms_(cluster->seed() ^ 0xa1a42),
+      withholds_(cluster->seed() ^ 0x3174),
       down_(cluster->nodes().size()),
       foreign_until_ns_(cluster->nodes().size()),
+      withhold_(cluster, options),
       partitions_(cluster, random, options),
       false_alarm_(cluster, options),
       blows_left_(
@@ -60,6 +62,8 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
   if (OneIn(apart_, options.f12_add_run_one_in))
     add_ns_ = now_ns() + options.f12_add_min_ns + apart_.Below(options.f12_add_max_ns);
   if (run.aims) aim_.emplace(cluster);
+  if (OneIn(withholds_, options.f6_withhold_run_one_in))
+    withhold_ns_ = now_ns() + withholds_.Below(2 * options.f6_withhold_mean_ns);
   seen_epoch_ = cluster->view().epoch;
   began_ns_ = now_ns();
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
@@ -95,6 +99,7 @@ void NodeFaults::Act() {
     RemoveDrained();
   }
   if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
+  if (withhold_ns_ != 0 && now_ns() >= withhold_ns_) WithholdEntries();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
     Part();
@@ -106,7 +111,7 @@ void NodeFaults::End() {
   cluster_->set_on_answer(nullptr);
   blows_left_ = 0;
   waits_for_answer_ = false;
-  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = 0;
+  overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = withhold_ns_ = 0;
   false_alarm_.End();
   aim_.reset();
   leaving_.reset();
@@ -231,7 +236,24 @@ void NodeFaults::AimBlow() {
   if (++aimed_ >= options_.f1_at_event_max) aim_.reset();
 }
 
+// Whoever it tells something goes by entries that nobody else has, maybe.
+void NodeFaults::WithholdEntries() {
+  withhold_ns_ = now_ns() + 1 + withholds_.Below(2 * options_.f6_withhold_mean_ns);
+  const std::vector<cluster::GroupView>& groups = cluster_->view().groups;
+  const cluster::GroupView& group = groups[withholds_.Below(groups.size())];
+  const auto shards = static_cast<std::uint64_t>(cluster_->view().s);
+  const NodeId node = group.roles[withholds_.Below(shards)];
+  if (node == cluster::kNoNode || !cluster_->nodes()[node.value()]->up() || !MayLose({node}))
+    return;
+  withhold_.Begin(node, withholds_);
+}
+
 void NodeFaults::OnAnswer(const Operation& op) {
+  if (withhold_.MeetsAnswer(op)) {
+    ++cluster_->network().faults().by_kind["F1 behind an answer alone"];
+    cluster_->network().events().Schedule(
+        now_ns(), std::make_shared<Blow>(alive_, cluster_->OwnerOf(op.key)), 0);
+  }
   if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
   const cluster::View& view = cluster_->view();
   const cluster::Place place = cluster::Routing(view.s, view.d).OfKey(KeyName(op.key));
@@ -241,11 +263,24 @@ void NodeFaults::OnAnswer(const Operation& op) {
   cluster_->network().events().Schedule(now_ns(), std::make_shared<Blow>(alive_, owner), 0);
 }
 
+// A record names somebody who is gone: nobody took over from him in all he had.
+bool NodeFaults::SomebodyIsMissing() {
+  const cluster::View& view = cluster_->view();
+  for (const cluster::GroupView& group : view.groups) {
+    for (const cluster::ShardView& shard : group.shards) {
+      const std::vector<cluster::Holder>& holders = shard.normal.holders;
+      if (std::any_of(holders.begin(), holders.end(), [this](const cluster::Holder& holder) {
+            return holder.node != cluster::kNoNode && !cluster_->Alive(holder);
+          }))
+        return true;
+    }
+  }
+  return false;
+}
+
 void NodeFaults::Strike(NodeId node) {
   if (!cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
-  const bool another = std::any_of(down_.begin(), down_.end(),
-                                   [](const Down& down) { return down.restart_ns != 0; });
-  if (another) cluster_->network().faults().Count(FaultClass::kF2DoubleCrash);
+  if (SomebodyIsMissing()) cluster_->network().faults().Count(FaultClass::kF2DoubleCrash);
   Crash(node);
 }
 
@@ -326,7 +361,20 @@ void NodeFaults::Part() {
   const bool all = OneIn(*random_, options_.f13_one_in);
   if (partitions_.any()) return;
   if (all) return partitions_.PartAll(random_->Below(options_.f13_max_ns));
+  if (OneIn(withholds_, options_.f6_pair_one_in) && PartPair()) return;
   partitions_.Part(LogUniform(options_.f6_nodes_min_ns, options_.f6_nodes_max_ns));
+}
+
+// To each of the two the other one is lost, and to nobody else.
+bool NodeFaults::PartPair() {
+  const NodeId one = Victim();
+  const NodeId other = Victim();
+  const bool up = cluster_->nodes()[one.value()]->up() && cluster_->nodes()[other.value()]->up();
+  if (one == other || !up || !MayLose({one}) || !MayLose({other})) return false;
+  const std::uint64_t length_ns = LogUniform(options_.f6_pair_min_ns, options_.f6_pair_max_ns);
+  for (const NodeId node : {one, other}) absences_.Add(node, now_ns() + length_ns + 300 * kMs);
+  partitions_.PartPair(one, other, length_ns);
+  return true;
 }
 
 // It comes first, when all is whole, or not at all: where something is missing already, no two may

@@ -31,6 +31,7 @@
 #include "tests/sim/fault_options.h"
 #include "tests/sim/partitions.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/sim/withhold.h"
 
 namespace ring::sim {
 
@@ -42,6 +43,8 @@ class NodeFaults {
     bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
     bool alarm = false;    // one is missed while it has the last copy of something (E8)
     bool aims = false;     // blows meet a certain step of takeovers and joins
+    bool sturdy = false;   // memgests survive two losses, and so do those that are made
+    bool checks = false;   // no fence rests on clocks
   };
   NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
@@ -82,6 +85,9 @@ class NodeFaults {
   void RemoveDrained();
   void Silence();
   std::set<NodeId> WithAnother(NodeId id);
+  void WithholdEntries();
+  bool PartPair();
+  bool SomebodyIsMissing();
   void LookForFalseAlarm();
   bool RaiseFalseAlarm();
   bool AllServe();
@@ -96,6 +102,7 @@ class NodeFaults {
   SeededRandom apart_;
   SeededRandom disks_;
   SeededRandom alarms_;
+  SeededRandom withholds_;
   std::vector<Down> down_;                       // by node; restart_ns 0: it is up
   Absences absences_;                            // who is there, and is taken for lost, maybe
   std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do
@@ -103,14 +110,16 @@ class NodeFaults {
   std::uint64_t blow_ns_ = 0;
   std::uint64_t part_ns_ = 0;
   std::uint32_t seen_epoch_ = 0;
-  std::uint64_t overrun_ns_ = 0;  // 0: never, or done
-  std::uint64_t drain_ns_ = 0;    // the same
-  std::uint64_t add_ns_ = 0;      // the same
-  std::uint64_t silence_ns_ = 0;  // the same
-  std::uint64_t alarm_ns_ = 0;    // the same
-  std::uint64_t propose_ns_ = 0;  // what follows is asked for then, or once more; 0: nothing is
+  std::uint64_t overrun_ns_ = 0;   // 0: never, or done
+  std::uint64_t drain_ns_ = 0;     // the same
+  std::uint64_t add_ns_ = 0;       // the same
+  std::uint64_t silence_ns_ = 0;   // the same
+  std::uint64_t withhold_ns_ = 0;  // the same
+  std::uint64_t alarm_ns_ = 0;     // the same
+  std::uint64_t propose_ns_ = 0;   // what follows is asked for then, or once more; 0: nothing is
   std::optional<cluster::AddNode> added_;
   std::optional<NodeId> leaving_;  // drained, and to be removed
+  Withhold withhold_;
   Partitions partitions_;
   FalseAlarm false_alarm_;
   std::optional<Aim> aim_;  // until all its blows have come

@@ -46,6 +46,18 @@ void Partitions::PartAll(std::uint64_t length_ns) {
   cluster_->Note(absl::StrCat("no quorum for us=", length_ns / FaultOptions::kUs));
 }
 
+// One way or both.
+void Partitions::PartPair(NodeId one, NodeId other, std::uint64_t length_ns) {
+  Begin(length_ns);
+  const rdma::sim::HostId from = cluster_->nodes()[one.value()]->host();
+  const rdma::sim::HostId to = cluster_->nodes()[other.value()]->host();
+  Block(from, to);
+  if (clients_.Below(3) != 0) Block(to, from);
+  ++cluster_->network().faults().by_kind["F6 two nodes from each other"];
+  cluster_->Note(absl::StrCat("node ", one.value(), " cannot reach node ", other.value(),
+                              " for us=", length_ns / FaultOptions::kUs));
+}
+
 void Partitions::CutOff(const std::set<NodeId>& nodes, std::uint64_t length_ns) {
   Begin(length_ns);
   const auto inside = [&nodes](const SimNode& node) { return nodes.contains(node.info().id); };

@@ -1,9 +1,10 @@
 // tests/sim/partitions.h — nodes that cannot reach each other.
 //
 // What:      Partitions parts the nodes in two halves, one way only, or with one that reaches both;
-//            all from all, so that no quorum is left (F13); or cuts some off from all others, now
-//            and then with some of the clients, which reach nobody else: they may go on asking
-//            them while somebody else serves the others their keys (L1).
+//            all from all, so that no quorum is left (F13); two, which all others reach; or cuts
+//            some off from all others, now and then with some of the clients, which reach nobody
+//            else: they may go on asking them while somebody else serves the others their keys
+//            (L1).
 // Shape:     one at a time, and partitions of clients beside it.
 // Ownership: borrows the cluster and the random numbers.
 // Threads:   one.
@@ -26,10 +27,11 @@ class Partitions {
   Partitions(SimCluster* cluster, Random* random, const FaultOptions& options);
 
   bool any() const { return cluster_->network().now_ns() < heal_ns_; }
-  // REQUIRES of all three: !any().
+  // REQUIRES of all of these: !any().
   void Part(std::uint64_t length_ns);
   void PartAll(std::uint64_t length_ns);
   void CutOff(const std::set<NodeId>& nodes, std::uint64_t length_ns);
+  void PartPair(NodeId one, NodeId other, std::uint64_t length_ns);
 
  private:
   void Begin(std::uint64_t length_ns);

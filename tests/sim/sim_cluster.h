@@ -54,6 +54,8 @@ struct ClusterOptions {
   cluster::OverrunPolicy overrun = cluster::OverrunPolicy::kStop;
   std::vector<protocol::MemgestDescriptor> memgests;  // none: the paper's seven
   bool weak_default = false;  // REP1 is the default memgest, and any may become it; else f >= 1
+  // Copies of deletes that were answered come beyond their tenure, too (F7).
+  bool copies_deletes = false;
   // A voter that starts again has its term, vote and log, unless its disk was lost. Else each start
   // is another server.
   bool voters_keep = false;

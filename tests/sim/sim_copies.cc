@@ -50,6 +50,8 @@ bool SimCluster::MayCopy(const SentRequest& request) {
   const bool open = op.result == OpResult::kPending && weak;
   if (overran_ || undecided || open) return false;
   if (TenureOf(op.key) == request.tenure) return true;
+  // Tombstones are where records outlive their coordinator, if there is such a memgest (X7).
+  if (op.kind == OpKind::kDelete) return options_.copies_deletes && op.result == OpResult::kOk;
   const bool may_have_effect = op.result != OpResult::kNotFound && !op.mismatch;
   return may_have_effect && op.kind == OpKind::kPut && op.tolerates >= 1;
 }

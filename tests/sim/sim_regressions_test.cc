@@ -44,6 +44,13 @@ void LeaveNewestOut(FaultOptions* faults) {
   faults->f5_alarm_run_one_in = 0;
 }
 
+void LeaveYoungerOut(FaultOptions* faults) {
+  faults->f11_slow_persist_run_one_in = 0;
+  faults->weak_off_run_one_in = faults->degraded_run_one_in = faults->f2_sturdy_one_in = 0;
+  faults->f5_longer_run_one_in = faults->f6_pair_one_in = faults->f6_withhold_run_one_in = 0;
+  faults->f7_again_deletes = faults->f9_check_jumps = 0;
+}
+
 // What the older seeds were given: kinds that came later would make other runs of them.
 FaultOptions FirstKinds() {
   FaultOptions faults;
@@ -88,7 +95,7 @@ TEST_P(SimRegression, Holds) {
   options.faults.f1_at_event_run_one_in = says(" aims ") ? 1 : 0;
   if (says(" overrun ")) options.faults.f3_run_one_in = options.faults.f3_continue_one_in = 1;
   if (says(" drawn ")) options.faults = FaultOptions();
-  options.faults.f11_slow_persist_run_one_in = 0;  // younger than all lines; else they say so
+  LeaveYoungerOut(&options.faults);  // than all lines; else they say so
   ASSERT_TRUE(SetFaults(SettingsOf(GetParam().line), &options.faults).ok());
   RunClean(options);
 }

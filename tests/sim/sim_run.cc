@@ -122,6 +122,8 @@ class Run {
   explicit Run(const RunOptions& options) : options_(options) {
     // What takes its time without them, e.g. to empty a memgest, has its runs, too.
     if (Drawn(faults().node_faults_off_one_in, 0xfa11)) options_.faults.node_faults = 0;
+    // What a degraded read needs of other blocks nobody brings back where bits turned.
+    if (Degraded()) options_.faults.f10_value_run_one_in = options_.faults.f10_row_run_one_in = 0;
   }
 
   RunResult Execute() {
@@ -171,6 +173,9 @@ class Run {
   bool Aims() const { return node_faults() && Drawn(faults().f1_at_event_run_one_in, 0xa13); }
   bool Slow() const { return Drawn(faults().slow_recovery_one_in, 0x510); }
   bool Wide() const { return Drawn(faults().wide_run_one_in, 0x31de); }
+  bool Strong() const { return Drawn(faults().weak_off_run_one_in, 0x5709) && !Weak(); }
+  bool Degraded() const { return Drawn(faults().degraded_run_one_in, 0xde94); }
+  bool Weak() const { return Drawn(faults().weak_run_one_in, 0x3ea4); }
   bool node_faults() const { return faults().node_faults != 0; }
   void Complain(std::string kind, std::string detail) {
     result_.violations.push_back({std::move(kind), std::move(detail)});
@@ -182,7 +187,8 @@ class Run {
     if (Drawn(faults().check_one_in, 0xfe9ce)) cluster.fence = node::FenceKind::kCheck;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) cluster.encode = node::EncodePath::kNic;
     cluster.voters_keep = Drawn(faults().f1_votes_kept_run_one_in, 0xd15c);
-    cluster.degraded_one_in = faults().degraded_one_in;
+    if (Degraded()) cluster.degraded_one_in = faults().degraded_one_in;
+    cluster.copies_deletes = faults().f7_again_deletes != 0;
     cluster.readers_one_in = faults().readers_one_in;
     cluster.heartbeat_ms = static_cast<std::uint32_t>(faults().heartbeat_ms);
     cluster.detect_ms = static_cast<std::uint32_t>(faults().detect_ms);
@@ -197,10 +203,11 @@ class Run {
     if (node_faults())
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
-    if ((node_faults() && shape.Below(3) == 0) || Aims()) cluster.memgests = Sturdy();
+    sturdy_ = (node_faults() && shape.Below(3) == 0) || Aims();
+    if (sturdy_) cluster.memgests = Sturdy();
     if (Alarm()) cluster.memgests = SturdyButOne();
     if (Wide()) Widen(&cluster);
-    cluster.weak_default = Drawn(faults().weak_run_one_in, 0x3ea4);
+    cluster.weak_default = Weak();
     for (protocol::MemgestDescriptor& memgest : cluster.memgests) {
       if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon)
         memgest.repair = static_cast<protocol::RepairScheme>(1 + repair.Below(4));
@@ -221,7 +228,10 @@ class Run {
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
         Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
         cluster.voters_keep ? " votes" : "", Slow() ? " slow" : "", overrun_ ? " overrun" : "",
-        Wide() ? " wide" : "", cluster.weak_default ? " weak" : "", Aims() ? " aims" : ""));
+        Wide() ? " wide" : "", cluster.weak_default ? " weak" : "", Strong() ? " strong" : "",
+        Aims() ? " aims" : "", sturdy_ ? " sturdy" : "",
+        cluster.degraded_one_in != 0 ? " degraded" : ""));
+    if (Strong()) cluster_->workload().set_strong();
   }
 
   // F15, in most of the runs that can have it. Some are late by more than is waited for.
@@ -247,7 +257,13 @@ class Run {
     }
     plan_ = std::make_unique<FaultPlan>(
         cluster_.get(), &shape, faults(),
-        NodeFaults::Run{overrun_, Zombies(), Alarm() && !overrun_, Aims()});
+        NodeFaults::Run{
+            .overrun = overrun_,
+            .zombies = Zombies(),
+            .alarm = Alarm() && !overrun_,
+            .aims = Aims(),
+            .sturdy = sturdy_ && !Alarm() && !Wide() && Drawn(faults().f2_sturdy_one_in, 0x57d),
+            .checks = Drawn(faults().check_one_in, 0xfe9ce)});
     FaultPlan& plan = *plan_;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {
@@ -369,9 +385,9 @@ class Run {
                       [&](int process) { return cluster_->Crashed(process); }));
     const auto may_have_lost = [this](int key) { return cluster_->versions().MayHaveLost(key); };
     add(CheckResurrection(cluster_->history()));
-    add(CheckDurability(cluster_->history(), first_read_, [&](int key) {
-      return cluster_->overran() || (may_have_lost(key) && MovedToNothing(key));
-    }));
+    // Under overrun = stop nothing vanishes: what is lost beyond f is not answered (E8).
+    if (!cluster_->overran() || !goes_on_)
+      add(CheckDurability(cluster_->history(), first_read_, may_have_lost));
     KeptVersions kept;
     add(CheckMemgests(cluster_->history(), may_have_lost, &kept));
     CheckKept(kept);
@@ -383,14 +399,6 @@ class Run {
     result_.search_keys = search.keys_checked;
     result_.search_given_up = search.given_up.size();
     add(std::move(search.violations));
-  }
-
-  // A move to a memgest of f = 0 lets go of all below it (G1).
-  bool MovedToNothing(int key) const {
-    const std::vector<Operation>& operations = cluster_->history().operations();
-    return std::any_of(operations.begin(), operations.end(), [key](const Operation& op) {
-      return op.key == key && op.kind == OpKind::kMove && op.MayApply() && op.tolerates == 0;
-    });
   }
 
   // G1: what must not be collected is in the coordinator's table.
@@ -442,6 +450,7 @@ class Run {
   RunOptions options_;
   RunResult result_;
   bool impatient_ = false;
+  bool sturdy_ = false;  // memgests survive two losses
   bool overrun_ = false;
   bool goes_on_ = false;             // ... and shards go on without what was lost (E8)
   std::size_t first_read_ = 0;       // of the last reads

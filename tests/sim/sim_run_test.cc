@@ -141,6 +141,7 @@ TEST(SimRun, F15DevicesCalculateDeltasAndFailAreWrongAndLate) {
 TEST(SimRun, S2V6DegradedReadsAreReadsWhateverBefallsNodes) {
   RunOptions options;
   options.operations = 300;
+  options.faults.degraded_run_one_in = 1;
   options.faults.degraded_one_in = 2;
   // Bits that turn in other blocks of a row are no liveness of this one's.
   options.faults.f10_value_run_one_in = options.faults.f10_row_run_one_in = 0;

@@ -59,7 +59,8 @@ Operation Workload::Next(const cluster::View& view) {
   if (op.kind == OpKind::kPut || op.kind == OpKind::kMove) {
     std::vector<const protocol::MemgestDescriptor*> usable;
     for (const protocol::MemgestDescriptor& memgest : view.memgests) {
-      if (memgest.state == protocol::MemgestState::kActive) usable.push_back(&memgest);
+      if (memgest.state != protocol::MemgestState::kActive) continue;
+      if (!strong_ || memgest.FailuresTolerated() > 0) usable.push_back(&memgest);
     }
     // Sometimes the default one.
     if (!usable.empty() && random_->Below(10) != 0) {

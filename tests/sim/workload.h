@@ -30,6 +30,8 @@ class Workload {
   Operation NextGet();
   // When a client that ended one asks for the next.
   std::uint64_t ThinkNs();
+  // Nothing is put into, or moved to, what loses it with one node.
+  void set_strong() { strong_ = true; }
   void set_think_max_ns(std::uint64_t time_ns) { think_max_ns_ = time_ns; }
   // A version that somebody was told of: what conditions are made of.
   void Learn(int key, Version version) { known_[key] = version; }
@@ -49,6 +51,7 @@ class Workload {
   std::uint64_t huge_percent_;
   // Of conditions that are drawn from a version that is not the newest.
   std::uint64_t stale_percent_;
+  bool strong_ = false;
   std::map<int, Version> known_;
   ValueId last_value_ = 0;
 };

@@ -35,7 +35,7 @@ constexpr DirectedWorkload kWorkloads[] = {
      "copies and parity rows with bits that turned, and takeovers",
      {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f1_node_max=12 readers_one_in=3 "
       "f10_value_run_one_in=0 f10_copy_run_one_in=1 f10_copy_mean_ns=3000000 "
-      "f10_row_run_one_in=1 f10_row_mean_ns=3000000"}},
+      "f10_row_run_one_in=1 f10_row_mean_ns=3000000 degraded_run_one_in=0"}},
     {"double",
      "two nodes lost at about one time, while what is lost comes back slowly",
      {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_zombie_run_one_in=0 "

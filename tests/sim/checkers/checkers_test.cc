@@ -221,6 +221,40 @@ TEST_F(CheckerTest, MismatchWithTheVersionThatIsThereIsRefused) {
   EXPECT_THAT(Versions(), Contains("linearizability"));
 }
 
+// What a put that nobody answered made was read: it was there.
+TEST_F(CheckerTest, ConditionThatAReadSaysDidNotHoldIsRefused) {
+  Put(1, 1, 1, 5);
+  Put(2, 0, 10, 0);
+  Get(2, 2, 20, 25);
+  Put(3, 3, 30, 35).if_version = V(1);
+  EXPECT_THAT(Versions(), Contains("condition"));
+}
+
+// V9: the version that a mismatch told of is there.
+TEST_F(CheckerTest, WhatAMismatchToldOfMayNotVanish) {
+  Put(1, 1, 1, 5);
+  Operation& refused = Put(2, 3, 10, 15);
+  refused.result = OpResult::kFailed;
+  refused.mismatch = true;
+  refused.if_version = V(2);
+  Get(1, 1, 20, 25);
+  EXPECT_THAT(Versions(), Contains("linearizability"));
+}
+
+TEST_F(CheckerTest, SearchRefusesACreationAboveAValue) {
+  Put(1, 1, 1, 5);
+  Put(2, 2, 10, 15).if_version = Version();
+  EXPECT_THAT(SearchLinearization(history_, NoKey).violations,
+              Contains(Field(&Violation::kind, "search")));
+  history_ = History();
+  Operation& refused = Put(2, 2, 10, 15);  // something was there, and nobody put it
+  refused.result = OpResult::kFailed;
+  refused.mismatch = true;
+  refused.if_version = Version();
+  EXPECT_THAT(SearchLinearization(history_, NoKey).violations,
+              Contains(Field(&Violation::kind, "search")));
+}
+
 TEST_F(CheckerTest, G6_WhatRep1MayLoseIsTheShardsNewestUnreliableVersions) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);  // in Rep(1)
@@ -394,7 +428,26 @@ TEST_F(CheckerTest, I2WhatWasAcknowledgedIsThereInTheEnd) {
   Get(1, 1, 70, 80);
   EXPECT_THAT(CheckDurability(history_, first_read, NoKey),
               Contains(Field(&Violation::kind, "durability")));
-  EXPECT_THAT(CheckDurability(history_, first_read, [](int) { return true; }), IsEmpty());
+  EXPECT_THAT(CheckDurability(history_, first_read, [](int) { return true; }),
+              Contains(Field(&Violation::kind, "durability")))
+      << "what its key lost in Rep(1) is no excuse";
+}
+
+// G1: a move lets go of what stood below it, not of what was put since.
+TEST_F(CheckerTest, I2WhatAMoveLetGoOfIsNotOwedAndWhatCameBehindItIs) {
+  const auto lost = [](int) { return true; };
+  Put(1, 1, 10, 20).tolerates = 1;
+  Move(2, 30, 40).tolerates = 0;
+  std::size_t first_read = history_.operations().size();
+  GetNothing(90, 95);
+  EXPECT_THAT(CheckDurability(history_, first_read, lost), IsEmpty());
+  history_ = History();
+  Move(2, 30, 40).tolerates = 0;
+  Put(1, 3, 50, 60).tolerates = 1;
+  first_read = history_.operations().size();
+  GetNothing(90, 95);
+  EXPECT_THAT(CheckDurability(history_, first_read, lost),
+              Contains(Field(&Violation::kind, "durability")));
 }
 
 TEST_F(CheckerTest, I2AKeyIsMissingOnlyIfADeleteMayStandAboveIt) {

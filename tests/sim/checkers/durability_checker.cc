@@ -18,10 +18,19 @@ bool DeleteMayStandAbove(const History& history, const Operation& written) {
       });
 }
 
+// A move to a memgest of f = 0 lets go of all below it (G1).
+bool MayBeLetGo(const History& history, const Operation& written) {
+  return std::any_of(
+      history.operations().begin(), history.operations().end(), [&](const Operation& op) {
+        return op.kind == OpKind::kMove && op.key == written.key && op.MayApply() &&
+               op.tolerates == 0 && (op.version.bits() == 0 || op.version > written.version);
+      });
+}
+
 }  // namespace
 
 std::vector<Violation> CheckDurability(const History& history, std::size_t first_read,
-                                       const std::function<bool(int key)>& skip) {
+                                       const std::function<bool(int key)>& may_have_lost) {
   std::vector<Violation> violations;
   std::map<int, const Operation*> newest;
   const std::vector<Operation>& operations = history.operations();
@@ -29,7 +38,7 @@ std::vector<Violation> CheckDurability(const History& history, std::size_t first
     const Operation& op = operations[i];
     const bool acknowledged =
         op.mutates() && op.result == OpResult::kOk && op.version.bits() != 0 && op.tolerates >= 1;
-    if (!acknowledged || skip(op.key)) continue;
+    if (!acknowledged) continue;
     const Operation*& known = newest[op.key];
     if (known == nullptr || op.version > known->version) known = &op;
   }
@@ -38,6 +47,7 @@ std::vector<Violation> CheckDurability(const History& history, std::size_t first
     const auto written = newest.find(read.key);
     if (read.kind != OpKind::kGet || written == newest.end()) continue;
     const Operation& owed = *written->second;
+    if (may_have_lost(read.key) && MayBeLetGo(history, owed)) continue;
     const bool gone = read.result == OpResult::kNotFound && owed.kind != OpKind::kDelete &&
                       !DeleteMayStandAbove(history, owed);
     const bool older = read.result == OpResult::kOk && read.version < owed.version;

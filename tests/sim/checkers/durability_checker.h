@@ -20,10 +20,10 @@
 
 namespace ring::sim {
 
-// first_read: from here on there are only reads. skip: keys of which more may have been lost than
-// f, or that a move to f = 0 let go of (G6).
+// first_read: from here on there are only reads. may_have_lost: keys that lost what was in memgests
+// of f = 0, with what a move to one let go of (G6).
 std::vector<Violation> CheckDurability(const History& history, std::size_t first_read,
-                                       const std::function<bool(int key)>& skip);
+                                       const std::function<bool(int key)>& may_have_lost);
 
 }  // namespace ring::sim
 

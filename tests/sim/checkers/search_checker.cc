@@ -20,6 +20,8 @@ struct Call {
   ValueId value = 0;  // written, or read
   bool not_found = false;
   bool optional = false;  // may not have happened
+  bool creates = false;   // a put, if there is nothing
+  bool exists = false;    // the answer says only that there is something
   std::uint64_t invoke_ns = 0;
   std::uint64_t return_ns = kNever;
   const Operation* op = nullptr;
@@ -30,10 +32,11 @@ bool Apply(const Call& call, ValueId state, ValueId* after) {
   *after = state;
   switch (call.kind) {
     case OpKind::kGet:
+      if (call.exists) return state != 0;
       return call.not_found ? state == 0 : state == call.value;
     case OpKind::kPut:
       *after = call.value;
-      return true;
+      return !call.creates || state == 0;
     case OpKind::kDelete:
       *after = 0;
       return call.optional || (call.not_found ? state == 0 : state != 0);
@@ -126,10 +129,17 @@ bool ToCall(const Operation& op, Call* call) {
   call->invoke_ns = op.invoke_ns;
   call->op = &op;
   call->not_found = op.result == OpResult::kNotFound;
+  call->creates = op.kind == OpKind::kPut && op.if_version == Version();
   if (op.result == OpResult::kOk || op.result == OpResult::kNotFound) {
-    // A put or a move with a condition that held is a put or a move.
+    // With another condition that held, which is the other checkers', it is a put or a move.
     call->return_ns = op.return_ns;
     if (op.kind == OpKind::kPut && call->not_found) return false;
+    return true;
+  }
+  if (op.mismatch && call->creates) {
+    call->kind = OpKind::kGet;
+    call->exists = true;
+    call->return_ns = op.return_ns;
     return true;
   }
   call->optional = true;

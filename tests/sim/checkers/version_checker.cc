@@ -61,8 +61,10 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
              absl::StrCat("older than version ", VersionText(begun.floor.any),
                           ", which had been told of before"));
   }
-  const bool deleted = op.kind == OpKind::kDelete;
-  if (op.mismatch) return;  // tells of no value: a tombstone, maybe
+  // A mismatch tells of no value: a tombstone, maybe; nor of a memgest.
+  const bool deleted = op.kind == OpKind::kDelete || op.mismatch;
+  if (op.mismatch && key.unreliable) return;
+  reliable |= op.mismatch;
   if ((!reliable || everything_) && op.version.epoch() < key.lost_before) return;
   if (op.version > key.floor.any) {
     key.floor.any = op.version;
@@ -180,15 +182,22 @@ void VersionChecker::CheckMoves(const Story& story) {
   }
 }
 
-// The operation that made the newest known version below this one; null: none is known.
-const Operation* VersionChecker::NewestBelow(const Story& story, std::uint64_t version) const {
-  const Operation* newest = nullptr;
+// The newest version below this one that anybody was told of.
+std::optional<VersionChecker::Known> VersionChecker::NewestBelow(const Story& story,
+                                                                 std::uint64_t version) const {
+  std::optional<Known> newest;
+  const auto take = [&newest](std::uint64_t below, bool exists) {
+    if (!newest.has_value() || below > newest->version.bits())
+      newest = Known{Version(below), exists};
+  };
   for (const auto* made : {&story.writes, &story.moves}) {
     const auto above = made->lower_bound(version);
     if (above == made->begin()) continue;
-    const Operation& op = history_->operations()[std::prev(above)->second];
-    if (newest == nullptr || op.version > newest->version) newest = &op;
+    const auto& [below, index] = *std::prev(above);
+    take(below, history_->operations()[index].kind != OpKind::kDelete);
   }
+  const auto above = story.read.lower_bound(version);
+  if (above != story.read.begin()) take(std::prev(above)->first, true);
   return newest;
 }
 
@@ -196,10 +205,9 @@ void VersionChecker::CheckConditions(const Story& story) {
   for (const auto* made : {&story.writes, &story.moves}) {
     for (const auto& [version, index] : *made) {
       const Operation& op = history_->operations()[index];
-      const Operation* const below = NewestBelow(story, version);
-      if (!op.if_version.has_value() || below == nullptr) continue;
-      const bool exists = below->kind != OpKind::kDelete;
-      const bool broken = op.if_version->bits() == 0 ? exists && story.open_deletes == 0
+      const std::optional<Known> below = NewestBelow(story, version);
+      if (!op.if_version.has_value() || !below.has_value()) continue;
+      const bool broken = op.if_version->bits() == 0 ? below->exists && story.open_deletes == 0
                                                      : below->version > *op.if_version;
       if (broken)
         Complain("condition", op,

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,11 @@ class VersionChecker {
     std::uint64_t open_deletes = 0;
   };
 
+  struct Known {
+    Version version;
+    bool exists = false;  // it is no tombstone
+  };
+
   void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
   bool MovedAwayFrom(int key, Version reliable) const;
@@ -80,7 +86,7 @@ class VersionChecker {
   void CheckReads(const Story& story);
   void CheckMoves(const Story& story);
   void CheckConditions(const Story& story);
-  const Operation* NewestBelow(const Story& story, std::uint64_t version) const;
+  std::optional<Known> NewestBelow(const Story& story, std::uint64_t version) const;
 
   bool everything_ = false;  // was lost once
   const History* history_;

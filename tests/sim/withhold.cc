@@ -1,0 +1,46 @@
+#include "tests/sim/withhold.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace ring::sim {
+namespace {
+// By then whoever is lost was missed.
+constexpr std::uint64_t kGoneNs = 1'000 * FaultOptions::kMs;
+}  // namespace
+
+void Withhold::Begin(NodeId node, Random& random) {
+  if (now_ns() < end_ns_) return;
+  node_ = node;
+  others_.clear();
+  for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
+    if (other->info().id != node) others_.push_back(other->info().id);
+  }
+  if (random.Below(2) == 0)
+    others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(random.Below(others_.size())));
+  begun_ns_ = now_ns();
+  end_ns_ = now_ns() + 1 + random.Below(options_.f6_withhold_max_ns);
+  Block(end_ns_);
+  cluster_->Note(absl::StrCat("node ", node.value(), " reaches ",
+                              cluster_->nodes().size() - 1 - others_.size(),
+                              " others for us=", (end_ns_ - now_ns()) / FaultOptions::kUs));
+}
+
+bool Withhold::MeetsAnswer(const Operation& op) {
+  const bool told = op.result == OpResult::kOk || op.result == OpResult::kNotFound || op.mismatch;
+  if (now_ns() >= end_ns_ || !told || op.invoke_ns < begun_ns_) return false;
+  if (cluster_->OwnerOf(op.key) != node_) return false;
+  end_ns_ = 0;
+  Block(now_ns() + kGoneNs);
+  return true;
+}
+
+void Withhold::Block(std::uint64_t until_ns) {
+  rdma::sim::SimNetwork& network = cluster_->network();
+  const rdma::sim::HostId from = cluster_->nodes()[node_.value()]->host();
+  for (const NodeId other : others_)
+    network.Block(from, cluster_->nodes()[other.value()]->host(), until_ns);
+}
+
+}  // namespace ring::sim

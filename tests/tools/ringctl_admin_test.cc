@@ -410,6 +410,15 @@ TEST_F(RingctlAdminTest, AScrubThatFindsSomethingExitsWithOne) {
   EXPECT_THAT(shown.out, HasSubstr("mismatches=1"));
 }
 
+TEST_F(RingctlAdminTest, AScrubEndsWhenItsTimeoutPasses) {
+  port_.endless_scrub = true;
+  const ProgramResult late = Run({"scrub", "--timeout", "0.5"});
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.err, AllOf(HasSubstr("scrub: not done within 500ms: checked="),
+                              HasSubstr("(deadline_exceeded)")));
+  EXPECT_EQ(RunJson({"scrub", "--timeout", "0.5"}, 1)["error"]["code"], "DEADLINE_EXCEEDED");
+}
+
 TEST_F(RingctlAdminTest, NoServiceIsARefusalThatNamesTheAddress) {
   const ProgramResult none = RunProgram({RINGCTL_PROGRAM, "cluster"});
   EXPECT_EQ(none.status, 1);

@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
     RING_ASSIGN_OR_RETURN(client.token, admin::ReadTokenFile(options.admin_token_file));
   }
   client.deadline = options.timeout();
+  if (options.timeout_given) client.scrub_deadline = client.deadline;
   // One try takes the whole time when there is no other node to ask.
   client.attempt_deadline =
       client.addresses.size() == 1 ? client.deadline : std::min(client.deadline, absl::Seconds(15));

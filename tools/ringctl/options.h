@@ -33,6 +33,7 @@ struct Options {
   std::string admin_token_file;
   bool json = false;
   double timeout_s = 10;
+  bool timeout_given = false;  // a scrub waits for its end unless told otherwise
   absl::Duration timeout() const { return absl::Seconds(timeout_s); }
 };
 

@@ -3,7 +3,7 @@
 import shutil
 import unittest
 
-from programs import BenchPrograms
+from programs import BenchPrograms, program
 
 
 class BenchMore(BenchPrograms):
@@ -44,6 +44,24 @@ class BenchMore(BenchPrograms):
                               "--memgest", "REP1", "--op", "mixed", "--read-ratio", ratio,
                               "--transport", "tcp")[0]["rows"]
             self.assertEqual([row["op"] for row in rows], [operation])
+
+    def test_calls_that_cannot_be_counted_are_an_error(self):
+        def kv(*argv):
+            return self.run_program(program("ring-bench"), "kv", "--key-count", 10, "--seconds",
+                                    0.05, "--rounds", 1, "--memgest", "REP1", *argv)
+        token = self.folder / "token"
+        token.write_text("0123456789abcdef" * 4)
+        token.chmod(0o600)
+        ringd = self.start(program("ringd"), "--embedded", "--admin-token-file", token)
+        seeds, admin = self.ready(ringd)
+        for argv in (["--count-calls"], ["--admin", admin]):
+            result = kv("--seeds", seeds, *argv)
+            self.assertEqual(result.returncode, 2, argv)
+            self.assertIn("--admin", (result.stdout + result.stderr).decode())
+        result = kv("--seeds", seeds, "--admin", admin, "--count-calls", "--transport", "tcp")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"--count-calls: ", result.stderr)
+        self.assertNotIn(b"ops", result.stdout)
 
     # Peers that are not installed are left out: then it is Ring alone, over TCP and shared memory.
     def test_peers_do_the_same_work_side_by_side(self):

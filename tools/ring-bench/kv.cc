@@ -57,14 +57,16 @@ class KvBench {
   absl::Status Prepare();
   absl::Status StartCluster(const std::string& fence, const std::string& encode);
   std::vector<LoopResult> RunLoops(const Cluster& cluster, LoopOptions loop, int round);
-  void RunCell(Cell* cell, int round);
+  absl::Status RunCell(Cell* cell, int round);
   void Report();
   void ReportFences();
   void ReportFloor();
   void ReportCalls();
-  void ReportWork();
+  absl::Status ReportWork();
   // What the nodes asked of the system so far; zeros where it is not counted.
-  rdma::SystemCalls NodeCalls(const Cluster& cluster);
+  absl::StatusOr<rdma::SystemCalls> NodeCalls(const Cluster& cluster);
+  absl::StatusOr<rdma::SystemCalls> NodeCallsSince(const Cluster& cluster,
+                                                   const rdma::SystemCalls& before);
   absl::Status Verdict() const;
 
   const KvOptions& options_;
@@ -91,9 +93,7 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
   const bool is_default =
       options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
   options.in_process |= options_.count_calls || !is_default;
-  if (options_.count_calls && !options.seeds.empty()) {
-    if (options_.admin.empty())
-      return absl::InvalidArgumentError("--count-calls of --seeds takes its --admin, too");
+  if (!options_.admin.empty()) {
     RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = {options_.admin}}));
   }
   options.fence = fence;
@@ -106,7 +106,7 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
                           cluster.target->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
     cluster.clients.push_back(std::move(client));
   }
-  return absl::OkStatus();
+  return NodeCalls(cluster).status();  // what cannot be counted is told before anything is loaded
 }
 
 // Cells of the same work stand side by side, so that each round runs them in turn.
@@ -167,7 +167,7 @@ std::vector<LoopResult> KvBench::RunLoops(const Cluster& cluster, LoopOptions lo
   return all;
 }
 
-void KvBench::RunCell(Cell* cell, int round) {
+absl::Status KvBench::RunCell(Cell* cell, int round) {
   LoopOptions loop;
   loop.memgest = cell->id;
   loop.key_space = cell->key_space;
@@ -179,9 +179,9 @@ void KvBench::RunCell(Cell* cell, int round) {
   loop.pipeline = options_.pipeline;
   loop.rate = options_.rate / static_cast<double>(options_.clients);
   loop.seconds = options_.seconds;
-  const rdma::SystemCalls before = NodeCalls(*cell->cluster);
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(*cell->cluster));
   std::vector<LoopResult> results = RunLoops(*cell->cluster, loop, round);
-  const rdma::SystemCalls calls = Difference(NodeCalls(*cell->cluster), before);
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls calls, NodeCallsSince(*cell->cluster, before));
   for (const auto field : rdma::kSystemCallCounts) cell->calls.*field += calls.*field;
   Histogram all;
   for (const LoopResult& result : results) {
@@ -201,6 +201,7 @@ void KvBench::RunCell(Cell* cell, int round) {
   cell->allocations += first.after.allocations - first.before.allocations;
   cell->switches += first.after.voluntary_switches - first.before.voluntary_switches;
   cell->cpu_seconds += first.after.cpu_seconds - first.before.cpu_seconds;
+  return absl::OkStatus();
 }
 
 void KvBench::Report() {
@@ -299,16 +300,30 @@ void KvBench::ReportFloor() {
   context_->report.AddSection("floors, measured after the operations", rows);
 }
 
-rdma::SystemCalls KvBench::NodeCalls(const Cluster& cluster) {
+absl::StatusOr<rdma::SystemCalls> KvBench::NodeCalls(const Cluster& cluster) {
   rdma::SystemCalls sum;
   if (!options_.count_calls) return sum;
   const absl::StatusOr<node::ClusterStats> stats =
       admin_ != nullptr ? admin_->GetStats() : cluster.target->admin()->GetStats();
-  if (!stats.ok()) return sum;
+  if (!stats.ok()) {
+    return absl::Status(stats.status().code(),
+                        absl::StrCat("--count-calls: ", stats.status().message()));
+  }
   for (const node::NodeStats& node : stats->nodes) {
     for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
   }
   return sum;
+}
+
+absl::StatusOr<rdma::SystemCalls> KvBench::NodeCallsSince(const Cluster& cluster,
+                                                          const rdma::SystemCalls& before) {
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls now, NodeCalls(cluster));
+  for (const auto field : rdma::kSystemCallCounts) {
+    if (now.*field >= before.*field) continue;
+    return absl::FailedPreconditionError(
+        "--count-calls: a node went away, or was started anew, while its calls were counted");
+  }
+  return Difference(now, before);
 }
 
 void KvBench::ReportCalls() {
@@ -334,18 +349,20 @@ void KvBench::ReportCalls() {
       rows);
 }
 
-void KvBench::ReportWork() {
+absl::Status KvBench::ReportWork() {
   std::vector<Row> rows;
   for (const Cell& cell : cells_)
     rows.push_back(WorkRow(cell.memgest, cell.operation, cell.calls, cell.answered));
-  const rdma::SystemCalls before = NodeCalls(*clusters_.front());
+  const Cluster& cluster = *clusters_.front();
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(cluster));
   absl::SleepFor(absl::Seconds(1));
-  rows.push_back(
-      WorkRow("-", "a second of rest", Difference(NodeCalls(*clusters_.front()), before), 1));
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls rest, NodeCallsSince(cluster, before));
+  rows.push_back(WorkRow("-", "a second of rest", rest, 1));
   context_->report.AddSection(
       "work of all nodes' devices for an operation: what was posted and polled over whatever link, "
       "and what an RDMA card was asked for",
       rows);
+  return absl::OkStatus();
 }
 
 absl::Status KvBench::Verdict() const {
@@ -366,7 +383,7 @@ absl::Status KvBench::Verdict() const {
 absl::Status KvBench::Run() {
   RING_RETURN_IF_ERROR(Prepare());
   for (int round = 0; round < options_.rounds; ++round) {
-    for (Cell& cell : cells_) RunCell(&cell, round);
+    for (Cell& cell : cells_) RING_RETURN_IF_ERROR(RunCell(&cell, round));
   }
   Report();
   if (clusters_.size() > 1) ReportFences();
@@ -380,7 +397,7 @@ absl::Status KvBench::Run() {
   if (options_.floor) ReportFloor();
   if (options_.count_calls) {
     ReportCalls();
-    ReportWork();
+    RING_RETURN_IF_ERROR(ReportWork());
   }
   return Verdict();
 }

@@ -56,14 +56,15 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
 void AddKvOptions(CLI::App* command, KvOptions* options) {
   AddWorkOptions(command, options);
   AddTargetOptions(command, &options->target);
-  command
-      ->add_option("--admin", options->admin,
-                   "HOST:PORT of the admin service of --seeds: for --count-calls")
-      ->needs("--seeds");
   command->add_flag(
       "--count-calls", options->count_calls,
       "Show the system calls of the cluster for each batch, and what its devices did for "
       "an operation; it runs in this process, or --seeds and --admin name another");
+  command
+      ->add_option("--admin", options->admin,
+                   "HOST:PORT of the admin service of --seeds: for --count-calls")
+      ->needs("--seeds")
+      ->needs("--count-calls");
   command
       ->add_flag("--in-process", options->target.in_process,
                  "Run the cluster in this process, with --transport shm and tcp too")
@@ -100,6 +101,8 @@ void CheckKvOptions(const KvOptions& options) {
   const bool fits = options.value_size > 0 && options.value_size <= kFloorValueSizeMax;
   if (options.floor && !fits)
     throw CLI::ValidationError("--floor", "is for a --value-size of 1 to 65536");
+  if (options.count_calls && !options.target.seeds.empty() && options.admin.empty())
+    throw CLI::ValidationError("--count-calls", "of --seeds needs their --admin, too");
 }
 
 }  // namespace ring::bench

@@ -38,8 +38,17 @@ absl::StatusOr<cluster::NodeInfo> FindNode(admin::AdminClient& client, const std
 
 nlohmann::json NodeJson(const cluster::NodeInfo& node) {
   nlohmann::json out = {{"node", node.id.value()}};
-  SetBytes(&out, "name", node.name);
+  SetBytes(&out, "node_name", node.name);
   return out;
+}
+
+nlohmann::json NodeJson(const cluster::View& view, NodeId node) {
+  if (node.value() < view.nodes.size()) return NodeJson(view.nodes[node.value()]);
+  return {{"node", node.value()}};
+}
+
+nlohmann::json NumberJson(NodeId node) {
+  return node == cluster::kNoNode ? nlohmann::json() : nlohmann::json(node.value());
 }
 
 std::string ShowNode(const cluster::NodeInfo& node) {

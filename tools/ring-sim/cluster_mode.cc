@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tools/ring-sim/output.h"
 
 namespace ring::tools {
 namespace {
@@ -94,13 +97,6 @@ nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   return json;
 }
 
-std::FILE* Open(const std::string& name) {
-  if (name.empty()) return nullptr;
-  std::FILE* const file = std::fopen(name.c_str(), "w");
-  if (file == nullptr) std::perror(name.c_str());
-  return file;
-}
-
 // One file a seed: "runs.jsonl" becomes "runs.17.jsonl", unless there is only one.
 std::string HistoryName(const ClusterMode& mode, std::uint64_t seed) {
   if (mode.history.empty() || mode.first == mode.last) return mode.history;
@@ -120,14 +116,16 @@ int RunClusters(const ClusterMode& mode) {
     sim::RunOptions options = mode.run;
     options.seed = seed;
     const std::string history = HistoryName(mode, seed);
+    const std::string losses = history.empty() ? "" : history + ".losses";
     options.history_file = Open(history);
-    options.losses_file = history.empty() ? nullptr : Open(history + ".losses");
+    options.losses_file = Open(losses);
     if (!history.empty() && (options.history_file == nullptr || options.losses_file == nullptr))
       return 2;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
-    for (std::FILE* const file : {options.history_file, options.losses_file}) {
-      if (file != nullptr) std::fclose(file);
+    for (const auto& [file, name] :
+         {std::pair(options.history_file, history), std::pair(options.losses_file, losses)}) {
+      if (file != nullptr && !Close(file, name)) return 2;
     }
     totals.Add(run);
     std::printf(
@@ -151,12 +149,7 @@ int RunClusters(const ClusterMode& mode) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string summary = ToJson(totals, wall_seconds).dump(2);
   std::printf("%s\n", summary.c_str());
-  if (std::FILE* const json = Open(mode.json); json != nullptr) {
-    std::fprintf(json, "%s\n", summary.c_str());
-    std::fclose(json);
-  } else if (!mode.json.empty()) {
-    return 2;
-  }
+  if (!WriteText(mode.json, summary + "\n")) return 2;
   return totals.failed_seeds == 0 ? 0 : 1;
 }
 

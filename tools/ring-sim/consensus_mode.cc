@@ -1,10 +1,10 @@
 #include "tools/ring-sim/consensus_mode.h"
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/consensus/sim/world.h"
+#include "tools/ring-sim/output.h"
 
 namespace ring::tools {
 namespace {
@@ -55,11 +55,8 @@ nlohmann::ordered_json ToJson(const Totals& totals) {
 }  // namespace
 
 int RunConsensus(const ConsensusMode& mode) {
-  std::FILE* trace = nullptr;
-  if (!mode.trace.empty() && (trace = std::fopen(mode.trace.c_str(), "w")) == nullptr) {
-    std::fprintf(stderr, "ring-sim: cannot write %s\n", mode.trace.c_str());
-    return 2;
-  }
+  std::FILE* const trace = Open(mode.trace);
+  if (trace == nullptr && !mode.trace.empty()) return 2;
   Totals totals;
   for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
     const Result result = consensus::sim::RunSeed(seed, {}, seed == mode.first ? trace : nullptr);
@@ -69,17 +66,10 @@ int RunConsensus(const ConsensusMode& mode) {
                   result.violation.c_str());
     }
   }
-  if (trace != nullptr) std::fclose(trace);
-  const nlohmann::ordered_json json = ToJson(totals);
-  std::printf("%s\n", json.dump(2).c_str());
-  if (!mode.json.empty()) {
-    std::ofstream file(mode.json);
-    file << json.dump(2) << "\n";
-    if (!file.flush()) {
-      std::fprintf(stderr, "ring-sim: cannot write %s\n", mode.json.c_str());
-      return 2;
-    }
-  }
+  if (trace != nullptr && !Close(trace, mode.trace)) return 2;
+  const std::string summary = ToJson(totals).dump(2) + "\n";
+  std::printf("%s", summary.c_str());
+  if (!WriteText(mode.json, summary)) return 2;
   return totals.violations == 0 ? 0 : 1;
 }
 

@@ -94,7 +94,7 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
       options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
   options.in_process |= options_.count_calls || !is_default;
   if (!options_.admin.empty()) {
-    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = {options_.admin}}));
+    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = options_.admin}));
   }
   options.fence = fence;
   options.encode = encode;

@@ -62,7 +62,8 @@ void AddKvOptions(CLI::App* command, KvOptions* options) {
       "an operation; it runs in this process, or --seeds and --admin name another");
   command
       ->add_option("--admin", options->admin,
-                   "HOST:PORT of the admin service of --seeds: for --count-calls")
+                   "Admin service of --seeds, HOST:PORT,...: for --count-calls")
+      ->delimiter(',')
       ->needs("--seeds")
       ->needs("--count-calls");
   command

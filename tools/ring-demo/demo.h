@@ -18,7 +18,7 @@ namespace ring::tools {
 struct DemoOptions {
   std::string folder;
   std::vector<std::string> seeds;
-  std::string admin;
+  std::vector<std::string> admin;  // addresses, asked in turn
   bool progress = true;
 };
 

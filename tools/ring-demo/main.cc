@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->envname("RING_SEEDS")
       ->required();
-  app.add_option("--admin", options.admin, "Its admin service: HOST:PORT")
+  app.add_option("--admin", options.admin, "Its admin service: HOST:PORT[,HOST:PORT...]")
+      ->delimiter(',')
       ->envname("RING_ADMIN")
       ->required();
   app.add_flag_callback(

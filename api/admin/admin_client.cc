@@ -18,6 +18,7 @@
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
 #include "ring/base/status.h"
+#include "ring/node/config/config.h"
 
 namespace ring::admin {
 namespace {
@@ -300,9 +301,10 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Create(AdminClientOpti
     return absl::InvalidArgumentError("no admin address: give HOST:PORT of a node");
   }
   for (const std::string& address : options.addresses) {
-    if (address.find(':') == std::string::npos) {
+    if (!node::IsHostPort(address)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("admin address=", address, " must be HOST:PORT"));
+          absl::StrCat("admin address=", address.substr(0, 64),
+                       " must be HOST:PORT or [IPV6]:PORT with a port 1 to 65535"));
     }
   }
   if (options.deadline <= absl::ZeroDuration() ||

@@ -83,7 +83,13 @@ class Bench(BenchPrograms):
         result = self.run_program(program("ring-bench"), "kv", "--memgest", "NONE")
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"NONE", result.stderr)
-        self.assertEqual(self.run_program(program("ring-bench"), "kv", "--op", "x").returncode, 2)
+
+    def test_a_wrong_command_line_ends_with_2(self):
+        for argv in (["kv", "--op", "x"], ["kv", "--seeds", "nowhere"],
+                     ["kv", "--seeds", "127.0.0.1:1", "--admin", "nowhere", "--count-calls"],
+                     ["ycsb", "--memgest", "REP3"], ["ycsb", "--seeds", "127.0.0.1:1"]):
+            result = self.run_program(program("ring-bench"), *argv)
+            self.assertEqual(result.returncode, 2, (argv, result.stderr))
 
 
 if __name__ == "__main__":

@@ -427,6 +427,18 @@ TEST_F(RingctlAdminTest, AScrubEndsWhenItsTimeoutPasses) {
   EXPECT_EQ(RunJson({"scrub", "--timeout", "0.5"}, 1)["error"]["code"], "DEADLINE_EXCEEDED");
 }
 
+TEST(RingctlAdminUsage, AnAdminAddressThatIsNoneExitsWithTwo) {
+  for (const std::string wrong : {"nowhere", "127.0.0.1:x", ":7900", "127.0.0.1:7900,nowhere"}) {
+    for (const char* const command : {"cluster", "stats", "scrub", "events", "accept-loss"}) {
+      const ProgramResult bad = RunProgram({RINGCTL_PROGRAM, command}, "", {"RING_ADMIN=" + wrong});
+      EXPECT_EQ(bad.status, 2) << wrong;
+      EXPECT_THAT(bad.err, AllOf(HasSubstr(command), HasSubstr("must be HOST:PORT"))) << wrong;
+    }
+    EXPECT_EQ(RunProgram({RINGCTL_PROGRAM, "health", "--admin", wrong}).status, 4) << wrong;
+    EXPECT_EQ(RunProgram({RINGCTL_PROGRAM, "memgest", "list", "--admin", wrong}).status, 2);
+  }
+}
+
 TEST_F(RingctlAdminTest, NoServiceIsARefusalThatNamesTheAddress) {
   const ProgramResult none = RunProgram({RINGCTL_PROGRAM, "cluster"});
   EXPECT_EQ(none.status, 1);

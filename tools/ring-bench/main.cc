@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   }
   if (!context.status.ok()) {
     std::fprintf(stderr, "ring-bench: %s\n", context.status.ToString().c_str());
-    return 1;
+    return absl::IsInvalidArgument(context.status) ? 2 : 1;
   }
   return 0;
 }

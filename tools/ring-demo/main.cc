@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   if (const absl::Status status = ring::tools::RunDemo(options); !status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "ring-demo: %s\n", status.ToString().c_str());
-    return 1;
+    return absl::IsInvalidArgument(status) ? 2 : 1;
   }
   return 0;
 }

@@ -197,7 +197,7 @@ int Show(const Options& options, admin::AdminClient& client) {
 
 int Run(const Options& options, const WatchOptions& watch) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("cluster", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("cluster", client.status()));
   return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 

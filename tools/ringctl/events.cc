@@ -188,7 +188,7 @@ class EventReader {
 
 int Run(const Options& options, const EventOptions& events) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("events", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("events", client.status()));
   EventReader reader(options, events, client->get());
   return Watch(events.follow, events.fail_overs && !options.json, [&] { return reader.Show(); });
 }

@@ -111,7 +111,10 @@ int Show(const Options& options, admin::AdminClient& client) {
 
 int Run(const Options& options, const WatchOptions& watch) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return FailUnknown(options, client.status());
+  if (!client.ok()) {
+    const int status = FailUnknown(options, client.status());
+    return absl::IsInvalidArgument(client.status()) ? kExitHealthUsage : status;
+  }
   return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 

@@ -24,7 +24,8 @@ using protocol::MemgestDescriptor;
 int WithAdmin(const Options& options, const std::string& context,
               const std::function<absl::Status(admin::AdminClient&)>& body) {
   const auto client = ConnectAdmin(options);
-  const absl::Status status = client.ok() ? body(**client) : client.status();
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
+  const absl::Status status = body(**client);
   return status.ok() ? kExitOk : Fail(options, In(context, status));
 }
 

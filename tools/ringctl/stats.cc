@@ -94,7 +94,7 @@ void PrintNodes(const node::ClusterStats& stats) {
 
 int Run(const Options& options) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("stats", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("stats", client.status()));
   const auto view = (*client)->GetClusterView();
   if (!view.ok()) return Fail(options, In("stats", view.status()));
   const auto stats = (*client)->GetStats();

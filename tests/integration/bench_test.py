@@ -29,7 +29,7 @@ class Bench(BenchPrograms):
                 self.assertIn(word, sections[0]["title"])
 
     def test_move_memory_and_limits(self):
-        self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1024,20000")
+        self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1k,20000")
         idle, stored = self.bench("memory", "--key-count", 500, "--memgest", "REP1,SRS32",
                                   "--idle-seconds", 1)
         self.assertGreater(idle["rows"][0]["resident_bytes"], 0)
@@ -38,7 +38,7 @@ class Bench(BenchPrograms):
 
     def test_kv_and_move_take_empty_values(self):
         rows, = self.bench("kv", "--key-count", 100, "--seconds", 0.05, "--rounds", 1,
-                           "--value-size", 0, "--memgest", "REP1,SRS21")
+                           "--value-size", "0k", "--memgest", "REP1,SRS21")
         self.assertEqual(sum(row["failed"] + row["wrong_values"] for row in rows["rows"]), 0)
         self.bench("move", "--key-count", 20, "--rounds", 1, "--value-size", "0")
 

@@ -1,5 +1,7 @@
 #include "tools/ring-bench/kv_options.h"
 
+#include "tools/common/size_option.h"
+
 namespace ring::bench {
 namespace {
 
@@ -17,7 +19,7 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
   command->add_option("--read-ratio", options->read_ratio, "Share of gets in mixed")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(0, 16 << 20))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each memgest, loaded first")

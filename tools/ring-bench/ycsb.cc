@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "ring/base/status.h"
 #include "tools/common/repair_names.h"
+#include "tools/common/size_option.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
@@ -296,12 +297,11 @@ void AddWorkOptions(CLI::App* command, YcsbOptions* options) {
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(tools::RepairNames()))
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(8u, protocol::kBlockSizeMax))
       ->capture_default_str();
-  command
-      ->add_option("--block-size", options->block_size,
-                   "Of the memgests; 0: the least that holds a value")
+  tools::AddSizeOption(command, "--block-size", options->block_size,
+                       "Of the memgests; 0: the least that holds a value")
       ->check(CLI::Range(0u, protocol::kBlockSizeMax))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each workload and scheme")

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/common/format.h"
 #include "tools/common/repair_names.h"
+#include "tools/common/size_option.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
 
@@ -194,11 +195,9 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
                   "With --srs, how lost blocks come back: rs (default), ppr, ecpipe, triec")
       ->transform(CLI::CheckedTransformer(RepairNames()))
       ->type_name("SCHEME");
-  sub->add_option("--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
-      ->transform(CLI::AsSizeValue(false))
+  AddSizeOption(sub, "--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
       ->check(CLI::Range(std::uint64_t{protocol::kBlockSizeMin},
-                         std::uint64_t{protocol::kBlockSizeMax}))
-      ->type_name("SIZE");
+                         std::uint64_t{protocol::kBlockSizeMax}));
   sub->callback([=] { invocation->run = [=] { return Create(invocation->options, *command); }; });
 }
 

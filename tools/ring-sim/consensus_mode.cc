@@ -15,6 +15,18 @@ using consensus::sim::Result;
 
 constexpr double kTicksPerHour = 3600.0 * 1000 / 25;  // at a heartbeat of 2 ticks, 50 ms
 
+// What is counted of every seed, by its name in the summary.
+struct Count {
+  const char* name;
+  std::uint64_t Result::*field;
+};
+
+constexpr Count kCounts[] = {
+    {"simulated_ticks", &Result::ticks}, {"steps_checked", &Result::steps},
+    {"messages", &Result::messages},     {"committed", &Result::committed},
+    {"reads", &Result::reads},           {"elections", &Result::elections},
+};
+
 struct Totals {
   std::uint64_t seeds = 0;
   std::uint64_t violations = 0;
@@ -24,12 +36,7 @@ struct Totals {
     ++seeds;
     violations += result.violation.empty() ? 0 : 1;
     sum.trace_hash = consensus::sim::Mix(sum.trace_hash, result.trace_hash);
-    sum.ticks += result.ticks;
-    sum.steps += result.steps;
-    sum.messages += result.messages;
-    sum.committed += result.committed;
-    sum.reads += result.reads;
-    sum.elections += result.elections;
+    for (const Count& count : kCounts) sum.*count.field += result.*count.field;
     for (std::size_t i = 0; i < kFaultCount; ++i) sum.faults[i] += result.faults[i];
   }
 };
@@ -39,13 +46,8 @@ nlohmann::ordered_json ToJson(const Totals& totals) {
   json["seeds"] = totals.seeds;
   json["violations"] = totals.violations;
   json["trace_hash"] = totals.sum.trace_hash;
-  json["simulated_ticks"] = totals.sum.ticks;
   json["simulated_hours"] = static_cast<double>(totals.sum.ticks) / kTicksPerHour;
-  json["steps_checked"] = totals.sum.steps;
-  json["messages"] = totals.sum.messages;
-  json["committed"] = totals.sum.committed;
-  json["reads"] = totals.sum.reads;
-  json["elections"] = totals.sum.elections;
+  for (const Count& count : kCounts) json[count.name] = totals.sum.*count.field;
   for (std::size_t i = 0; i < kFaultCount; ++i) {
     json["faults"][consensus::sim::NameOf(static_cast<Fault>(i))] = totals.sum.faults[i];
   }

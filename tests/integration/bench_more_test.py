@@ -1,4 +1,5 @@
-"""ring-bench: the switches of kv that bench_test.py leaves out, and peers. No figure is judged."""
+"""ring-bench: the switches of kv that bench_test.py leaves out, ycsb and peers. No figure is
+judged."""
 
 import shutil
 import unittest
@@ -44,6 +45,19 @@ class BenchMore(BenchPrograms):
                               "--memgest", "REP1", "--op", "mixed", "--read-ratio", ratio,
                               "--transport", "tcp")[0]["rows"]
             self.assertEqual([row["op"] for row in rows], [operation])
+
+    # That each degraded read was one of a node that decoded is what the program looks at.
+    def test_ycsb_decodes_a_share_of_the_reads_by_each_scheme(self):
+        section, = self.bench("ycsb", "--key-count", 50, "--seconds", 0.05, "--rounds", 1,
+                              "--value-size", "1k", "--degraded", 0.2, "--workload", "A,C",
+                              "--repair", "rs,ppr")
+        self.assertIn("degraded reads 0.2", section["title"])
+        self.assertEqual([(row["workload"], row["repair"]) for row in section["rows"]],
+                         [("A", "rs"), ("A", "ppr"), ("C", "rs"), ("C", "ppr")])
+        for row in section["rows"]:
+            self.assertGreater(row["ops_per_second"], 0)
+            self.assertGreater(row["degraded reads"], 0)
+            self.assertEqual(row["update_count"] > 0, row["workload"] == "A")
 
     def test_calls_that_cannot_be_counted_are_an_error(self):
         def kv(*argv):

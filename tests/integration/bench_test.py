@@ -1,6 +1,7 @@
 """ring-bench: its subcommands run, check what they read, and write JSON. No figure is judged.
 
-peers and the further switches of kv are in bench_more_test.py: with it, every subcommand runs.
+ycsb, peers and the further switches of kv are in bench_more_test.py, ec and ec-send in
+bench_schemes_test.py, ec-api in bench_ec_test.py: with these, every subcommand runs.
 """
 
 import unittest

@@ -62,13 +62,12 @@ RECORDS = "docs/adr/"
 RECORD_TEMPLATE = "0000-template.md"
 
 CPP = (".h", ".cc")
-SCRIPTS = ("tools/setup", "tools/test", "tools/check", "tools/run", "tools/local-cluster",
-           "tools/chaos", "tools/false-alarms", "tools/demo", ".ci/run")
 
 
-def is_code(path):
-    return (path.endswith(CPP + (".py", ".cmake", ".proto", ".sh")) or path in SCRIPTS or
-            path.endswith("CMakeLists.txt"))
+def is_code(path, text):
+    """By its name, or a program by its first line, as scripts without a suffix are."""
+    return (path.endswith(CPP + (".py", ".cmake", ".proto", ".sh")) or
+            path.endswith("CMakeLists.txt") or text.startswith("#!"))
 
 
 _SKIP = re.compile(
@@ -271,7 +270,7 @@ def check_text(path, text):
         findings += [f"{path}:{number}: /{match.group(1)}/ is a path of one machine"
                      for match in MACHINE_PATH.finditer(line)
                      if match.group(1) not in COMMON_PATHS and not path.endswith(".gitignore")]
-        if not is_code(path):
+        if not is_code(path, text):
             continue
         if len(line) > LINE_MAX:
             findings.append(f"{path}:{number}: line of {len(line)} columns, at most {LINE_MAX}")
@@ -283,7 +282,8 @@ def check_text(path, text):
             word = re.search(pattern, line)
             if word:
                 findings.append(f"{path}:{number}: {word.group(0)}: {advice}")
-    if path.endswith(CPP + (".py",)) and len(lines) > FILE_LINES_MAX:
+    is_program = path.endswith(CPP + (".py",)) or text.startswith("#!")
+    if is_program and len(lines) > FILE_LINES_MAX:
         findings.append(f"{path}:{len(lines)}: file of {len(lines)} lines, "
                         f"at most {FILE_LINES_MAX}")
     if path.endswith(CPP):

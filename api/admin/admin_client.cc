@@ -18,6 +18,7 @@
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
 #include "ring/base/status.h"
+#include "ring/node/config/config.h"
 
 namespace ring::admin {
 namespace {
@@ -258,25 +259,36 @@ class GrpcAdminClient final : public AdminClient {
 
 absl::StatusOr<node::ScrubReport> GrpcAdminClient::Scrub(
     absl::FunctionRef<bool(const node::ScrubProgress&)> progress) {
+  const absl::Time end = absl::Now() + options_.scrub_deadline;
   // A cheap call first: it finds an address that answers, and honours the deadline.
   v1::ListMemgestsResponse probe;
   RING_RETURN_IF_ERROR(Call(&v1::Admin::Stub::ListMemgests, v1::ListMemgestsRequest(), &probe));
   grpc::ClientContext context;
   Introduce(&context);
+  if (end != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(end));
   const auto reader = stubs_[first_.load()]->Scrub(&context, v1::ScrubRequest());
   std::optional<node::ScrubReport> report;
+  node::ScrubProgress last;
   bool stopped = false;
   v1::ScrubResponse message;
   while (reader->Read(&message)) {
     if (message.has_report()) {
       report = FromProto(message.report());
-    } else if (!stopped && !progress({message.progress().checked(), message.progress().total()})) {
+      continue;
+    }
+    last = {message.progress().checked(), message.progress().total()};
+    if (!stopped && !progress(last)) {
       stopped = true;
       context.TryCancel();
     }
   }
   const grpc::Status status = reader->Finish();
   if (stopped) return absl::CancelledError("the scrub was stopped");
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && absl::Now() >= end) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("not done within ", absl::FormatDuration(options_.scrub_deadline),
+                     ": checked=", last.checked, " of ", last.total));
+  }
   if (!status.ok()) return FromGrpc(status);
   if (!report.has_value()) return absl::UnavailableError("the scrub ended without a report");
   return *std::move(report);
@@ -289,9 +301,10 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Create(AdminClientOpti
     return absl::InvalidArgumentError("no admin address: give HOST:PORT of a node");
   }
   for (const std::string& address : options.addresses) {
-    if (address.find(':') == std::string::npos) {
+    if (!node::IsHostPort(address)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("admin address=", address, " must be HOST:PORT"));
+          absl::StrCat("admin address=", address.substr(0, 64),
+                       " must be HOST:PORT or [IPV6]:PORT with a port 1 to 65535"));
     }
   }
   if (options.deadline <= absl::ZeroDuration() ||

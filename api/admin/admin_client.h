@@ -33,6 +33,8 @@ struct AdminClientOptions {
   // Of a call with its retries; what is over kDeadlineMax is cut to it.
   absl::Duration deadline = absl::Seconds(30);
   absl::Duration attempt_deadline = absl::Seconds(15);  // of one try: a drain may take 10 s (G10)
+  // Of a whole scrub, which takes as long as there is data; kDeadlineMax does not bound it.
+  absl::Duration scrub_deadline = absl::InfiniteDuration();
 };
 
 class AdminClient {
@@ -63,7 +65,7 @@ class AdminClient {
   virtual absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) = 0;
   virtual absl::Status InjectFault(absl::string_view node, const node::Fault& fault) = 0;
   virtual absl::StatusOr<node::DeviceFaults> GetDeviceFaults(absl::string_view node) = 0;
-  // No deadline, no retry. progress returning false stops the scrub: kCancelled.
+  // No retry. progress returning false stops the scrub: kCancelled.
   virtual absl::StatusOr<node::ScrubReport> Scrub(
       absl::FunctionRef<bool(const node::ScrubProgress&)> progress) = 0;
 };

@@ -299,6 +299,21 @@ TEST_F(AdminTest, OneScrubAtATimeAndItsCallerCanStopIt) {
   EXPECT_TRUE(refused);
 }
 
+TEST_F(AdminTest, AScrubEndsAtItsDeadlineAndSaysHowFarItCame) {
+  port_.endless_scrub = true;
+  ASSERT_OK_AND_ASSIGN(
+      const auto hasty,
+      AdminClient::Create({.addresses = {address_}, .scrub_deadline = absl::Milliseconds(200)}));
+  std::uint64_t seen = 0;
+  const auto report = hasty->Scrub([&](const node::ScrubProgress& progress) {
+    seen = progress.checked;
+    return true;
+  });
+  EXPECT_THAT(report, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(std::string(report.status().message()),
+              HasSubstr(absl::StrCat("not done within 200ms: checked=", seen, " of 10")));
+}
+
 TEST_F(AdminTest, ShutdownEndsAnEndlessScrub) {
   port_.endless_scrub = true;
   std::thread stopper;

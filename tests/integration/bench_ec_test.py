@@ -44,6 +44,10 @@ class BenchEc(BenchPrograms):
                 self.assertGreater(row["to ISA-L_ratio"], 0)
                 self.assertEqual("to Jerasure_ratio" in row, jerasure_is_there())
 
+    def test_sizes_may_have_units(self):
+        rows = self.short("--chunk", "64,4k,1KiB", "--api", "eco", "--vs", "isal")[0]["rows"]
+        self.assertEqual({row["block_bytes"] for row in rows}, {64, 1024, 4096})
+
     def test_each_matrix_has_a_section(self):
         sections = self.short("--k", 5, "--m", 3, "--w", "8,4", "--matrix", "vandermonde,cauchy",
                               "--chunk", 64)
@@ -69,6 +73,8 @@ class BenchEc(BenchPrograms):
     def test_a_wrong_command_line_is_named_and_ends_with_2(self):
         for argv, message in ((["--chunk", 100], "multiple of 64"),
                               (["--chunk", 0], "--chunk"),
+                              (["--chunk", "4x"], "--chunk"),
+                              (["--chunk", "1g"], "--chunk"),
                               (["--k", 14, "--m", 3, "--w", 4], "more than w = 4 has"),
                               (["--k", 0], "--k"),
                               (["--m", 256], "--m"),

@@ -1,9 +1,10 @@
-"""ring-bench: the switches of kv that bench_test.py leaves out, and peers. No figure is judged."""
+"""ring-bench: the switches of kv that bench_test.py leaves out, ycsb and peers. No figure is
+judged."""
 
 import shutil
 import unittest
 
-from programs import BenchPrograms
+from programs import BenchPrograms, program
 
 
 class BenchMore(BenchPrograms):
@@ -44,6 +45,37 @@ class BenchMore(BenchPrograms):
                               "--memgest", "REP1", "--op", "mixed", "--read-ratio", ratio,
                               "--transport", "tcp")[0]["rows"]
             self.assertEqual([row["op"] for row in rows], [operation])
+
+    # That each degraded read was one of a node that decoded is what the program looks at.
+    def test_ycsb_decodes_a_share_of_the_reads_by_each_scheme(self):
+        section, = self.bench("ycsb", "--key-count", 50, "--seconds", 0.05, "--rounds", 1,
+                              "--value-size", "1k", "--degraded", 0.2, "--workload", "A,C",
+                              "--repair", "rs,ppr")
+        self.assertIn("degraded reads 0.2", section["title"])
+        self.assertEqual([(row["workload"], row["repair"]) for row in section["rows"]],
+                         [("A", "rs"), ("A", "ppr"), ("C", "rs"), ("C", "ppr")])
+        for row in section["rows"]:
+            self.assertGreater(row["ops_per_second"], 0)
+            self.assertGreater(row["degraded reads"], 0)
+            self.assertEqual(row["update_count"] > 0, row["workload"] == "A")
+
+    def test_calls_that_cannot_be_counted_are_an_error(self):
+        def kv(*argv):
+            return self.run_program(program("ring-bench"), "kv", "--key-count", 10, "--seconds",
+                                    0.05, "--rounds", 1, "--memgest", "REP1", *argv)
+        token = self.folder / "token"
+        token.write_text("0123456789abcdef" * 4)
+        token.chmod(0o600)
+        ringd = self.start(program("ringd"), "--embedded", "--admin-token-file", token)
+        seeds, admin = self.ready(ringd)
+        for argv in (["--count-calls"], ["--admin", admin]):
+            result = kv("--seeds", seeds, *argv)
+            self.assertEqual(result.returncode, 2, argv)
+            self.assertIn("--admin", (result.stdout + result.stderr).decode())
+        result = kv("--seeds", seeds, "--admin", admin, "--count-calls", "--transport", "tcp")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"--count-calls: ", result.stderr)
+        self.assertNotIn(b"ops", result.stdout)
 
     # Peers that are not installed are left out: then it is Ring alone, over TCP and shared memory.
     def test_peers_do_the_same_work_side_by_side(self):

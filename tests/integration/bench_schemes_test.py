@@ -1,5 +1,5 @@
-"""ring-bench ec: every scheme and primitive in every mode, and what is refused. No figure is
-judged."""
+"""ring-bench ec and ec-send: every scheme and primitive in every mode, and what is refused. No
+figure is judged."""
 
 import unittest
 
@@ -33,6 +33,18 @@ class BenchSchemes(BenchPrograms):
             self.assertEqual(rows[1]["mode"], "coherent")
             self.assertEqual(rows[1]["interventions"], nodes, argv)
             self.assertGreater(rows[0]["interventions"], nodes, argv)
+
+    # That each sent the right bytes is what the program looks at first.
+    def test_ec_send_runs_beside_the_bare_encoding(self):
+        section, = self.bench("ec-send", "--rounds", 2, "--milliseconds", 1, "--k", 3, "--m", 2,
+                              "--chunk", "64,4k")
+        self.assertIn("3 + 2 chunks", section["title"])
+        for size in (64, 4096):
+            rows = {row["what"]: row for row in section["rows"] if row["chunk_bytes"] == size}
+            for what in ("ISA-L", "ISA-L, memcpy of all", "ec-send of parities, coherent",
+                         "ec-send of all, incoherent"):
+                self.assertGreater(rows[what]["time_ns"], 0)
+                self.assertEqual(len(rows[what]["rounds_ns"]), 2)
 
     def test_primitives_run_alone(self):
         for primitive in ("ec-send", "recv-ec-send", "recv-ec"):

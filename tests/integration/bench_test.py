@@ -1,6 +1,7 @@
 """ring-bench: its subcommands run, check what they read, and write JSON. No figure is judged.
 
-peers and the further switches of kv are in bench_more_test.py: with it, every subcommand runs.
+ycsb, peers and the further switches of kv are in bench_more_test.py, ec and ec-send in
+bench_schemes_test.py, ec-api in bench_ec_test.py: with these, every subcommand runs.
 """
 
 import unittest
@@ -29,7 +30,7 @@ class Bench(BenchPrograms):
                 self.assertIn(word, sections[0]["title"])
 
     def test_move_memory_and_limits(self):
-        self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1024,20000")
+        self.bench("move", "--key-count", 50, "--rounds", 1, "--value-size", "64,1k,20000")
         idle, stored = self.bench("memory", "--key-count", 500, "--memgest", "REP1,SRS32",
                                   "--idle-seconds", 1)
         self.assertGreater(idle["rows"][0]["resident_bytes"], 0)
@@ -38,7 +39,7 @@ class Bench(BenchPrograms):
 
     def test_kv_and_move_take_empty_values(self):
         rows, = self.bench("kv", "--key-count", 100, "--seconds", 0.05, "--rounds", 1,
-                           "--value-size", 0, "--memgest", "REP1,SRS21")
+                           "--value-size", "0k", "--memgest", "REP1,SRS21")
         self.assertEqual(sum(row["failed"] + row["wrong_values"] for row in rows["rows"]), 0)
         self.bench("move", "--key-count", 20, "--rounds", 1, "--value-size", "0")
 
@@ -83,7 +84,13 @@ class Bench(BenchPrograms):
         result = self.run_program(program("ring-bench"), "kv", "--memgest", "NONE")
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"NONE", result.stderr)
-        self.assertEqual(self.run_program(program("ring-bench"), "kv", "--op", "x").returncode, 2)
+
+    def test_a_wrong_command_line_ends_with_2(self):
+        for argv in (["kv", "--op", "x"], ["kv", "--seeds", "nowhere"],
+                     ["kv", "--seeds", "127.0.0.1:1", "--admin", "nowhere", "--count-calls"],
+                     ["ycsb", "--memgest", "REP3"], ["ycsb", "--seeds", "127.0.0.1:1"]):
+            result = self.run_program(program("ring-bench"), *argv)
+            self.assertEqual(result.returncode, 2, (argv, result.stderr))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from programs import ROOT, Programs
+from programs import ROOT, Programs, program
 
 RUN = ROOT / "tools" / "run"
 DEMO = ROOT / "tools" / "demo"
@@ -63,6 +63,16 @@ class Demo(Programs):
         result = self.run_program(DEMO, self.folder)
         self.assertEqual(result.returncode, 2)
         self.assertIn(b"tools/run -- ", result.stderr)
+
+    def test_addresses_that_are_none_are_status_2(self):
+        (self.folder / "file").write_bytes(b"bytes")
+        ringd = self.start(program("ringd"), "--embedded")
+        seeds, admin = self.ready(ringd)
+        for environment in ({"RING_SEEDS": "nowhere", "RING_ADMIN": admin},
+                            {"RING_SEEDS": seeds, "RING_ADMIN": f"{admin},nowhere"}):
+            result = self.run_program(program("ring-demo"), self.folder, env=environment)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(b"nowhere", result.stderr)
 
     def test_a_folder_without_files_is_an_error(self):
         (self.folder / "empty").mkdir()

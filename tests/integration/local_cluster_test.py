@@ -5,7 +5,7 @@ import re
 import signal
 import unittest
 
-from programs import ROOT, Programs, processes_of, wait_until
+from programs import ROOT, Programs, processes_of, program, wait_until
 
 LOCAL_CLUSTER = ROOT / "tools" / "local-cluster"
 
@@ -38,6 +38,20 @@ class LocalCluster(Programs):
                                   "ringctl put k v && ringctl get k && exit 3")
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertEqual(processes_of(self.marker), [])
+
+    def test_with_one_node_gone_another_answers_for_the_cluster(self):
+        tree = self.folder / "tree"
+        tree.mkdir()
+        (tree / "file").write_bytes(b"bytes")
+        cluster = self.start(LOCAL_CLUSTER, 6, "--fault-injection")
+        seeds, admin = self.ready(cluster)
+        self.assertEqual(len(set(admin.split(","))), 6)
+        self.ringctl(seeds, admin, "fault", "kill", "n0")
+        self.assertTrue(wait_until(lambda: b'"down"' in self.ringctl(
+            seeds, admin, "cluster", "--json"), 20))
+        result = self.run_program(program("ring-demo"), tree,
+                                  env={"RING_SEEDS": seeds, "RING_ADMIN": admin})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_a_small_cluster_says_its_shape(self):
         cluster = self.start(LOCAL_CLUSTER, 3, "--dir", self.folder / "kept")

@@ -111,6 +111,8 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
                                HasSubstr("redundant roles without a node: 1")));
   const nlohmann::json view = RunJson({"cluster"});
   EXPECT_EQ(view["nodes"][3]["status"], "down");
+  EXPECT_EQ(view["nodes"][3]["node"], 3);
+  EXPECT_EQ(view["nodes"][3]["node_name"], "n3");
   EXPECT_EQ(view["groups"][4]["roles"], (nlohmann::json{4, 0, 1, 2, nullptr}));
   EXPECT_EQ(view["groups"][4]["shards"][0]["memgests"][0]["complete"], (nlohmann::json{0, 3}));
   EXPECT_EQ(view["nodes"].size(), 6u);
@@ -134,6 +136,8 @@ TEST_F(RingctlAdminTest, ShowsTheClusterAndItsStatistics) {
   const nlohmann::json stats = RunJson({"stats"});
   EXPECT_EQ(stats["memgests"][0]["name"], "REP3");
   EXPECT_EQ(stats["nodes"][0]["gets"], 42);
+  EXPECT_EQ(stats["nodes"][0]["node"], 2);
+  EXPECT_EQ(stats["nodes"][0]["node_name"], "n2");
   EXPECT_EQ(stats["nodes"][0]["fence"], "check");
 }
 
@@ -164,6 +168,7 @@ TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
   EXPECT_EQ(json["memgests"][0]["failures_promised"], 1);
   EXPECT_EQ(json["memgests"][0]["failures_survived"], 0);
   EXPECT_EQ(json["memgests"][0]["keys_at_risk"], 40);
+  EXPECT_EQ(json["leader"], 2);
   EXPECT_EQ(json["shards_not_serving"][0]["coordinator"], nullptr);
   EXPECT_EQ(json["shards_not_serving"][0]["reason"], "no node");
   EXPECT_EQ(json["warnings"].size(), 1u);
@@ -242,6 +247,7 @@ TEST_F(RingctlAdminTest, EventsAreShownInTheirOrder) {
   EXPECT_EQ(events[0]["event"], "failed");
   EXPECT_EQ(events[0]["subject"], 3);
   EXPECT_EQ(events[2]["node"], 5);
+  EXPECT_EQ(events[2]["node_name"], "n5");
   EXPECT_EQ(events[2]["unix_ns"], 4'500'000);
   // With --follow nothing comes twice.
   const ProgramResult followed =
@@ -250,6 +256,8 @@ TEST_F(RingctlAdminTest, EventsAreShownInTheirOrder) {
   const nlohmann::json fail_overs = RunJson({"events", "--fail-overs"})["fail_overs"];
   ASSERT_EQ(fail_overs.size(), 1u);
   EXPECT_EQ(fail_overs[0]["node"], 3);
+  EXPECT_EQ(fail_overs[0]["node_name"], "n3");
+  EXPECT_EQ(fail_overs[0]["shards"][0]["node_name"], "n5");
   EXPECT_EQ(fail_overs[0]["shards"][0]["since_agreed_ns"]["normal"], 2'500'000);
   EXPECT_THAT(Run({"events", "--fail-overs"}).out,
               AllOf(HasSubstr("failure of node 3"), HasSubstr("g4/s1")));
@@ -260,7 +268,7 @@ TEST_F(RingctlAdminTest, ADrainedNodeCanBeRemoved) {
   EXPECT_EQ(drained["node"], 1);
   EXPECT_EQ(drained["drained"], true);
   EXPECT_EQ(RunJson({"node", "remove", "n1"}),
-            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"removed", true}}));
+            (nlohmann::json{{"node", 1}, {"node_name", "n1"}, {"removed", true}}));
   EXPECT_EQ(Run({"node", "remove", "--force", "n2"}).status, 0);
   EXPECT_THAT(port_.node_changes,
               ::testing::ElementsAre("drain n1", "remove n1", "remove n2 force"));
@@ -269,13 +277,13 @@ TEST_F(RingctlAdminTest, ADrainedNodeCanBeRemoved) {
 // As the service takes it, and what waits for the end of it finds the same node.
 TEST_F(RingctlAdminTest, ANodeMayBeWrittenAsAnyNumberThatIsIts) {
   EXPECT_EQ(RunJson({"node", "drain", "01", "--wait", "20"}),
-            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"drained", true}}));
+            (nlohmann::json{{"node", 1}, {"node_name", "n1"}, {"drained", true}}));
   EXPECT_EQ(RunJson({"node", "drain", "02", "--no-wait"}),
-            (nlohmann::json{{"node", 2}, {"name", "n2"}, {"drained", false}}));
+            (nlohmann::json{{"node", 2}, {"node_name", "n2"}, {"drained", false}}));
   EXPECT_EQ(RunJson({"fault", "break", "01", "04"}),
-            (nlohmann::json{{"node", 1}, {"name", "n1"}, {"fault", "break"}}));
+            (nlohmann::json{{"node", 1}, {"node_name", "n1"}, {"fault", "break"}}));
   EXPECT_EQ(port_.faults.back().second.peer, NodeId(4));
-  EXPECT_EQ(RunJson({"fault", "status", "2"})["name"], "n2");
+  EXPECT_EQ(RunJson({"fault", "status", "2"})["node_name"], "n2");
   EXPECT_EQ(RunJson({"node", "remove", "99"}, 1)["error"]["code"], "NOT_FOUND");
 }
 
@@ -283,7 +291,7 @@ TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
   const nlohmann::json added = RunJson({"node", "add", "n9", "--data", "10.0.0.9:7800", "--shm",
                                         "/run/n9.sock", "--admin", "10.0.0.9:7900"});
   EXPECT_EQ(added["node"], port_.GetView()->nodes.size());
-  EXPECT_EQ(added["name"], "n9");
+  EXPECT_EQ(added["node_name"], "n9");
   const ProgramResult shown = Run({"node", "add", "n9", "--data", "10.0.0.9:7800"});
   EXPECT_EQ(shown.status, 0);
   EXPECT_THAT(shown.out, HasSubstr("ringd --config FILE --node n9 --added"));
@@ -408,6 +416,27 @@ TEST_F(RingctlAdminTest, AScrubThatFindsSomethingExitsWithOne) {
   EXPECT_EQ(shown.status, 1);
   EXPECT_THAT(shown.err, HasSubstr("replica 1 differs"));
   EXPECT_THAT(shown.out, HasSubstr("mismatches=1"));
+}
+
+TEST_F(RingctlAdminTest, AScrubEndsWhenItsTimeoutPasses) {
+  port_.endless_scrub = true;
+  const ProgramResult late = Run({"scrub", "--timeout", "0.5"});
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.err, AllOf(HasSubstr("scrub: not done within 500ms: checked="),
+                              HasSubstr("(deadline_exceeded)")));
+  EXPECT_EQ(RunJson({"scrub", "--timeout", "0.5"}, 1)["error"]["code"], "DEADLINE_EXCEEDED");
+}
+
+TEST(RingctlAdminUsage, AnAdminAddressThatIsNoneExitsWithTwo) {
+  for (const std::string wrong : {"nowhere", "127.0.0.1:x", ":7900", "127.0.0.1:7900,nowhere"}) {
+    for (const char* const command : {"cluster", "stats", "scrub", "events", "accept-loss"}) {
+      const ProgramResult bad = RunProgram({RINGCTL_PROGRAM, command}, "", {"RING_ADMIN=" + wrong});
+      EXPECT_EQ(bad.status, 2) << wrong;
+      EXPECT_THAT(bad.err, AllOf(HasSubstr(command), HasSubstr("must be HOST:PORT"))) << wrong;
+    }
+    EXPECT_EQ(RunProgram({RINGCTL_PROGRAM, "health", "--admin", wrong}).status, 4) << wrong;
+    EXPECT_EQ(RunProgram({RINGCTL_PROGRAM, "memgest", "list", "--admin", wrong}).status, 2);
+  }
 }
 
 TEST_F(RingctlAdminTest, NoServiceIsARefusalThatNamesTheAddress) {

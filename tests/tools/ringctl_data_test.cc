@@ -149,7 +149,10 @@ TEST_F(RingctlTest, PutsGetsMovesAndDeletesAKey) {
   EXPECT_EQ(Run({"put", "user:1", "Ada"}).status, 0);
   EXPECT_EQ(Run({"get", "user:1"}).out, "Ada");
   EXPECT_EQ(RunJson({"move", "user:1", "two"})["memgest"], "two");
-  EXPECT_EQ(RunJson({"where", "user:1"})["memgest"], "two");
+  const nlohmann::json where = RunJson({"where", "user:1"});
+  EXPECT_EQ(where["memgest"], "two");
+  EXPECT_EQ(where["node"], 0);
+  EXPECT_EQ(where["node_name"], "twin-0");
   EXPECT_THAT(Run({"where", "user:1"}).out, AllOf(HasSubstr("COORDINATOR"), HasSubstr("twin-0")));
   EXPECT_EQ(Run({"delete", "user:1"}).status, 0);
   const ProgramResult gone = Run({"get", "user:1"});

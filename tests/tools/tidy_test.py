@@ -140,6 +140,13 @@ class Sizes(unittest.TestCase):
         self.assertEqual(tidy.check_text("srs/a.cc", "// " + "é" * 98 + "\n"),
                          ["srs/a.cc:1: line of 101 columns, at most 100"])
 
+    def test_a_program_without_a_suffix_is_code_by_its_first_line(self):
+        long = "# " + "x" * 99 + "\n"
+        self.assertEqual(tidy.check_text("tools/run", "#!/bin/bash\n" + long),
+                         ["tools/run:2: line of 101 columns, at most 100"])
+        self.assertEqual(tidy.check_text("tests/fuzz/corpus/seed", long), [])
+        self.assertEqual(len(tidy.check_text("tools/run", "#!/bin/bash\n" + "x\n" * 500)), 1)
+
     def test_files_have_at_most_500_lines(self):
         self.assertEqual(tidy.check_text("srs/a.cc", "int a;\n" * 500), [])
         self.assertEqual(len(tidy.check_text("srs/a.cc", "int a;\n" * 501)), 1)

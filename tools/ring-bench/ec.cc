@@ -16,6 +16,7 @@
 #include "ring/base/random.h"
 #include "ring/base/status.h"
 #include "tools/common/progress.h"
+#include "tools/common/size_option.h"
 #include "tools/ring-bench/alpha_beta.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/ec_graphs.h"
@@ -286,7 +287,7 @@ void AddWorkOptions(CLI::App* command, EcWork* work) {
   command->add_option("--losses", work->losses, "decode: lost chunks, from the first one on")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
-  command->add_option("--slice", work->slice_size, "ecpipe: bytes of a slice")
+  tools::AddSizeOption(command, "--slice", work->slice_size, "ecpipe: bytes of a slice")
       ->check(CLI::Range(64, 16 << 20))
       ->capture_default_str();
 }
@@ -317,9 +318,9 @@ void AddEcCommand(CLI::App& app, Context* context) {
   CLI::App* command = app.add_subcommand(
       "ec", "INEC's schemes (RS, LRC, PPR, ECPipe, TriEC), coherent against incoherent");
   AddWorkOptions(command, &options->work);
-  command->add_option("--chunk", options->chunks, "Bytes of a chunk; default 128 to 16 MiB")
+  tools::AddSizeOption(command, "--chunk", options->chunks,
+                       "Bytes of a chunk; default 128 to 16 MiB")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(1, 64 << 20));
   AddMeasureOptions(command, options.get());
   command->footer(

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "ring/base/status.h"
 #include "tools/common/progress.h"
+#include "tools/common/size_option.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/ec_coder.h"
@@ -293,7 +294,7 @@ void AddEcApiCommand(CLI::App& app, Context* context) {
       ->delimiter(',')
       ->check(CLI::IsMember({"vandermonde", "cauchy"}))
       ->capture_default_str();
-  command->add_option("--chunk", options->chunks, "Bytes of a block, multiples of 64")
+  tools::AddSizeOption(command, "--chunk", options->chunks, "Bytes of a block, multiples of 64")
       ->delimiter(',')
       ->check(CLI::Range(64, 16 << 20))
       ->capture_default_str();

@@ -22,6 +22,7 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/status.h"
 #include "tools/common/progress.h"
+#include "tools/common/size_option.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/ec_coder.h"
@@ -357,9 +358,8 @@ void AddEcSendCommand(CLI::App& app, Context* context) {
   command->add_option("--m", options->m, "Parities")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
-  command->add_option("--chunk", options->chunks, "Bytes of a chunk, multiples of 64")
+  tools::AddSizeOption(command, "--chunk", options->chunks, "Bytes of a chunk, multiples of 64")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(64, 16 << 20))
       ->capture_default_str();
   AddRoundOptions(command, &options->rounds);

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "api/admin/admin_client.h"
 #include "ring/base/status.h"
+#include "tools/ring-bench/cell.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/device_work.h"
@@ -26,22 +27,12 @@ struct Cluster {
   std::vector<std::unique_ptr<Client>> clients;
 };
 
-// One memgest and operation, over all rounds.
-struct Cell {
+struct KvCell : Cell {
   const Cluster* cluster = nullptr;
   std::string memgest;
   std::string operation;
-  MemgestId id;
-  std::uint16_t key_space = 0;
-  Histogram gets;
-  Histogram puts;
-  std::vector<double> rates;
-  std::vector<double> p50s;
-  std::uint64_t operations = 0;  // those measured
-  std::uint64_t answered = 0;    // those of the warm-up, too: what the nodes worked for
-  std::uint64_t failed = 0;
-  std::uint64_t wrong_values = 0;
-  std::string first_error;
+  std::vector<double> p50s;    // by round
+  std::uint64_t answered = 0;  // those of the warm-up, too: what the nodes worked for
   std::uint64_t allocations = 0;
   std::uint64_t switches = 0;
   double cpu_seconds = 0;
@@ -57,20 +48,22 @@ class KvBench {
   absl::Status Prepare();
   absl::Status StartCluster(const std::string& fence, const std::string& encode);
   std::vector<LoopResult> RunLoops(const Cluster& cluster, LoopOptions loop, int round);
-  void RunCell(Cell* cell, int round);
+  absl::Status RunCell(KvCell* cell, int round);
   void Report();
   void ReportFences();
   void ReportFloor();
   void ReportCalls();
-  void ReportWork();
+  absl::Status ReportWork();
   // What the nodes asked of the system so far; zeros where it is not counted.
-  rdma::SystemCalls NodeCalls(const Cluster& cluster);
+  absl::StatusOr<rdma::SystemCalls> NodeCalls(const Cluster& cluster);
+  absl::StatusOr<rdma::SystemCalls> NodeCallsSince(const Cluster& cluster,
+                                                   const rdma::SystemCalls& before);
   absl::Status Verdict() const;
 
   const KvOptions& options_;
   Context* context_;
   std::vector<std::unique_ptr<Cluster>> clusters_;  // those that are not measured idle
-  std::vector<Cell> cells_;
+  std::vector<KvCell> cells_;
   std::unique_ptr<admin::AdminClient> admin_;  // null: the cluster is in this process
 };
 
@@ -91,10 +84,8 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
   const bool is_default =
       options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
   options.in_process |= options_.count_calls || !is_default;
-  if (options_.count_calls && !options.seeds.empty()) {
-    if (options_.admin.empty())
-      return absl::InvalidArgumentError("--count-calls of --seeds takes its --admin, too");
-    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = {options_.admin}}));
+  if (!options_.admin.empty()) {
+    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = options_.admin}));
   }
   options.fence = fence;
   options.encode = encode;
@@ -106,7 +97,7 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
                           cluster.target->NewClient(std::max<std::size_t>(options_.pipeline, 32)));
     cluster.clients.push_back(std::move(client));
   }
-  return absl::OkStatus();
+  return NodeCalls(cluster).status();  // what cannot be counted is told before anything is loaded
 }
 
 // Cells of the same work stand side by side, so that each round runs them in turn.
@@ -132,7 +123,7 @@ absl::Status KvBench::Prepare() {
     }
     for (const std::string& operation : options_.operations) {
       for (std::size_t i = 0; i < clusters_.size(); ++i) {
-        Cell& cell = cells_.emplace_back();
+        KvCell& cell = cells_.emplace_back();
         cell.cluster = clusters_[i].get();
         cell.memgest = memgest;
         cell.operation = operation;
@@ -167,7 +158,7 @@ std::vector<LoopResult> KvBench::RunLoops(const Cluster& cluster, LoopOptions lo
   return all;
 }
 
-void KvBench::RunCell(Cell* cell, int round) {
+absl::Status KvBench::RunCell(KvCell* cell, int round) {
   LoopOptions loop;
   loop.memgest = cell->id;
   loop.key_space = cell->key_space;
@@ -179,33 +170,28 @@ void KvBench::RunCell(Cell* cell, int round) {
   loop.pipeline = options_.pipeline;
   loop.rate = options_.rate / static_cast<double>(options_.clients);
   loop.seconds = options_.seconds;
-  const rdma::SystemCalls before = NodeCalls(*cell->cluster);
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(*cell->cluster));
   std::vector<LoopResult> results = RunLoops(*cell->cluster, loop, round);
-  const rdma::SystemCalls calls = Difference(NodeCalls(*cell->cluster), before);
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls calls, NodeCallsSince(*cell->cluster, before));
   for (const auto field : rdma::kSystemCallCounts) cell->calls.*field += calls.*field;
   Histogram all;
   for (const LoopResult& result : results) {
-    cell->gets.Merge(result.gets);
-    cell->puts.Merge(result.puts);
     all.Merge(result.gets);
     all.Merge(result.puts);
     cell->answered += result.answered;
-    cell->failed += result.failed;
-    cell->wrong_values += result.wrong_values;
-    if (cell->first_error.empty()) cell->first_error = result.first_error;
   }
-  cell->operations += all.count();
-  cell->rates.push_back(static_cast<double>(all.count()) / options_.seconds);
+  cell->AddRound(results, options_.seconds);
   cell->p50s.push_back(static_cast<double>(all.Percentile(50)));
   const LoopResult& first = results.front();
   cell->allocations += first.after.allocations - first.before.allocations;
   cell->switches += first.after.voluntary_switches - first.before.voluntary_switches;
   cell->cpu_seconds += first.after.cpu_seconds - first.before.cpu_seconds;
+  return absl::OkStatus();
 }
 
 void KvBench::Report() {
   std::vector<Row> rows;
-  for (const Cell& cell : cells_) {
+  for (const KvCell& cell : cells_) {
     for (const bool gets : {false, true}) {
       const Histogram& histogram = gets ? cell.gets : cell.puts;
       if (histogram.count() == 0 && cell.operations != 0) continue;
@@ -254,8 +240,8 @@ void KvBench::ReportFences() {
   const std::size_t count = clusters_.size();
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     if (i % count == 0) continue;
-    const Cell& cell = cells_[i];
-    const Cell& first = cells_[i - i % count];
+    const KvCell& cell = cells_[i];
+    const KvCell& first = cells_[i - i % count];
     const std::vector<double> rates = ratios(cell.rates, first.rates);
     const std::vector<double> p50s = ratios(cell.p50s, first.p50s);
     Row row;
@@ -281,7 +267,7 @@ void KvBench::ReportFloor() {
   const double request = RoundTripNs(options_.value_size, 0);
   const double reply = RoundTripNs(0, options_.value_size);
   std::vector<Row> rows;
-  for (const Cell& cell : cells_) {
+  for (const KvCell& cell : cells_) {
     const auto scheme = MemoryWorkOf(cell.memgest);
     if (cell.operation == "mixed" || (cell.operation == "put" && !scheme.has_value())) continue;
     const bool is_get = cell.operation == "get";
@@ -299,21 +285,35 @@ void KvBench::ReportFloor() {
   context_->report.AddSection("floors, measured after the operations", rows);
 }
 
-rdma::SystemCalls KvBench::NodeCalls(const Cluster& cluster) {
+absl::StatusOr<rdma::SystemCalls> KvBench::NodeCalls(const Cluster& cluster) {
   rdma::SystemCalls sum;
   if (!options_.count_calls) return sum;
   const absl::StatusOr<node::ClusterStats> stats =
       admin_ != nullptr ? admin_->GetStats() : cluster.target->admin()->GetStats();
-  if (!stats.ok()) return sum;
+  if (!stats.ok()) {
+    return absl::Status(stats.status().code(),
+                        absl::StrCat("--count-calls: ", stats.status().message()));
+  }
   for (const node::NodeStats& node : stats->nodes) {
     for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
   }
   return sum;
 }
 
+absl::StatusOr<rdma::SystemCalls> KvBench::NodeCallsSince(const Cluster& cluster,
+                                                          const rdma::SystemCalls& before) {
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls now, NodeCalls(cluster));
+  for (const auto field : rdma::kSystemCallCounts) {
+    if (now.*field >= before.*field) continue;
+    return absl::FailedPreconditionError(
+        "--count-calls: a node went away, or was started anew, while its calls were counted");
+  }
+  return Difference(now, before);
+}
+
 void KvBench::ReportCalls() {
   std::vector<Row> rows;
-  for (const Cell& cell : cells_) {
+  for (const KvCell& cell : cells_) {
     const rdma::SystemCalls& calls = cell.calls;
     Row row;
     row["memgest"] = cell.memgest;
@@ -334,31 +334,26 @@ void KvBench::ReportCalls() {
       rows);
 }
 
-void KvBench::ReportWork() {
+absl::Status KvBench::ReportWork() {
   std::vector<Row> rows;
-  for (const Cell& cell : cells_)
+  for (const KvCell& cell : cells_)
     rows.push_back(WorkRow(cell.memgest, cell.operation, cell.calls, cell.answered));
-  const rdma::SystemCalls before = NodeCalls(*clusters_.front());
+  const Cluster& cluster = *clusters_.front();
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(cluster));
   absl::SleepFor(absl::Seconds(1));
-  rows.push_back(
-      WorkRow("-", "a second of rest", Difference(NodeCalls(*clusters_.front()), before), 1));
+  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls rest, NodeCallsSince(cluster, before));
+  rows.push_back(WorkRow("-", "a second of rest", rest, 1));
   context_->report.AddSection(
       "work of all nodes' devices for an operation: what was posted and polled over whatever link, "
       "and what an RDMA card was asked for",
       rows);
+  return absl::OkStatus();
 }
 
 absl::Status KvBench::Verdict() const {
-  for (const Cell& cell : cells_) {
-    if (cell.wrong_values != 0) {
-      return absl::DataLossError(absl::StrCat("memgest=", cell.memgest, ": ", cell.wrong_values,
-                                              " gets gave a wrong value"));
-    }
-    if (cell.failed != 0) {
-      return absl::AbortedError(absl::StrCat("memgest=", cell.memgest, " op=", cell.operation, ": ",
-                                             cell.failed,
-                                             " operations failed, first: ", cell.first_error));
-    }
+  for (const KvCell& cell : cells_) {
+    RING_RETURN_IF_ERROR(
+        cell.Verdict(absl::StrCat("memgest=", cell.memgest, " op=", cell.operation)));
   }
   return absl::OkStatus();
 }
@@ -366,7 +361,7 @@ absl::Status KvBench::Verdict() const {
 absl::Status KvBench::Run() {
   RING_RETURN_IF_ERROR(Prepare());
   for (int round = 0; round < options_.rounds; ++round) {
-    for (Cell& cell : cells_) RunCell(&cell, round);
+    for (KvCell& cell : cells_) RING_RETURN_IF_ERROR(RunCell(&cell, round));
   }
   Report();
   if (clusters_.size() > 1) ReportFences();
@@ -380,7 +375,7 @@ absl::Status KvBench::Run() {
   if (options_.floor) ReportFloor();
   if (options_.count_calls) {
     ReportCalls();
-    ReportWork();
+    RING_RETURN_IF_ERROR(ReportWork());
   }
   return Verdict();
 }

@@ -1,5 +1,7 @@
 #include "tools/ring-bench/kv_options.h"
 
+#include "tools/common/size_option.h"
+
 namespace ring::bench {
 namespace {
 
@@ -17,7 +19,7 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
   command->add_option("--read-ratio", options->read_ratio, "Share of gets in mixed")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(0, 16 << 20))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each memgest, loaded first")
@@ -56,14 +58,16 @@ void AddWorkOptions(CLI::App* command, KvOptions* options) {
 void AddKvOptions(CLI::App* command, KvOptions* options) {
   AddWorkOptions(command, options);
   AddTargetOptions(command, &options->target);
-  command
-      ->add_option("--admin", options->admin,
-                   "HOST:PORT of the admin service of --seeds: for --count-calls")
-      ->needs("--seeds");
   command->add_flag(
       "--count-calls", options->count_calls,
       "Show the system calls of the cluster for each batch, and what its devices did for "
       "an operation; it runs in this process, or --seeds and --admin name another");
+  command
+      ->add_option("--admin", options->admin,
+                   "Admin service of --seeds, HOST:PORT,...: for --count-calls")
+      ->delimiter(',')
+      ->needs("--seeds")
+      ->needs("--count-calls");
   command
       ->add_flag("--in-process", options->target.in_process,
                  "Run the cluster in this process, with --transport shm and tcp too")
@@ -100,6 +104,8 @@ void CheckKvOptions(const KvOptions& options) {
   const bool fits = options.value_size > 0 && options.value_size <= kFloorValueSizeMax;
   if (options.floor && !fits)
     throw CLI::ValidationError("--floor", "is for a --value-size of 1 to 65536");
+  if (options.count_calls && !options.target.seeds.empty() && options.admin.empty())
+    throw CLI::ValidationError("--count-calls", "of --seeds needs their --admin, too");
 }
 
 }  // namespace ring::bench

@@ -33,7 +33,7 @@ struct KvOptions {
   double rate = 0;
   bool floor = false;
   bool count_calls = false;
-  std::string admin;  // of a running cluster, whose calls are counted
+  std::vector<std::string> admin;  // of a running cluster, whose calls are counted
   std::vector<std::string> fences = {"lease"};
   std::vector<std::string> encodes = {"host"};
   TargetOptions target;

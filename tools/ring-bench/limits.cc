@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "tools/common/size_option.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/memory_work.h"
@@ -129,7 +130,7 @@ void AddLimitsCommand(CLI::App& app, Context* context) {
   command->add_option("--key-count", options->key_count, "Keys of the memory work")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes; a multiple of 64")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes; a multiple of 64")
       ->check(CLI::Range(64, 64 << 10))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Measurements of each")

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
       "(--transport local) or in a ringd beside it (shm, tcp), whatever RING_SEEDS says: it\n"
       "writes keys, and measures another cluster only where --seeds names it. Compare figures of\n"
       "one run only: shared machines are noisy. docs/BENCHMARKS.md has the commands behind the\n"
-      "published tables.",
+      "published tables. A SIZE is bytes, or has a unit: 4k, 16MiB.",
       "ring-bench"};
   app.require_subcommand(1);
   app.fallthrough();
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   }
   if (!context.status.ok()) {
     std::fprintf(stderr, "ring-bench: %s\n", context.status.ToString().c_str());
-    return 1;
+    return absl::IsInvalidArgument(context.status) ? 2 : 1;
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ring/base/status.h"
+#include "tools/common/size_option.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
 #include "tools/ring-bench/target.h"
@@ -120,7 +121,7 @@ void AddMemoryCommand(CLI::App& app, Context* context) {
   command->add_option("--memgest", options->memgests, "Memgests")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(1, 16 << 20))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys")

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "ring/base/status.h"
 #include "tools/common/format.h"
+#include "tools/common/size_option.h"
 #include "tools/common/ticks.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
@@ -132,7 +133,7 @@ void AddMoveCommand(CLI::App& app, Context* context) {
   command->add_option("--to", options->to, "Memgests to move into")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--value-size", options->sizes, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->sizes, "Bytes")
       ->delimiter(',')
       ->check(CLI::Range(0, 16 << 20))
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "ring/base/status.h"
 #include "tools/common/child_process.h"
+#include "tools/common/size_option.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
@@ -306,7 +307,7 @@ void AddPeersCommand(CLI::App& app, Context* context) {
   command->add_option("--key-count", options->key_count, "Keys, loaded first")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(1, 8 << 10))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "Of each measurement")

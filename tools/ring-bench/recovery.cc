@@ -20,6 +20,7 @@
 #include "tools/common/progress.h"
 #include "tools/common/protection.h"
 #include "tools/common/repair_names.h"
+#include "tools/common/size_option.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
 #include "tools/ring-bench/recovery_load.h"
@@ -427,7 +428,7 @@ void AddWork(CLI::App* command, RecoveryOptions* options) {
       ->check(CLI::Range(100, 10'000'000))
       ->capture_default_str()
       ->excludes(metadata);
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(16, 16 << 20))
       ->capture_default_str();
   command->add_option("--runs", options->runs, "How often a node is killed")

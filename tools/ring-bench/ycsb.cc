@@ -15,6 +15,8 @@
 #include "absl/strings/strip.h"
 #include "ring/base/status.h"
 #include "tools/common/repair_names.h"
+#include "tools/common/size_option.h"
+#include "tools/ring-bench/cell.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
 #include "tools/ring-bench/load.h"
@@ -44,24 +46,16 @@ const std::map<std::string, double>& ReadRatios() {
   return *ratios;
 }
 
-// One workload and repair scheme, over all rounds.
-struct Cell {
+// Its gets are YCSB's reads, its puts the updates.
+struct YcsbCell : Cell {
   std::string workload;
   std::string repair;
-  MemgestId id;
-  std::uint16_t key_space = 0;
-  Histogram reads;
-  Histogram updates;
   Histogram degraded;
-  std::vector<double> rates;  // by round
-  std::vector<double> degraded_p50s;
+  std::vector<double> degraded_p50s;  // by round
   std::vector<double> update_p50s;
   std::uint64_t answered = 0;  // degraded reads, to clients
   std::uint64_t counted = 0;   // ... as coordinators count
   std::uint64_t decoded = 0;   // blocks, as parity nodes count
-  std::uint64_t failed = 0;
-  std::uint64_t wrong_values = 0;
-  std::string first_error;
 };
 
 class YcsbBench {
@@ -73,7 +67,7 @@ class YcsbBench {
   absl::StatusOr<protocol::MemgestDescriptor> Descriptor() const;
   absl::Status Prepare();
   absl::StatusOr<node::NodeStats> Counts();
-  absl::Status RunCell(Cell* cell, int round);
+  absl::Status RunCell(YcsbCell* cell, int round);
   void Report();
   absl::Status Verdict() const;
 
@@ -81,7 +75,7 @@ class YcsbBench {
   Context* context_;
   std::unique_ptr<Target> target_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<Cell> cells_;
+  std::vector<YcsbCell> cells_;
 };
 
 // "SRS32": k = 3, m = 2.
@@ -130,7 +124,7 @@ absl::Status YcsbBench::Prepare() {
     RING_ASSIGN_OR_RETURN(const protocol::MemgestDescriptor made,
                           target_->admin()->CreateMemgest({"ring-bench", ++seq}, memgest));
     for (const std::string& workload : options_.workloads) {
-      Cell& cell = cells_.emplace_back();
+      YcsbCell& cell = cells_.emplace_back();
       cell.workload = workload;
       cell.repair = std::string(protocol::RepairName(repair));
       cell.id = made.id;
@@ -145,7 +139,7 @@ absl::Status YcsbBench::Prepare() {
   }
   // Those of a workload side by side, so that each round runs them in turn.
   std::stable_sort(cells_.begin(), cells_.end(),
-                   [](const Cell& a, const Cell& b) { return a.workload < b.workload; });
+                   [](const YcsbCell& a, const YcsbCell& b) { return a.workload < b.workload; });
   return absl::OkStatus();
 }
 
@@ -159,7 +153,7 @@ absl::StatusOr<node::NodeStats> YcsbBench::Counts() {
   return sum;
 }
 
-absl::Status YcsbBench::RunCell(Cell* cell, int round) {
+absl::Status YcsbBench::RunCell(YcsbCell* cell, int round) {
   LoopOptions loop;
   loop.memgest = cell->id;
   loop.key_space = cell->key_space;
@@ -180,21 +174,14 @@ absl::Status YcsbBench::RunCell(Cell* cell, int round) {
   RING_ASSIGN_OR_RETURN(const node::NodeStats after, Counts());
   cell->counted += after.degraded_gets - before.degraded_gets;
   cell->decoded += after.blocks_decoded - before.blocks_decoded;
-  std::uint64_t completed = 0;
   Histogram degraded, updates;
   for (const LoopResult& result : results) {
-    completed += result.completed();
     degraded.Merge(result.degraded);
     updates.Merge(result.puts);
-    cell->reads.Merge(result.gets);
     cell->answered += result.degraded_answered;
-    cell->failed += result.failed;
-    cell->wrong_values += result.wrong_values;
-    if (cell->first_error.empty()) cell->first_error = result.first_error;
   }
+  cell->AddRound(results, options_.seconds);
   cell->degraded.Merge(degraded);
-  cell->updates.Merge(updates);
-  cell->rates.push_back(static_cast<double>(completed) / options_.seconds);
   cell->degraded_p50s.push_back(static_cast<double>(degraded.Percentile(50)));
   cell->update_p50s.push_back(static_cast<double>(updates.Percentile(50)));
   return absl::OkStatus();
@@ -202,13 +189,13 @@ absl::Status YcsbBench::RunCell(Cell* cell, int round) {
 
 void YcsbBench::Report() {
   std::vector<Row> rows;
-  for (const Cell& cell : cells_) {
+  for (const YcsbCell& cell : cells_) {
     Row row;
     row["workload"] = cell.workload;
     row["repair"] = cell.repair;
     row["ops_per_second"] = Median(cell.rates);
     const std::pair<const char*, const Histogram*> kinds[] = {
-        {"read", &cell.reads}, {"degraded", &cell.degraded}, {"update", &cell.updates}};
+        {"read", &cell.gets}, {"degraded", &cell.degraded}, {"update", &cell.puts}};
     for (const auto& [name, histogram] : kinds) {
       for (const int percentile : {50, 99}) {
         Row& place = row[absl::StrCat(name, " p", percentile, "_ns")];
@@ -238,14 +225,9 @@ void YcsbBench::Report() {
 
 // Each degraded read is one that a coordinator answered with a block that a parity node decoded.
 absl::Status YcsbBench::Verdict() const {
-  for (const Cell& cell : cells_) {
+  for (const YcsbCell& cell : cells_) {
     const std::string where = absl::StrCat("workload=", cell.workload, " repair=", cell.repair);
-    if (cell.wrong_values != 0)
-      return absl::DataLossError(absl::StrCat(where, ": ", cell.wrong_values, " wrong values"));
-    if (cell.failed != 0) {
-      return absl::AbortedError(
-          absl::StrCat(where, ": ", cell.failed, " operations failed, first: ", cell.first_error));
-    }
+    RING_RETURN_IF_ERROR(cell.Verdict(where));
     if (cell.counted != cell.answered || cell.decoded < cell.answered) {
       return absl::InternalError(absl::StrCat(where, ": degraded reads=", cell.answered,
                                               " counted=", cell.counted,
@@ -262,7 +244,7 @@ absl::Status YcsbBench::Run() {
   }
   RING_RETURN_IF_ERROR(Prepare());
   for (int round = 0; round < options_.rounds; ++round) {
-    for (Cell& cell : cells_) RING_RETURN_IF_ERROR(RunCell(&cell, round));
+    for (YcsbCell& cell : cells_) RING_RETURN_IF_ERROR(RunCell(&cell, round));
   }
   Report();
   if (options_.target.pin) Target::Unpin();
@@ -296,12 +278,11 @@ void AddWorkOptions(CLI::App* command, YcsbOptions* options) {
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(tools::RepairNames()))
       ->capture_default_str();
-  command->add_option("--value-size", options->value_size, "Bytes")
+  tools::AddSizeOption(command, "--value-size", options->value_size, "Bytes")
       ->check(CLI::Range(8u, protocol::kBlockSizeMax))
       ->capture_default_str();
-  command
-      ->add_option("--block-size", options->block_size,
-                   "Of the memgests; 0: the least that holds a value")
+  tools::AddSizeOption(command, "--block-size", options->block_size,
+                       "Of the memgests; 0: the least that holds a value")
       ->check(CLI::Range(0u, protocol::kBlockSizeMax))
       ->capture_default_str();
   command->add_option("--key-count", options->key_count, "Keys of each workload and scheme")

@@ -96,7 +96,7 @@ absl::Status Demo::Connect() {
   options.deadline = absl::Seconds(60);
   RING_ASSIGN_OR_RETURN(client_, Client::Connect(options));
   admin::AdminClientOptions admin_options;
-  admin_options.addresses = {options_.admin};
+  admin_options.addresses = options_.admin;
   RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create(admin_options));
   return absl::OkStatus();
 }

@@ -4,7 +4,8 @@
 //            REP1, reads everything back and compares every byte, scrubs the cluster, and prints
 //            memory and latency by memgest.
 // Threads:   one client, one operation at a time: the latencies are those of a lone client.
-// Errors:    kDataLoss: a value differs, or the scrub found a mismatch; those of client and admin.
+// Errors:    kDataLoss: a value differs, or the scrub found a mismatch; kInvalidArgument: addresses
+//            that are none, or no folder; those of client and admin.
 #ifndef RING_TOOLS_RING_DEMO_DEMO_H_
 #define RING_TOOLS_RING_DEMO_DEMO_H_
 
@@ -18,7 +19,7 @@ namespace ring::tools {
 struct DemoOptions {
   std::string folder;
   std::vector<std::string> seeds;
-  std::string admin;
+  std::vector<std::string> admin;  // addresses, asked in turn
   bool progress = true;
 };
 

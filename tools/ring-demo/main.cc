@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->envname("RING_SEEDS")
       ->required();
-  app.add_option("--admin", options.admin, "Its admin service: HOST:PORT")
+  app.add_option("--admin", options.admin, "Its admin service: HOST:PORT[,HOST:PORT...]")
+      ->delimiter(',')
       ->envname("RING_ADMIN")
       ->required();
   app.add_flag_callback(
@@ -35,7 +36,7 @@ int main(int argc, char** argv) {
   if (const absl::Status status = ring::tools::RunDemo(options); !status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "ring-demo: %s\n", status.ToString().c_str());
-    return 1;
+    return absl::IsInvalidArgument(status) ? 2 : 1;
   }
   return 0;
 }

@@ -4,101 +4,95 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/ring-sim/output.h"
 
 namespace ring::tools {
 namespace {
+
+// What is counted of every seed: the names in the summary, and whether a seed's line has it, too.
+struct Count {
+  const char* name;
+  std::uint64_t sim::RunResult::*field;
+  bool of_each = false;
+};
+
+constexpr Count kCounts[] = {
+    {"operations", &sim::RunResult::operations, true},
+    {"events", &sim::RunResult::events, true},
+    {"turns", &sim::RunResult::turns, true},
+    {"answered", &sim::RunResult::answered},
+    {"refused", &sim::RunResult::failed},
+    {"unknown", &sim::RunResult::unknown},
+    {"keys_searched", &sim::RunResult::search_keys},
+    {"keys_given_up", &sim::RunResult::search_given_up},
+    {"scrubs", &sim::RunResult::scrubs, true},
+    {"values_scrubbed", &sim::RunResult::values_scrubbed},
+    {"rows_scrubbed", &sim::RunResult::rows_scrubbed},
+    {"damage_left", &sim::RunResult::damage_left},
+    {"damage_found", &sim::RunResult::damage_found},
+    {"versions_kept", &sim::RunResult::versions_kept},
+    {"nic_deltas", &sim::RunResult::nic_deltas},
+    {"nic_deltas_redone", &sim::RunResult::nic_redone},
+    {"degraded_gets", &sim::RunResult::degraded_gets},
+};
 
 struct Totals {
   std::uint64_t seeds = 0;
   std::uint64_t failed_seeds = 0;
   std::uint64_t overrun_seeds = 0;
-  std::uint64_t sim_ns = 0;
-  std::uint64_t events = 0;
-  std::uint64_t turns = 0;
-  std::uint64_t operations = 0;
-  std::uint64_t answered = 0;
-  std::uint64_t failed = 0;
-  std::uint64_t unknown = 0;
-  std::uint64_t search_keys = 0;
-  std::uint64_t search_given_up = 0;
-  std::uint64_t scrubs = 0;
-  std::uint64_t values_scrubbed = 0;
-  std::uint64_t rows_scrubbed = 0;
-  std::uint64_t damage_left = 0;
-  std::uint64_t damage_found = 0;
-  std::uint64_t versions_kept = 0;
-  std::uint64_t nic_deltas = 0;
-  std::uint64_t nic_redone = 0;
-  std::uint64_t trace_hash = 0;
-  rdma::sim::FaultCounts faults;
+  sim::RunResult sum;  // of kCounts, sim_ns and faults; trace_hash: over all, in order
   std::map<std::string, std::uint64_t> violations;
 
   void Add(const sim::RunResult& run) {
     ++seeds;
     failed_seeds += run.violations.empty() ? 0 : 1;
     overrun_seeds += run.overran ? 1 : 0;
-    sim_ns += run.sim_ns;
-    events += run.events;
-    turns += run.turns;
-    operations += run.operations;
-    answered += run.answered;
-    failed += run.failed;
-    unknown += run.unknown;
-    search_keys += run.search_keys;
-    search_given_up += run.search_given_up;
-    scrubs += run.scrubs;
-    values_scrubbed += run.values_scrubbed;
-    rows_scrubbed += run.rows_scrubbed;
-    damage_left += run.damage_left;
-    damage_found += run.damage_found;
-    versions_kept += run.versions_kept;
-    nic_deltas += run.nic_deltas;
-    nic_redone += run.nic_redone;
-    trace_hash = trace_hash * 0x100000001b3 ^ run.trace_hash;
-    faults.Add(run.faults);
+    for (const Count& count : kCounts) sum.*count.field += run.*count.field;
+    sum.sim_ns += run.sim_ns;
+    sum.trace_hash = sum.trace_hash * 0x100000001b3 ^ run.trace_hash;
+    sum.faults.Add(run.faults);
     for (const sim::Violation& violation : run.violations) ++violations[violation.kind];
   }
 };
+
+std::string HashText(std::uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
 nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
   nlohmann::ordered_json json;
   json["seeds"] = totals.seeds;
   json["failed_seeds"] = totals.failed_seeds;
-  json["simulated_seconds"] = static_cast<double>(totals.sim_ns) / 1e9;
-  json["wall_seconds"] = wall_seconds;
-  json["events"] = totals.events;
-  json["turns"] = totals.turns;
-  json["operations"] = totals.operations;
-  json["answered"] = totals.answered;
-  json["refused"] = totals.failed;
-  json["unknown"] = totals.unknown;
-  json["keys_searched"] = totals.search_keys;
-  json["keys_given_up"] = totals.search_given_up;
   json["overrun_seeds"] = totals.overrun_seeds;
-  json["scrubs"] = totals.scrubs;
-  json["values_scrubbed"] = totals.values_scrubbed;
-  json["rows_scrubbed"] = totals.rows_scrubbed;
-  json["damage_left"] = totals.damage_left;
-  json["damage_found"] = totals.damage_found;
-  json["versions_kept"] = totals.versions_kept;
-  json["nic_deltas"] = totals.nic_deltas;
-  json["nic_deltas_redone"] = totals.nic_redone;
+  json["simulated_seconds"] = static_cast<double>(totals.sum.sim_ns) / 1e9;
+  json["wall_seconds"] = wall_seconds;
+  for (const Count& count : kCounts) json[count.name] = totals.sum.*count.field;
   for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
-    json["faults"]["F" + std::to_string(i)] = totals.faults.by_class[i];
-  for (const auto& [kind, count] : totals.faults.by_kind) json["fault_kinds"][kind] = count;
+    json["faults"]["F" + std::to_string(i)] = totals.sum.faults.by_class[i];
+  for (const auto& [kind, count] : totals.sum.faults.by_kind) json["fault_kinds"][kind] = count;
   json["violations"] = nlohmann::ordered_json::object();
   for (const auto& [kind, count] : totals.violations) json["violations"][kind] = count;
-  char hash[32];
-  std::snprintf(hash, sizeof(hash), "%016llx", static_cast<unsigned long long>(totals.trace_hash));
-  json["trace_hash"] = hash;
+  json["trace_hash"] = HashText(totals.sum.trace_hash);
   return json;
 }
 
-std::FILE* Open(const std::string& name) {
-  if (name.empty()) return nullptr;
-  std::FILE* const file = std::fopen(name.c_str(), "w");
-  if (file == nullptr) std::perror(name.c_str());
-  return file;
+void PrintRun(const sim::RunResult& run, bool verbose) {
+  std::string line = absl::StrCat("seed=", run.seed, " hash=", HashText(run.trace_hash),
+                                  " sim_ms=", run.sim_ns / 1'000'000);
+  for (const Count& count : kCounts) {
+    if (count.of_each) absl::StrAppend(&line, " ", count.name, "=", run.*count.field);
+  }
+  std::printf("%s\n", line.c_str());
+  if (verbose) {
+    for (const std::string& text : run.story)
+      std::printf("seed=%llu %s\n", static_cast<unsigned long long>(run.seed), text.c_str());
+  }
+  for (const sim::Violation& violation : run.violations) {
+    std::printf("seed=%llu %s: %s\n", static_cast<unsigned long long>(run.seed),
+                violation.kind.c_str(), violation.detail.c_str());
+  }
+  std::fflush(stdout);
 }
 
 // One file a seed: "runs.jsonl" becomes "runs.17.jsonl", unless there is only one.
@@ -120,43 +114,25 @@ int RunClusters(const ClusterMode& mode) {
     sim::RunOptions options = mode.run;
     options.seed = seed;
     const std::string history = HistoryName(mode, seed);
+    const std::string losses = history.empty() ? "" : history + ".losses";
     options.history_file = Open(history);
-    options.losses_file = history.empty() ? nullptr : Open(history + ".losses");
+    options.losses_file = Open(losses);
     if (!history.empty() && (options.history_file == nullptr || options.losses_file == nullptr))
       return 2;
     options.trace_file = mode.trace && seed == mode.first ? stdout : nullptr;
     const sim::RunResult run = sim::RunSeed(options);
-    for (std::FILE* const file : {options.history_file, options.losses_file}) {
-      if (file != nullptr) std::fclose(file);
+    for (const auto& [file, name] :
+         {std::pair(options.history_file, history), std::pair(options.losses_file, losses)}) {
+      if (file != nullptr && !Close(file, name)) return 2;
     }
     totals.Add(run);
-    std::printf(
-        "seed=%llu hash=%016llx sim_ms=%llu operations=%llu events=%llu turns=%llu scrubs=%llu\n",
-        static_cast<unsigned long long>(seed), static_cast<unsigned long long>(run.trace_hash),
-        static_cast<unsigned long long>(run.sim_ns / 1'000'000),
-        static_cast<unsigned long long>(run.operations),
-        static_cast<unsigned long long>(run.events), static_cast<unsigned long long>(run.turns),
-        static_cast<unsigned long long>(run.scrubs));
-    if (mode.verbose) {
-      for (const std::string& line : run.story)
-        std::printf("seed=%llu %s\n", static_cast<unsigned long long>(seed), line.c_str());
-    }
-    for (const sim::Violation& violation : run.violations) {
-      std::printf("seed=%llu %s: %s\n", static_cast<unsigned long long>(seed),
-                  violation.kind.c_str(), violation.detail.c_str());
-    }
-    std::fflush(stdout);
+    PrintRun(run, mode.verbose);
   }
   const double wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string summary = ToJson(totals, wall_seconds).dump(2);
   std::printf("%s\n", summary.c_str());
-  if (std::FILE* const json = Open(mode.json); json != nullptr) {
-    std::fprintf(json, "%s\n", summary.c_str());
-    std::fclose(json);
-  } else if (!mode.json.empty()) {
-    return 2;
-  }
+  if (!WriteText(mode.json, summary + "\n")) return 2;
   return totals.failed_seeds == 0 ? 0 : 1;
 }
 

@@ -1,10 +1,10 @@
 #include "tools/ring-sim/consensus_mode.h"
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/consensus/sim/world.h"
+#include "tools/ring-sim/output.h"
 
 namespace ring::tools {
 namespace {
@@ -15,6 +15,18 @@ using consensus::sim::Result;
 
 constexpr double kTicksPerHour = 3600.0 * 1000 / 25;  // at a heartbeat of 2 ticks, 50 ms
 
+// What is counted of every seed, by its name in the summary.
+struct Count {
+  const char* name;
+  std::uint64_t Result::*field;
+};
+
+constexpr Count kCounts[] = {
+    {"simulated_ticks", &Result::ticks}, {"steps_checked", &Result::steps},
+    {"messages", &Result::messages},     {"committed", &Result::committed},
+    {"reads", &Result::reads},           {"elections", &Result::elections},
+};
+
 struct Totals {
   std::uint64_t seeds = 0;
   std::uint64_t violations = 0;
@@ -24,12 +36,7 @@ struct Totals {
     ++seeds;
     violations += result.violation.empty() ? 0 : 1;
     sum.trace_hash = consensus::sim::Mix(sum.trace_hash, result.trace_hash);
-    sum.ticks += result.ticks;
-    sum.steps += result.steps;
-    sum.messages += result.messages;
-    sum.committed += result.committed;
-    sum.reads += result.reads;
-    sum.elections += result.elections;
+    for (const Count& count : kCounts) sum.*count.field += result.*count.field;
     for (std::size_t i = 0; i < kFaultCount; ++i) sum.faults[i] += result.faults[i];
   }
 };
@@ -39,13 +46,8 @@ nlohmann::ordered_json ToJson(const Totals& totals) {
   json["seeds"] = totals.seeds;
   json["violations"] = totals.violations;
   json["trace_hash"] = totals.sum.trace_hash;
-  json["simulated_ticks"] = totals.sum.ticks;
   json["simulated_hours"] = static_cast<double>(totals.sum.ticks) / kTicksPerHour;
-  json["steps_checked"] = totals.sum.steps;
-  json["messages"] = totals.sum.messages;
-  json["committed"] = totals.sum.committed;
-  json["reads"] = totals.sum.reads;
-  json["elections"] = totals.sum.elections;
+  for (const Count& count : kCounts) json[count.name] = totals.sum.*count.field;
   for (std::size_t i = 0; i < kFaultCount; ++i) {
     json["faults"][consensus::sim::NameOf(static_cast<Fault>(i))] = totals.sum.faults[i];
   }
@@ -55,11 +57,8 @@ nlohmann::ordered_json ToJson(const Totals& totals) {
 }  // namespace
 
 int RunConsensus(const ConsensusMode& mode) {
-  std::FILE* trace = nullptr;
-  if (!mode.trace.empty() && (trace = std::fopen(mode.trace.c_str(), "w")) == nullptr) {
-    std::fprintf(stderr, "ring-sim: cannot write %s\n", mode.trace.c_str());
-    return 2;
-  }
+  std::FILE* const trace = Open(mode.trace);
+  if (trace == nullptr && !mode.trace.empty()) return 2;
   Totals totals;
   for (std::uint64_t seed = mode.first; seed <= mode.last; ++seed) {
     const Result result = consensus::sim::RunSeed(seed, {}, seed == mode.first ? trace : nullptr);
@@ -69,17 +68,10 @@ int RunConsensus(const ConsensusMode& mode) {
                   result.violation.c_str());
     }
   }
-  if (trace != nullptr) std::fclose(trace);
-  const nlohmann::ordered_json json = ToJson(totals);
-  std::printf("%s\n", json.dump(2).c_str());
-  if (!mode.json.empty()) {
-    std::ofstream file(mode.json);
-    file << json.dump(2) << "\n";
-    if (!file.flush()) {
-      std::fprintf(stderr, "ring-sim: cannot write %s\n", mode.json.c_str());
-      return 2;
-    }
-  }
+  if (trace != nullptr && !Close(trace, mode.trace)) return 2;
+  const std::string summary = ToJson(totals).dump(2) + "\n";
+  std::printf("%s", summary.c_str());
+  if (!WriteText(mode.json, summary)) return 2;
   return totals.violations == 0 ? 0 : 1;
 }
 

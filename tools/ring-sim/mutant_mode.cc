@@ -31,11 +31,13 @@ int RunMutants(const MutantMode& mode) { return TurnOn(mode.only) ? 0 : 2; }
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "tests/sim/sim_run.h"
 #include "tools/ring-sim/directed_workloads.h"
 #include "tools/ring-sim/mutant_cases.h"
+#include "tools/ring-sim/output.h"
 
 namespace ring::tools {
 namespace {
@@ -211,9 +213,8 @@ class Table {
     std::printf("switches=%zu not as expected=%d budget=%llu seeds%s%s\n", rows_.size(), wrong_,
                 static_cast<unsigned long long>(mode_.budget),
                 forgotten.empty() ? "" : " rules without switch or reason: ", forgotten.c_str());
-    WriteJson();
-    WriteMarkdown();
-    if (unwritten_) return 2;
+    const bool json_written = WriteJson();
+    if (!WriteMarkdown() || !json_written) return 2;
     return wrong_ == 0 && forgotten.empty() ? 0 : 1;
   }
 
@@ -261,8 +262,7 @@ class Table {
     return known->second;
   }
 
-  void WriteJson() {
-    if (mode_.json.empty()) return;
+  bool WriteJson() const {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const Row& row : rows_) {
       json.push_back({{"rule", RuleOf(*row.mutant)},
@@ -272,11 +272,10 @@ class Table {
                       {"scenario", row.scenario},
                       {"why", row.mutant->why}});
     }
-    Write(mode_.json, absl::StrCat(json.dump(2), "\n"));
+    return WriteText(mode_.json, absl::StrCat(json.dump(2), "\n"));
   }
 
-  void WriteMarkdown() {
-    if (mode_.table.empty()) return;
+  bool WriteMarkdown() const {
     std::string text =
         "# Bug switches\n\n"
         "Each breaks one rule; the scenario passes, and fails with the switch on. In whole "
@@ -295,40 +294,35 @@ class Table {
     absl::StrAppend(&text, "\n| rule | why no switch can break it |\n|---|---|\n");
     for (const RuleWithout& rule : RulesWithout())
       absl::StrAppend(&text, "| ", rule.rule, " | ", rule.why, " |\n");
-    Write(mode_.table, text);
-  }
-
-  void Write(const std::string& name, const std::string& text) {
-    std::FILE* const file = std::fopen(name.c_str(), "w");
-    const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) > 0;
-    const bool closed = file != nullptr && std::fclose(file) == 0;
-    if (written && closed) return;
-    std::perror(name.c_str());
-    unwritten_ = true;
+    return WriteText(mode_.table, text);
   }
 
   const MutantMode& mode_;
   std::vector<Row> rows_;
   std::map<std::string, bool> passes_;  // scenarios, without a switch
   int wrong_ = 0;
-  bool unwritten_ = false;
 };
 
-}  // namespace
-
-bool TurnOn(const std::string& id) {
-  static std::string ids[2];
-  ids[0] = id.substr(0, id.find('+'));
-  ids[1] = ids[0].size() < id.size() ? id.substr(ids[0].size() + 1) : "";
-  for (const std::string& one : ids) {
-    const bool known =
-        one.empty() || std::any_of(MutantCases().begin(), MutantCases().end(),
-                                   [&one](const MutantCase& row) { return one == row.id; });
+// One, or two with '+' between them; said where there is none of a name.
+bool IsKnown(const std::string& id) {
+  for (const absl::string_view one : absl::StrSplit(id, absl::MaxSplits('+', 1))) {
+    const bool known = std::any_of(MutantCases().begin(), MutantCases().end(),
+                                   [one](const MutantCase& row) { return one == row.id; });
     if (known) continue;
     std::fprintf(stderr, "ring-sim: --mutant=%s: no bug switch of this name: %s\n", id.c_str(),
                  "tools/ring-sim/mutant_cases*.cc list them");
     return false;
   }
+  return true;
+}
+
+}  // namespace
+
+bool TurnOn(const std::string& id) {
+  if (!IsKnown(id)) return false;
+  static std::string ids[2];
+  ids[0] = id.substr(0, id.find('+'));
+  ids[1] = ids[0].size() < id.size() ? id.substr(ids[0].size() + 1) : "";
   SetMutant(ids[0].c_str(), ids[1].c_str());
   return true;
 }
@@ -341,8 +335,11 @@ int RunMutants(const MutantMode& mode) {
     found = true;
     table.Add(mutant);
   }
-  // Any two may be on together, as an experiment.
-  if (!found) table.Add({mode.only.c_str(), "an experiment", {}});
+  if (!found) {
+    if (!IsKnown(mode.only)) return 2;
+    // Any two may be on together, as an experiment.
+    table.Add({mode.only.c_str(), "an experiment", {}});
+  }
   return table.Finish();
 }
 

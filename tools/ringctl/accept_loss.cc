@@ -37,7 +37,7 @@ absl::Status Show(const std::vector<cluster::StoppedShard>& stopped) {
 
 int Run(const Options& options, bool yes) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("accept-loss", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("accept-loss", client.status()));
   const auto stopped = Stopped(**client);
   if (!stopped.ok()) return Fail(options, In("accept-loss", stopped.status()));
   if (!yes) return Fail(options, In("accept-loss", Show(*stopped)));

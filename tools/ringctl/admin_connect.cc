@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
     RING_ASSIGN_OR_RETURN(client.token, admin::ReadTokenFile(options.admin_token_file));
   }
   client.deadline = options.timeout();
+  if (options.timeout_given) client.scrub_deadline = client.deadline;
   // One try takes the whole time when there is no other node to ask.
   client.attempt_deadline =
       client.addresses.size() == 1 ? client.deadline : std::min(client.deadline, absl::Seconds(15));
@@ -37,8 +38,17 @@ absl::StatusOr<cluster::NodeInfo> FindNode(admin::AdminClient& client, const std
 
 nlohmann::json NodeJson(const cluster::NodeInfo& node) {
   nlohmann::json out = {{"node", node.id.value()}};
-  SetBytes(&out, "name", node.name);
+  SetBytes(&out, "node_name", node.name);
   return out;
+}
+
+nlohmann::json NodeJson(const cluster::View& view, NodeId node) {
+  if (node.value() < view.nodes.size()) return NodeJson(view.nodes[node.value()]);
+  return {{"node", node.value()}};
+}
+
+nlohmann::json NumberJson(NodeId node) {
+  return node == cluster::kNoNode ? nlohmann::json() : nlohmann::json(node.value());
 }
 
 std::string ShowNode(const cluster::NodeInfo& node) {

@@ -1,7 +1,7 @@
 // tools/ringctl/admin_connect.h — the client of an operator's command, and how memgests are shown.
 //
 // What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. FindNode: the node that a
-//            command line means. MemgestJson, StateName.
+//            command line means. NodeJson, MemgestJson, StateName.
 // Threads:   one.
 // Errors:    kFailedPrecondition (no address); those of admin::ReadTokenFile and of
 //            AdminClient::Create. FindNode: those of GetClusterView, kNotFound.
@@ -22,8 +22,12 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
 
 // text: a name or a number, as the admin service reads it.
 absl::StatusOr<cluster::NodeInfo> FindNode(admin::AdminClient& client, const std::string& text);
-// {"node": number, "name": name}
+// {"node": number, "node_name": name}, as every --json tells a node. The second form leaves out the
+// name of a node that the view does not have.
 nlohmann::json NodeJson(const cluster::NodeInfo& node);
+nlohmann::json NodeJson(const cluster::View& view, NodeId node);
+// The number, or null for nobody: of who leads, coordinates, holds a role.
+nlohmann::json NumberJson(NodeId node);
 // "1 (n1)"
 std::string ShowNode(const cluster::NodeInfo& node);
 

@@ -68,10 +68,9 @@ std::string LinksText(const std::vector<std::string>& links) {
 nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const cluster::NodeInfo& node : view.nodes) {
-    nlohmann::json out = {{"id", node.id.value()},
-                          {"incarnation", node.incarnation.value()},
-                          {"status", std::string(cluster::StatusName(node.status))}};
-    SetBytes(&out, "name", node.name);
+    nlohmann::json out = NodeJson(node);
+    out["incarnation"] = node.incarnation.value();
+    out["status"] = std::string(cluster::StatusName(node.status));
     SetBytes(&out, "local", node.local_address);
     SetBytes(&out, "shm", node.shm_address);
     SetBytes(&out, "tcp", node.tcp_address);
@@ -85,8 +84,7 @@ nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
   for (const cluster::GroupView& group : view.groups) {
     nlohmann::json roles = nlohmann::json::array();
     for (const NodeId holder : group.roles) {
-      roles.push_back(holder == cluster::kNoNode ? nlohmann::json()
-                                                 : nlohmann::json(holder.value()));
+      roles.push_back(NumberJson(holder));
     }
     nlohmann::json shards = nlohmann::json::array();
     for (const cluster::ShardView& shard : group.shards) shards.push_back(ShardJson(view, shard));
@@ -96,19 +94,18 @@ nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
   for (const auto& memgest : view.memgests) {
     memgests.push_back(MemgestJson(memgest, memgest.id == view.default_memgest));
   }
-  return {
-      {"epoch", view.epoch},
-      {"cluster", absl::StrFormat("%016x", view.cluster)},
-      {"s", view.s},
-      {"d", view.d},
-      {"voters", view.voter_count},
-      {"leader", leader == cluster::kNoNode ? nlohmann::json() : nlohmann::json(leader.value())},
-      {"fail_over", view.fail_over},
-      {"nodes", nodes},
-      {"groups", groups},
-      {"memgests", memgests},
-      {"warnings", cluster::HealthWarnings(view)},
-      {"value_size_max", view.value_size_max}};
+  return {{"epoch", view.epoch},
+          {"cluster", absl::StrFormat("%016x", view.cluster)},
+          {"s", view.s},
+          {"d", view.d},
+          {"voters", view.voter_count},
+          {"leader", NumberJson(leader)},
+          {"fail_over", view.fail_over},
+          {"nodes", nodes},
+          {"groups", groups},
+          {"memgests", memgests},
+          {"warnings", cluster::HealthWarnings(view)},
+          {"value_size_max", view.value_size_max}};
 }
 
 struct Roles {
@@ -200,7 +197,7 @@ int Show(const Options& options, admin::AdminClient& client) {
 
 int Run(const Options& options, const WatchOptions& watch) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("cluster", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("cluster", client.status()));
   return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 

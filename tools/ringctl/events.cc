@@ -38,11 +38,11 @@ std::string TimeText(std::int64_t unix_ns) {
   return absl::FormatTime("%H:%M:%E6S", absl::FromUnixNanos(unix_ns), absl::LocalTimeZone());
 }
 
-nlohmann::json EventJson(const ClusterEvent& one) {
-  nlohmann::json out = {{"unix_ns", one.unix_ns},
-                        {"node", one.node.value()},
-                        {"number", one.event.number},
-                        {"event", std::string(node::EventName(one.event.kind))}};
+nlohmann::json EventJson(const cluster::View& view, const ClusterEvent& one) {
+  nlohmann::json out = NodeJson(view, one.node);
+  out["unix_ns"] = one.unix_ns;
+  out["number"] = one.event.number;
+  out["event"] = std::string(node::EventName(one.event.kind));
   if (one.event.group != Event::kNoPlace) {
     out["group"] = one.event.group;
     out["shard"] = one.event.shard;
@@ -72,7 +72,7 @@ std::optional<std::int64_t> SinceAgreed(const FailOver& fail_over, const ShardFa
   return *at - fail_over.agreed_ns;
 }
 
-nlohmann::json FailOverJson(const FailOver& fail_over) {
+nlohmann::json FailOverJson(const cluster::View& view, const FailOver& fail_over) {
   nlohmann::json shards = nlohmann::json::array();
   for (const ShardFailOver& shard : fail_over.shards) {
     nlohmann::json phases = nlohmann::json::object();
@@ -80,16 +80,17 @@ nlohmann::json FailOverJson(const FailOver& fail_over) {
       const auto since = SinceAgreed(fail_over, shard, kind);
       if (since.has_value()) phases[std::string(node::EventName(kind))] = *since;
     }
-    shards.push_back({{"group", shard.group.value()},
-                      {"shard", shard.shard.value()},
-                      {"epoch", shard.epoch.value()},
-                      {"node", shard.node.value()},
-                      {"since_agreed_ns", phases}});
+    nlohmann::json one = NodeJson(view, shard.node);
+    one["group"] = shard.group.value();
+    one["shard"] = shard.shard.value();
+    one["epoch"] = shard.epoch.value();
+    one["since_agreed_ns"] = phases;
+    shards.push_back(std::move(one));
   }
-  nlohmann::json out = {{"node", fail_over.subject.value()},
-                        {"drained", fail_over.drained},
-                        {"agreed_unix_ns", fail_over.agreed_ns},
-                        {"shards", shards}};
+  nlohmann::json out = NodeJson(view, fail_over.subject);
+  out["drained"] = fail_over.drained;
+  out["agreed_unix_ns"] = fail_over.agreed_ns;
+  out["shards"] = shards;
   if (fail_over.suspected_ns.has_value()) {
     out["agreement_ns"] = fail_over.agreed_ns - *fail_over.suspected_ns;
   }
@@ -128,6 +129,9 @@ class EventReader {
   int Show() {
     const auto nodes = client_->GetEvents(Cursors());
     if (!nodes.ok()) return Fail(options_, In("events", nodes.status()));
+    // After the events: it names every node that they are about.
+    const auto view = client_->GetClusterView();
+    if (!view.ok()) return Fail(options_, In("events", view.status()));
     for (const node::NodeEvents& node : *nodes) {
       node::EventCursor& seen = seen_[node.node];
       if (seen.incarnation != node.incarnation) seen = {node.node, node.incarnation, 0};
@@ -135,9 +139,9 @@ class EventReader {
     }
     const std::vector<ClusterEvent> merged = node::MergeEvents(*nodes);
     if (events_.fail_overs) {
-      ShowFailOvers(node::FindFailOvers(merged));
+      ShowFailOvers(*view, node::FindFailOvers(merged));
     } else {
-      ShowEvents(merged);
+      ShowEvents(*view, merged);
     }
     return kExitOk;
   }
@@ -149,7 +153,7 @@ class EventReader {
     for (const auto& [node, cursor] : seen_) cursors.push_back(cursor);
     return cursors;
   }
-  void ShowEvents(const std::vector<ClusterEvent>& merged) const {
+  void ShowEvents(const cluster::View& view, const std::vector<ClusterEvent>& merged) const {
     if (!options_.json) {
       for (const ClusterEvent& one : merged) std::printf("%s\n", EventText(one).c_str());
       return;
@@ -157,18 +161,18 @@ class EventReader {
     nlohmann::json all = nlohmann::json::array();
     for (const ClusterEvent& one : merged) {
       if (events_.follow.on) {
-        PrintJson(EventJson(one));
+        PrintJson(EventJson(view, one));
       } else {
-        all.push_back(EventJson(one));
+        all.push_back(EventJson(view, one));
       }
     }
     if (!events_.follow.on) PrintJson({{"events", all}});
   }
-  void ShowFailOvers(const std::vector<FailOver>& fail_overs) const {
+  void ShowFailOvers(const cluster::View& view, const std::vector<FailOver>& fail_overs) const {
     nlohmann::json all = nlohmann::json::array();
     for (const FailOver& fail_over : fail_overs) {
       if (options_.json) {
-        all.push_back(FailOverJson(fail_over));
+        all.push_back(FailOverJson(view, fail_over));
       } else {
         PrintFailOver(fail_over);
       }
@@ -184,7 +188,7 @@ class EventReader {
 
 int Run(const Options& options, const EventOptions& events) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("events", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("events", client.status()));
   EventReader reader(options, events, client->get());
   return Watch(events.follow, events.fail_overs && !options.json, [&] { return reader.Show(); });
 }

@@ -29,7 +29,7 @@ struct FaultOptions {
 int Run(const Options& options, const std::string& what, const std::string& node,
         const std::string& peer, node::Fault fault) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("fault", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("fault", client.status()));
   const auto info = FindNode(**client, node);
   if (!info.ok()) return Fail(options, In("fault", info.status()));
   if (!peer.empty()) {
@@ -75,7 +75,7 @@ std::string ShowLeft(const rdma::DeviceFaultStatus& status) {
 
 int ShowStatus(const Options& options, const std::string& node) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("fault status", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("fault status", client.status()));
   const auto info = FindNode(**client, node);
   if (!info.ok()) return Fail(options, In("fault status", info.status()));
   const absl::StatusOr<node::DeviceFaults> faults = (*client)->GetDeviceFaults(info->name);

@@ -27,10 +27,6 @@ std::string ConditionText(const MemgestHealth& memgest) {
   return absl::StrCat(name, " ", Percent(memgest.recovered), " %");
 }
 
-nlohmann::json NodeJson(NodeId node) {
-  return node == cluster::kNoNode ? nlohmann::json() : nlohmann::json(node.value());
-}
-
 nlohmann::json HealthJson(const Health& health) {
   nlohmann::json memgests = nlohmann::json::array();
   for (const MemgestHealth& memgest : health.memgests) {
@@ -49,7 +45,7 @@ nlohmann::json HealthJson(const Health& health) {
   for (const cluster::ShardHealth& shard : health.shards) {
     nlohmann::json one = {{"group", shard.group.value()},
                           {"shard", shard.shard.value()},
-                          {"coordinator", NodeJson(shard.coordinator)},
+                          {"coordinator", NumberJson(shard.coordinator)},
                           {"stopped", shard.stopped}};
     SetBytes(&one, "reason", shard.reason);
     shards.push_back(one);
@@ -58,7 +54,7 @@ nlohmann::json HealthJson(const Health& health) {
   for (const std::string& warning : health.warnings) warnings.push_back(ShowBytes(warning));
   return {{"level", std::string(cluster::LevelName(health.level))},
           {"view_epoch", health.view_epoch},
-          {"leader", NodeJson(health.leader)},
+          {"leader", NumberJson(health.leader)},
           {"memgests", memgests},
           {"shards_not_serving", shards},
           {"warnings", warnings}};
@@ -115,7 +111,10 @@ int Show(const Options& options, admin::AdminClient& client) {
 
 int Run(const Options& options, const WatchOptions& watch) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return FailUnknown(options, client.status());
+  if (!client.ok()) {
+    const int status = FailUnknown(options, client.status());
+    return absl::IsInvalidArgument(client.status()) ? kExitHealthUsage : status;
+  }
   return Watch(watch, !options.json, [&] { return Show(options, **client); });
 }
 

@@ -63,7 +63,7 @@ int Main(int argc, char** argv) {
   AddOptions(app,
              {3600,
               "default 10; of commands that need --admin 30, of memgest delete --force 60, "
-              "and at most 60"},
+              "of scrub none; and at most 60"},
              &invocation.options);
   AddPut(app, &invocation);
   AddGet(app, &invocation);

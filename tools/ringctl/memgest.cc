@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/common/format.h"
 #include "tools/common/repair_names.h"
+#include "tools/common/size_option.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
 
@@ -24,7 +25,8 @@ using protocol::MemgestDescriptor;
 int WithAdmin(const Options& options, const std::string& context,
               const std::function<absl::Status(admin::AdminClient&)>& body) {
   const auto client = ConnectAdmin(options);
-  const absl::Status status = client.ok() ? body(**client) : client.status();
+  if (!client.ok()) return FailToConnect(options, In(context, client.status()));
+  const absl::Status status = body(**client);
   return status.ok() ? kExitOk : Fail(options, In(context, status));
 }
 
@@ -193,11 +195,9 @@ void AddCreate(CLI::App* memgest, Invocation* invocation) {
                   "With --srs, how lost blocks come back: rs (default), ppr, ecpipe, triec")
       ->transform(CLI::CheckedTransformer(RepairNames()))
       ->type_name("SCHEME");
-  sub->add_option("--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
-      ->transform(CLI::AsSizeValue(false))
+  AddSizeOption(sub, "--block-size", command->block_size, "Block of the layout: 4KiB to 2MiB")
       ->check(CLI::Range(std::uint64_t{protocol::kBlockSizeMin},
-                         std::uint64_t{protocol::kBlockSizeMax}))
-      ->type_name("SIZE");
+                         std::uint64_t{protocol::kBlockSizeMax}));
   sub->callback([=] { invocation->run = [=] { return Create(invocation->options, *command); }; });
 }
 

@@ -80,7 +80,7 @@ int WaitDrained(const Options& options, const cluster::NodeInfo& node, double wa
 
 int RunDrain(const Options& options, const NodeOptions& node) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("node drain", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("node drain", client.status()));
   const auto info = FindNode(**client, node.node);
   if (!info.ok()) return Fail(options, In("node drain", info.status()));
   const absl::Status status = (*client)->DrainNode(info->name, node.force);
@@ -96,7 +96,7 @@ int RunDrain(const Options& options, const NodeOptions& node) {
 
 int RunAdd(const Options& options, const cluster::NodeInfo& info) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("node add", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("node add", client.status()));
   const absl::StatusOr<NodeId> node = (*client)->AddNode(info);
   if (!node.ok()) return Fail(options, In("node add", node.status()));
   cluster::NodeInfo added = info;
@@ -114,7 +114,7 @@ int RunAdd(const Options& options, const cluster::NodeInfo& info) {
 
 int RunRemove(const Options& options, const NodeOptions& node) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("node remove", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("node remove", client.status()));
   const auto info = FindNode(**client, node.node);
   if (!info.ok()) return Fail(options, In("node remove", info.status()));
   const absl::Status status = (*client)->RemoveNode(info->name, node.force);

@@ -65,6 +65,7 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
     if (app.exit(error) == 0) return kExitOk;
     return IsHealth(app) ? kExitHealthUsage : kExitUsage;
   }
+  invocation->options.timeout_given = app.count("--timeout") > 0;
   const int status = invocation->run();
   // Output that could not be written is not done work.
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;

@@ -33,6 +33,7 @@ struct Options {
   std::string admin_token_file;
   bool json = false;
   double timeout_s = 10;
+  bool timeout_given = false;  // a scrub waits for its end unless told otherwise
   absl::Duration timeout() const { return absl::Seconds(timeout_s); }
 };
 
@@ -58,7 +59,7 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation);
 // Prints "ringctl: message" to stderr, or {"error": ...} to stdout with --json, and gives
 // kExitRefused.
 int Fail(const Options& options, const absl::Status& status);
-// The same; kExitUsage if the given seeds are no addresses.
+// The same; kExitUsage if the given seeds or admin addresses are none.
 int FailToConnect(const Options& options, const absl::Status& status);
 // The same for a command line that only the command can judge; gives kExitUsage.
 int FailUsage(absl::string_view message);

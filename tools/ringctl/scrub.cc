@@ -12,7 +12,7 @@ namespace {
 
 int Run(const Options& options) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("scrub", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("scrub", client.status()));
   Progress bar("scrub", 0);
   const auto report = (*client)->Scrub([&bar](const node::ScrubProgress& progress) {
     bar.set_total(progress.total);

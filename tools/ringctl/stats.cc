@@ -34,27 +34,28 @@ nlohmann::json CallsJson(const rdma::SystemCalls& calls) {
           {"card_queue_pairs", calls.card_queue_pairs}};
 }
 
-nlohmann::json NodeJson(const node::NodeStats& node) {
-  return {{"node", node.node.value()},
-          {"resident_bytes", node.resident_bytes},
-          {"gets", node.gets},
-          {"puts", node.puts},
-          {"deletes", node.deletes},
-          {"moves", node.moves},
-          {"refusals", node.refusals},
-          {"clients", node.clients},
-          {"log_entries_appended", node.log_entries_appended},
-          {"log_entries_folded", node.log_entries_folded},
-          {"log_bytes", node.log_bytes},
-          {"wakeups", node.wakeups},
-          {"system_calls", CallsJson(node.system_calls)},
-          {"transports", node.transports},
-          {"fence", node.fence},
-          {"device_faults", node.device_faults},
-          {"scrub_checked", node.scrub_checked},
-          {"scrub_mismatches", node.scrub_mismatches},
-          {"degraded_gets", node.degraded_gets},
-          {"blocks_decoded", node.blocks_decoded}};
+nlohmann::json NodeStatsJson(const cluster::View& view, const node::NodeStats& node) {
+  nlohmann::json out = NodeJson(view, node.node);
+  out.update({{"resident_bytes", node.resident_bytes},
+              {"gets", node.gets},
+              {"puts", node.puts},
+              {"deletes", node.deletes},
+              {"moves", node.moves},
+              {"refusals", node.refusals},
+              {"clients", node.clients},
+              {"log_entries_appended", node.log_entries_appended},
+              {"log_entries_folded", node.log_entries_folded},
+              {"log_bytes", node.log_bytes},
+              {"wakeups", node.wakeups},
+              {"system_calls", CallsJson(node.system_calls)},
+              {"transports", node.transports},
+              {"fence", node.fence},
+              {"device_faults", node.device_faults},
+              {"scrub_checked", node.scrub_checked},
+              {"scrub_mismatches", node.scrub_mismatches},
+              {"degraded_gets", node.degraded_gets},
+              {"blocks_decoded", node.blocks_decoded}});
+  return out;
 }
 
 void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {
@@ -93,7 +94,7 @@ void PrintNodes(const node::ClusterStats& stats) {
 
 int Run(const Options& options) {
   const auto client = ConnectAdmin(options);
-  if (!client.ok()) return Fail(options, In("stats", client.status()));
+  if (!client.ok()) return FailToConnect(options, In("stats", client.status()));
   const auto view = (*client)->GetClusterView();
   if (!view.ok()) return Fail(options, In("stats", view.status()));
   const auto stats = (*client)->GetStats();
@@ -112,7 +113,7 @@ int Run(const Options& options) {
     memgests.push_back(out);
   }
   nlohmann::json nodes = nlohmann::json::array();
-  for (const node::NodeStats& node : stats->nodes) nodes.push_back(NodeJson(node));
+  for (const node::NodeStats& node : stats->nodes) nodes.push_back(NodeStatsJson(*view, node));
   PrintJson({{"memgests", memgests}, {"nodes", nodes}});
   return kExitOk;
 }

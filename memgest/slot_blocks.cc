@@ -37,8 +37,7 @@ void SlotAllocator::DissolveBlock(std::uint32_t number) {
 
 absl::StatusOr<std::uint32_t> SlotAllocator::GrowBlock() {
   std::uint32_t block = block_count_;
-  if (block >= bar_first_) block = std::max(block, bar_end_);
-  while (frozen(block)) ++block;
+  while (barred(block)) block = block >= bar_first_ && block < bar_end_ ? bar_end_ : block + 1;
   if (block >= block_limit_) {
     return absl::ResourceExhaustedError(absl::StrCat("heap of memgest=", memgest_.value(),
                                                      ": all of its blocks=", block_limit_,

@@ -295,6 +295,31 @@ TEST(SlotAllocatorBar, S6NothingIsGivenOutOfBarredBlocksInUseOrNot) {
   EXPECT_FALSE(blocks.contains(9));
 }
 
+// What is frozen may stand right before what is barred.
+TEST(SlotAllocatorBar, S6ANewBlockBehindAFrozenOneIsNotABarredOne) {
+  for (const bool large : {false, true}) {
+    TwinDevice device;
+    LineTable lines(&device, CodedGroup::kLines);
+    HeapSpace heap(&device);
+    SlotAllocator allocator(MemgestId(2), kBlock, &lines, &heap);
+    ASSERT_OK(allocator.Allocate(kBlock).status());
+    allocator.Bar(2, 3);
+    allocator.Freeze(1);
+    std::vector<Range> ranges;
+    ASSERT_OK_AND_ASSIGN(const Slot slot, large ? allocator.AllocateLarge(2 * kBlock, &ranges)
+                                                : allocator.Allocate(kBlock));
+    EXPECT_EQ((large ? ranges[0].offset_cells : slot.offset_cells) / kBlockCells, 3u);
+    allocator.Thaw(1);
+    allocator.Bar(0, 0);
+    std::set<std::uint32_t> blocks;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK_AND_ASSIGN(const Slot one, allocator.Allocate(kBlock));
+      blocks.insert(one.offset_cells / kBlockCells);
+    }
+    EXPECT_EQ(blocks, (std::set<std::uint32_t>{1, 2}));
+  }
+}
+
 // Both parities are new, one after the other: each gets what it lacks, and no more.
 TEST(ParityRebuild, S6TwoNewParitiesShareWhatBothLack) {
   CodedGroup group(ring::testing::SeedFor("two"), 3, 2, 3);

@@ -327,6 +327,7 @@ class RandomRun {
         if (!held_.empty()) Free();
       } else {
         FreezeOrThaw(dice < 98);
+        if (random_.Below(2) == 0) Bar();
       }
       ASSERT_EQ(f_.allocator.used_bytes(), model_.used_cells() * 64);
       ASSERT_GE(f_.allocator.block_count(), high_water_);
@@ -347,7 +348,8 @@ class RandomRun {
     std::uint64_t cells = 0;
     for (const Range& range : *ranges) {
       cells += range.length_cells;
-      EXPECT_FALSE(f_.allocator.frozen(range.offset_cells * 64 / block_size_));
+      for (std::uint32_t at = 0; at < range.length_cells; at += block_size_ / 64)
+        ExpectFree((range.offset_cells + at) * 64 / block_size_);
     }
     EXPECT_EQ(cells * 64, (length + block_size_ - 1) / block_size_ * block_size_);
     return slot;
@@ -358,9 +360,7 @@ class RandomRun {
     if (!slot.ok()) return slot;
     EXPECT_TRUE(hint.line == kNoLine || slot->line == hint.line);
     EXPECT_GE(CellsOf(slot->size_class) * 64, length);
-    if (length > 0) {
-      EXPECT_FALSE(f_.allocator.frozen(slot->offset_cells * 64 / block_size_));
-    }
+    if (length > 0) ExpectFree(slot->offset_cells * 64 / block_size_);
     return slot;
   }
   void Allocate() {
@@ -397,9 +397,21 @@ class RandomRun {
       frozen_.pop_back();
     }
   }
+  void Bar() {
+    bar_first_ = static_cast<std::uint32_t>(random_.Below(f_.allocator.block_count() + 3));
+    bar_end_ = bar_first_ + static_cast<std::uint32_t>(random_.Below(4));
+    f_.allocator.Bar(bar_first_, bar_end_);
+  }
+  // Neither frozen (S2) nor barred (S6).
+  void ExpectFree(std::uint32_t block) {
+    EXPECT_FALSE(f_.allocator.frozen(block)) << block;
+    EXPECT_FALSE(block >= bar_first_ && block < bar_end_) << block;
+  }
   // Everything comes back: one value can have all blocks, so none was lost.
   void TakeAll() {
     for (const std::uint32_t block : frozen_) f_.allocator.Thaw(block);
+    f_.allocator.Bar(0, 0);
+    bar_first_ = bar_end_ = 0;
     while (!held_.empty()) Free();
     // Block by block: a large value may leave a run that is too short for it, and take a new block.
     for (std::uint32_t i = 0; i < high_water_; ++i) {
@@ -415,6 +427,8 @@ class RandomRun {
   Model model_;
   std::vector<Held> held_;
   std::vector<std::uint32_t> frozen_;
+  std::uint32_t bar_first_ = 0;
+  std::uint32_t bar_end_ = 0;
   std::uint32_t high_water_ = 0;
 };
 

@@ -84,6 +84,31 @@ TEST_F(SimConnectTest, L8AStartThatIsGoneWithoutAWordKeepsNobodyOut) {
   EXPECT_TRUE(cluster.RunUntil(network.now_ns() + 10'000 * SimValues::kMs, connected));
 }
 
+// A node stands still until the leader has no room for anything more at it, and is gone without a
+// word: the leader has nothing under way there that could fail. It has to connect the next start.
+TEST_F(SimConnectTest, L8WhoWasGoneWithoutAWordAndWithoutRoomIsMissed) {
+  SimCluster& cluster = run_.cluster();
+  rdma::sim::SimNetwork& network = cluster.network();
+  const NodeId id(8);
+  const NodeId leader = cluster.nodes()[0]->node().membership().leader();
+  ASSERT_NE(leader, cluster::kNoNode);
+  SimNode& leads = *cluster.nodes()[leader.value()];
+  cluster.nodes()[id.value()]->Pause(network.now_ns() + 1'000 * SimValues::kMs);
+  for (std::uint32_t i = 0; i < 2 * node::ControlLink::kWindow; ++i) {
+    leads.node().control().Call(id, node::ControlType::kPing, "", 100 * SimValues::kMs,
+                                [](const absl::StatusOr<std::string>&) {});
+  }
+  leads.Touch();
+  run_.Pass(SimValues::kMs);
+  network.options().crash_notice_ns = 0;
+  cluster.CrashNode(id);
+  run_.Pass(1'000 * SimValues::kMs);
+  ASSERT_TRUE(cluster.RestartNode(id).ok());
+  const auto ready = [&] { return cluster.nodes()[id.value()]->node().ready(); };
+  EXPECT_TRUE(cluster.RunUntil(network.now_ns() + 10'000 * SimValues::kMs, ready))
+      << cluster.nodes()[id.value()]->node().Missing();
+}
+
 // It has asked the leader, which waits for the lease of its former start, and stands still then.
 TEST_F(SimConnectTest, L1WhoComesBackRegistersThoughTheLeaderThatItAskedStandsStill) {
   SimCluster& cluster = run_.cluster();

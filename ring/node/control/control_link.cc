@@ -44,7 +44,7 @@ void ControlLink::Drop() {
   writing_.clear();
   posted_ = buffers_in_use_ = next_buffer_ = 0;
   sent_ = peer_consumed_ = consumed_ = told_ = 0;
-  probed_ = false;
+  probes_ = 0;
   assembler_ = ControlAssembler();
 }
 
@@ -151,8 +151,8 @@ void ControlLink::PumpCredit() {
 
 // As a credit: there is room for some that the peer has not consumed.
 void ControlLink::Probe() {
-  if (!up() || probed_ || buffers_in_use_ == kWindow) return;
-  probed_ = PostChunk(ControlHeader(), "");
+  if (!up() || probes_ == kProbesMax || buffers_in_use_ == kWindow) return;
+  if (PostChunk(ControlHeader(), "")) ++probes_;
 }
 
 void ControlLink::Pump() {
@@ -182,7 +182,7 @@ bool ControlLink::OnCompletion(const rdma::WorkCompletion& completion) {
     done();
     return false;
   }
-  probed_ = false;
+  probes_ = 0;
   const auto index = static_cast<std::uint32_t>(completion.wr_id);
   const std::byte* const at = memory_.address + index * kControlBufferSize;
   const absl::StatusOr<ControlChunk> chunk =

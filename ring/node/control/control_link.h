@@ -69,11 +69,13 @@ class ControlLink {
   ControlAssembler& message() { return assembler_; }
   // Posts what fits.
   void Pump();
-  // Says something that asks for nothing, unless it did and heard nothing since: if the peer is
-  // gone, that fails.
+  // Says something that asks for nothing: if the peer is gone, that fails. So often at most, while
+  // nothing comes: it takes room of the peer's for credits.
+  static constexpr std::uint32_t kProbesMax = 4;
   void Probe();
 
-  std::uint64_t retry_ns = 0;  // the port's
+  std::uint64_t heard_ns = 0;  // the port's, as what follows: when something came, or was missed
+  std::uint64_t retry_ns = 0;
   std::uint64_t backoff_ns = 0;
   bool moved = false;          // the peer is to be reached by another transport than before
   std::uint64_t moved_ns = 0;  // when that was heard of
@@ -115,7 +117,7 @@ class ControlLink {
   std::uint32_t peer_consumed_ = 0;
   std::uint32_t consumed_ = 0;
   std::uint32_t told_ = 0;
-  bool probed_ = false;  // since something came
+  std::uint32_t probes_ = 0;  // since something came
   ControlAssembler assembler_;
 };
 

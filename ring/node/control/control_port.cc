@@ -252,8 +252,11 @@ bool ControlPort::PollCompletions() {
     for (int left = kPerTurn; left > 0 && !turn_spent(); --left) {
       if (queue.Poll(absl::MakeSpan(&completion, 1)) == 0) break;
       any = true;
-      if (completion.opcode == rdma::Opcode::kRecv) Spend(completion.byte_len);
       auto* const link = static_cast<ControlLink*>(completion.qp->context());
+      if (completion.opcode == rdma::Opcode::kRecv) {
+        Spend(completion.byte_len);
+        link->heard_ns = now_ns_;
+      }
       if (link->OnCompletion(completion)) {
         ConfirmIncarnation(link->peer().value());
         OnMessage(*link);

@@ -16,6 +16,10 @@ constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
 constexpr std::uint64_t kConnectNs = 3'000'000'000;
 // An attempt that began so long ago was meant for another start, or is lost on its way.
 constexpr std::uint64_t kOldAttemptNs = 100'000'000;
+// Both ends say something when they have heard nothing for so long. To a peer that is gone without
+// a word, with nothing under way to it, nobody would ever notice it: not even who has much to say,
+// once the peer's room for it is taken.
+constexpr std::uint64_t kQuietNs = 1'000'000'000;
 constexpr std::size_t kOverMax = 16;
 }  // namespace
 
@@ -208,6 +212,7 @@ std::uint64_t ControlPort::AttemptedNs(const ControlLink& link) {
 // What its attempt would have waited for is over: when it is lost, it is made anew at once.
 void ControlPort::Establish(ControlLink& link) {
   link.retry_ns = AttemptedNs(link) + kBackoffMinNs;
+  link.heard_ns = now_ns_;
   link.Establish();
 }
 
@@ -251,6 +256,10 @@ void ControlPort::ConnectAll() {
     if (!link->failed().ok()) {  // posting failed
       const std::string why = std::string(link->failed().message());
       Lose(*link, why);
+    }
+    if (link->up() && now_ns_ >= link->heard_ns + kQuietNs) {
+      link->heard_ns = now_ns_;
+      link->Probe();
     }
     const bool late = now_ns_ >= AttemptedNs(*link) + kConnectNs;
     if (link->qp() != nullptr && !link->established() && late) {

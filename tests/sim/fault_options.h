@@ -34,6 +34,9 @@ struct FaultOptions {
   std::uint64_t slow_recovery_one_in = 5;
   // Runs with three redundant nodes in each group, and codes of m = 3.
   std::uint64_t wide_run_one_in = 6;
+  // Runs with four or five shards in each group: codes are stretched over more blocks, and each
+  // node has more parts.
+  std::uint64_t long_run_one_in = 6;
   // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
   std::uint64_t weak_run_one_in = 6;
   // Runs that write nothing into Rep(1): what else is lost can be looked at more closely then.
@@ -77,7 +80,9 @@ struct FaultOptions {
   std::uint64_t f2_second_one_in = 3;  // blows
   std::uint64_t f2_gap_min_ns = kUs;
   std::uint64_t f2_gap_max_ns = 300 * kMs;
-  // Of the runs whose memgests survive two losses: those in which new ones do, too.
+  // Runs whose memgests survive two losses, beyond one of three; and those of them in which new
+  // ones do, too.
+  std::uint64_t f2_sturdy_run_one_in = 0;
   std::uint64_t f2_sturdy_one_in = 1;
 
   // --- F3: more than memgests survive ---

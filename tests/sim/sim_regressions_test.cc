@@ -46,6 +46,7 @@ void LeaveNewestOut(FaultOptions* faults) {
 
 void LeaveYoungerOut(FaultOptions* faults) {
   faults->f11_slow_persist_run_one_in = 0;
+  faults->long_run_one_in = 0;
   faults->weak_off_run_one_in = faults->degraded_run_one_in = faults->f2_sturdy_one_in = 0;
   faults->f5_longer_run_one_in = faults->f6_pair_one_in = faults->f6_withhold_run_one_in = 0;
   faults->f7_again_deletes = faults->f9_check_jumps = 0;

@@ -174,6 +174,7 @@ class Run {
   bool Slow() const { return Drawn(faults().slow_recovery_one_in, 0x510); }
   bool Wide() const { return Drawn(faults().wide_run_one_in, 0x31de); }
   bool Strong() const { return Drawn(faults().weak_off_run_one_in, 0x5709) && !Weak(); }
+  bool Long() const { return Drawn(faults().long_run_one_in, 0x1049); }
   bool Degraded() const { return Drawn(faults().degraded_run_one_in, 0xde94); }
   bool Weak() const { return Drawn(faults().weak_run_one_in, 0x3ea4); }
   bool node_faults() const { return faults().node_faults != 0; }
@@ -203,7 +204,9 @@ class Run {
     if (node_faults())
       cluster.deadline_ns = std::min(cluster.deadline_ns, 300 * kMs << shape.Below(4));
     impatient_ = cluster.deadline_ns != kDeadlineLongNs;
-    sturdy_ = (node_faults() && shape.Below(3) == 0) || Aims();
+    if (Long()) cluster.s = 4 + static_cast<int>(options_.seed % 2);
+    sturdy_ = (node_faults() && shape.Below(3) == 0) || Aims() ||
+              (node_faults() && Drawn(faults().f2_sturdy_run_one_in, 0x57d1));
     if (sturdy_) cluster.memgests = Sturdy();
     if (Alarm()) cluster.memgests = SturdyButOne();
     if (Wide()) Widen(&cluster);
@@ -228,8 +231,8 @@ class Run {
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
         Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
         cluster.voters_keep ? " votes" : "", Slow() ? " slow" : "", overrun_ ? " overrun" : "",
-        Wide() ? " wide" : "", cluster.weak_default ? " weak" : "", Strong() ? " strong" : "",
-        Aims() ? " aims" : "", sturdy_ ? " sturdy" : "",
+        Wide() ? " wide" : "", Long() ? " long" : "", cluster.weak_default ? " weak" : "",
+        Strong() ? " strong" : "", Aims() ? " aims" : "", sturdy_ ? " sturdy" : "",
         cluster.degraded_one_in != 0 ? " degraded" : ""));
     if (Strong()) cluster_->workload().set_strong();
   }

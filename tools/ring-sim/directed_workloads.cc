@@ -40,7 +40,25 @@ constexpr DirectedWorkload kWorkloads[] = {
      "two nodes lost at about one time, while what is lost comes back slowly",
      {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_zombie_run_one_in=0 "
       "f1_node_max=20 f1_next_max_ns=100000000 f2_second_one_in=1 f2_gap_max_ns=1000000 "
+      "f2_sturdy_run_one_in=1 f5_alarm_run_one_in=0 wide_run_one_in=0 "
       "slow_recovery_one_in=1 readers_one_in=0 think_max_ns=500000"}},
+    {"withheld",
+     "coordinators that are lost behind an answer, with entries that nobody else has",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 weak_run_one_in=0 "
+      "weak_off_run_one_in=1 f6_withhold_run_one_in=1 f6_withhold_mean_ns=2000000 "
+      "f6_nodes_run_one_in=0 readers_one_in=3 think_max_ns=200000"}},
+    {"pairs",
+     "two nodes that do not reach each other, and takeovers",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_alarm_run_one_in=0 "
+      "f5_zombie_run_one_in=0 f6_nodes_run_one_in=1 f6_pair_one_in=1 "
+      "f6_nodes_next_max_ns=50000000 think_max_ns=8000000 f2_sturdy_run_one_in=1"}},
+    {"alarm",
+     "who has the last copy of something is missed as another is lost",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=1 think_max_ns=2000000"}},
+    {"copies",
+     "requests that come again, deletes too, in later tenures",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f7_again_mean_ns=300000 f1_node_max=12 "
+      "f1_next_max_ns=200000000 f12_catalogue_mean_ns=5000000 think_max_ns=2000000"}},
     {"overrun",
      "more lost than memgests survive, and shards that stop",
      {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0"}},

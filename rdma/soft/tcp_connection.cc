@@ -295,7 +295,7 @@ void TcpConnection::Kick() {
 void TcpConnection::Flush() {
   SystemCalls& calls = device_->calls();
   const std::uint64_t sends_before = calls.sends;
-  const TcpTransmit::Result result = transmit_.Flush(fd_, &calls.sends);
+  const TcpTransmit::Result result = transmit_.Flush(fd_, *device_->mapping(), &calls.sends);
   if (calls.sends != sends_before && sent_turn_ != device_->turn()) {
     sent_turn_ = device_->turn();
     ++calls.batches_sent;

@@ -101,7 +101,7 @@ bool TcpConnection::ServeRead(const TcpFrame& frame) {
   answer.type = TcpFrameType::kReadResponse;
   answer.sequence = frame.sequence;
   answer.payload_length = static_cast<std::uint32_t>(frame.operand);
-  transmit_.AddOne(answer, source);
+  transmit_.AddOne(answer, source, frame.rkey);
   return true;
 }
 

@@ -168,6 +168,30 @@ TEST_P(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
   EXPECT_EQ(answer.frame.type, TcpFrameType::kNak);
 }
 
+// What a mapped peer would find out behind its copy.
+TEST_P(TcpHostile, RevokeWhileAnAnswerWaitsForTheSocketEndsTheConnection) {  // L5
+  constexpr std::uint64_t kSize = 16 << 20;                                  // no socket holds it
+  constexpr std::uint64_t kReads = 2;
+  std::memset(side_->memory, 'h', Side::kMemorySize);
+  RawPeer peer(address_);
+  peer.Say(Hello());
+  Accept();
+  TcpFrame read;
+  read.type = TcpFrameType::kRead;
+  read.rkey = side_->region->rkey();
+  read.remote_address = side_->AddressAt(0);
+  read.operand = kSize;
+  for (; read.sequence < kReads; ++read.sequence) peer.Say(Bytes(read));
+  ASSERT_TRUE(Until([&] { return !peer.Closed() && peer.heard().size() > 2 * kTcpHeaderSize; }));
+  side_->region->Revoke();
+  std::memset(side_->memory, 'r', Side::kMemorySize);
+  EXPECT_TRUE(Until([&] { return peer.Closed() || peer.heard().size() > kSize; }));
+  EXPECT_EQ(peer.heard().find('r', 2 * kTcpHeaderSize), std::string::npos);
+  EXPECT_LT(peer.heard().size(), kSize);
+  EXPECT_EQ(side_->qp->state(), QpState::kError);
+  ExpectServing();
+}
+
 TEST_P(TcpHostile, ConnectionsAreLimited) {
   SoftDeviceOptions options;
   options.connection_count_max = 4;

@@ -235,7 +235,7 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
 }
 
 bool TcpConnection::ReceiveNow() {
-  if (state_ != State::kLinked || paused_) return false;
+  if (state_ != State::kLinked || paused_ || crowded_) return false;
   if (came_turn_ != device_->turn()) ReadFrames();
   if (IsDue()) BecomeDue();
   return came_turn_ == device_->turn();
@@ -305,9 +305,13 @@ void TcpConnection::Flush() {
     // hang-up.
     transmit_.Clear();
     shutdown(fd_, SHUT_RDWR);
-    return;
+  } else if (state_ != State::kDead) {
+    WatchFor(want_read_, result == TcpTransmit::Result::kSocketFull);
   }
-  if (state_ != State::kDead) WatchFor(want_read_, result == TcpTransmit::Result::kSocketFull);
+  if (!crowded_ || transmit_.copied() > kAnswersMax / 2) return;
+  crowded_ = false;
+  read_on_ = true;
+  BecomeDue();
 }
 
 // Our side is done with the connection.
@@ -328,7 +332,7 @@ void TcpConnection::Drain() {
   counted_ = false;
   device_->hot_sockets().Forget(this);
   state_ = State::kDraining;
-  paused_ = false;
+  paused_ = crowded_ = false;
   read_on_ = false;
   deadline_ns_ = device_->NowNs() + 1000 * kMillisecondNs;
   BecomeDue();

@@ -35,8 +35,8 @@ class TcpTransmit {
   void AddOne(const TcpFrame& frame, const std::byte* payload, std::uint32_t rkey = 0);
 
   bool empty() const { return count_ == 0; }
-  // Frames, or runs of copied ones.
-  std::size_t count() const { return count_; }
+  // Bytes of copied frames, and headers of the others.
+  std::size_t copied() const { return copies_end_ - copies_begin_; }
   std::uint64_t bytes() const { return bytes_; }
   // Whether the frame at the head is partly sent and takes its payload from a request of the user.
   bool MidRequest() const { return count_ != 0 && sent_of_head_ != 0 && !At(0).pieces.empty(); }

@@ -58,7 +58,8 @@ void SetSocketOptions(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   // A peer that vanished without a word is given up after about three seconds, busy or idle: the
   // longer it takes, the later the next attempt to send again, and nobody dials while a connection
-  // looks as if it were there. A process that stands still is not meant: its kernel answers.
+  // looks as if it were there. A process that stands still is not meant, as its kernel answers, but
+  // is met once its window is full: what waits for that counts as well.
   const unsigned int user_timeout_ms = 3'000;
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
   const int idle_s = 1;

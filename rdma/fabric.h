@@ -339,6 +339,10 @@ class Device {
   // QueuePair::PeerSleeping). Setting true contains a full fence: look for work once more before
   // sleeping.
   virtual void SetSleeping(bool sleeping) = 0;
+  // Of a queue pair that is gone: its peer may have been stopped in the middle of a copy into this
+  // device's memory. The rest lands when it goes on, though the request fails (L5). False once its
+  // end let go or is dead, and on links whose peers copy nothing here themselves (tcp, rdma).
+  virtual bool PeerHoldsOn(std::uint32_t /*qp_number*/) const { return false; }
   virtual SystemCalls system_calls() const { return {}; }
   // kUnavailable: the RDMA card that it has open went away, and does not come back to this device.
   virtual absl::Status CardStatus() const { return absl::OkStatus(); }

@@ -112,6 +112,11 @@ class Engine final : public EngineDevice {
   bool Progress() override { return nic_->Look(); }
   int event_fd() const override { return nic_->event_fd(); }
   void SetSleeping(bool sleeping) override { nic_->SetSleeping(sleeping); }
+  bool PeerHoldsOn(std::uint32_t qp_number) const override {
+    bool holds = false;
+    nic_->Call([&] { holds = device()->PeerHoldsOn(qp_number); });
+    return holds;
+  }
   SystemCalls system_calls() const override {
     SystemCalls calls;
     nic_->Call([&] { calls = device()->system_calls(); });

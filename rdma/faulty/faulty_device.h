@@ -75,6 +75,9 @@ class FaultyDevice final : public Device {
   bool Progress() override { return below_->Progress() || plan_.holds(); }
   int event_fd() const override { return below_->event_fd(); }
   void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
+  bool PeerHoldsOn(std::uint32_t qp_number) const override {
+    return below_->PeerHoldsOn(qp_number);
+  }
   SystemCalls system_calls() const override { return below_->system_calls(); }
   absl::Status CardStatus() const override { return below_->CardStatus(); }
 

@@ -74,6 +74,9 @@ class SoftDevice final : public Device {
     PrepareToSleep(sleeping);
     TellSleeping(sleeping);
   }
+  bool PeerHoldsOn(std::uint32_t qp_number) const override {
+    return mailboxes_.IsLeftToPeer(qp_number);
+  }
   SystemCalls system_calls() const override { return calls_; }
   absl::Status CardStatus() const override {
     return verbs_ == nullptr ? absl::OkStatus() : verbs_->CardStatus();
@@ -169,7 +172,6 @@ class SoftDevice final : public Device {
   std::array<FreedRuns, 3> freed_;            // by MemoryKind
   std::array<std::uint64_t, 3> in_use_ = {};  // bytes, by MemoryKind
   WarmRuns warm_runs_;                        // of what is not in use
-  std::uint32_t next_qp_number_ = 1;
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;

@@ -73,7 +73,8 @@ absl::StatusOr<std::unique_ptr<SoftQueuePair>> SoftDevice::MakeQueuePair(
   RING_ASSIGN_OR_RETURN(const MailboxPool::Name taken, mailboxes_.Take());
   name.index = taken.index;
   name.key = taken.key;
-  auto qp = std::make_unique<SoftQueuePair>(this, options, next_qp_number_++, name, mapped);
+  // Its mailbox's key is a queue pair's number.
+  auto qp = std::make_unique<SoftQueuePair>(this, options, name.key, name, mapped);
   queue_pairs_[qp->number()] = qp.get();
   return qp;
 }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
@@ -46,12 +47,16 @@ class MailboxPool {
   void DetachPeer(const Name& name) {
     if (name.index >= states_.size() || states_[name.index].key != name.key) return;
     states_[name.index].peer = false;
+    left_.erase(name.key);
     FreeIfUnused(name.index);
   }
   void Release(const Name& name) {
     states_[name.index].owner = false;
+    if (states_[name.index].peer) left_.insert(name.key);
     FreeIfUnused(name.index);
   }
+  // Of a mailbox whose queue pair is gone: its peer has not let go.
+  bool IsLeftToPeer(std::uint32_t key) const { return left_.contains(key); }
 
  private:
   struct State {
@@ -68,6 +73,7 @@ class MailboxPool {
 
   std::vector<State> states_;
   std::deque<std::uint32_t> free_;
+  absl::flat_hash_set<std::uint32_t> left_;  // keys
   std::uint32_t last_key_ = 0;
 };
 

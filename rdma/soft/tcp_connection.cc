@@ -58,7 +58,8 @@ void SetSocketOptions(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   // A peer that vanished without a word is given up after about three seconds, busy or idle: the
   // longer it takes, the later the next attempt to send again, and nobody dials while a connection
-  // looks as if it were there. A process that stands still is not meant: its kernel answers.
+  // looks as if it were there. A process that stands still is not meant, as its kernel answers, but
+  // is met once its window is full: what waits for that counts as well.
   const unsigned int user_timeout_ms = 3'000;
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
   const int idle_s = 1;
@@ -235,7 +236,7 @@ void TcpConnection::OnReady(std::uint32_t epoll_events) {
 }
 
 bool TcpConnection::ReceiveNow() {
-  if (state_ != State::kLinked || paused_) return false;
+  if (state_ != State::kLinked || paused_ || crowded_) return false;
   if (came_turn_ != device_->turn()) ReadFrames();
   if (IsDue()) BecomeDue();
   return came_turn_ == device_->turn();
@@ -295,7 +296,7 @@ void TcpConnection::Kick() {
 void TcpConnection::Flush() {
   SystemCalls& calls = device_->calls();
   const std::uint64_t sends_before = calls.sends;
-  const TcpTransmit::Result result = transmit_.Flush(fd_, &calls.sends);
+  const TcpTransmit::Result result = transmit_.Flush(fd_, *device_->mapping(), &calls.sends);
   if (calls.sends != sends_before && sent_turn_ != device_->turn()) {
     sent_turn_ = device_->turn();
     ++calls.batches_sent;
@@ -305,9 +306,13 @@ void TcpConnection::Flush() {
     // hang-up.
     transmit_.Clear();
     shutdown(fd_, SHUT_RDWR);
-    return;
+  } else if (state_ != State::kDead) {
+    WatchFor(want_read_, result == TcpTransmit::Result::kSocketFull);
   }
-  if (state_ != State::kDead) WatchFor(want_read_, result == TcpTransmit::Result::kSocketFull);
+  if (!crowded_ || transmit_.copied() > kAnswersMax / 2) return;
+  crowded_ = false;
+  read_on_ = true;
+  BecomeDue();
 }
 
 // Our side is done with the connection.
@@ -328,7 +333,7 @@ void TcpConnection::Drain() {
   counted_ = false;
   device_->hot_sockets().Forget(this);
   state_ = State::kDraining;
-  paused_ = false;
+  paused_ = crowded_ = false;
   read_on_ = false;
   deadline_ns_ = device_->NowNs() + 1000 * kMillisecondNs;
   BecomeDue();

@@ -95,7 +95,8 @@ class TcpConnection final : public FdHandler,
 
  private:
   static constexpr std::size_t kHelloSize = kTcpHeaderSize + kPrivateDataSizeMax;
-  static constexpr std::size_t kAnswersMax = 1 << 16;
+  // Copied bytes that wait, beyond which no request is taken: its answer would be another.
+  static constexpr std::size_t kAnswersMax = 1 << 20;
   static constexpr std::uint32_t kWholeMax = 64;
   // From now on the device's UringReceiver receives. REQUIRES: linked, not within a receive.
   void UseUring();
@@ -173,6 +174,7 @@ class TcpConnection final : public FdHandler,
   std::uint64_t deadline_ns_ = 0;
   bool hung_up_ = false;
   bool paused_ = false;   // a SEND waits for a receive
+  bool crowded_ = false;  // no request is taken before answers have gone
   bool counted_ = false;  // among the device's polled connections
   bool is_due_ = false;
   bool read_on_ = false;         // what came is not read to its end

@@ -111,7 +111,7 @@ void TcpConnection::BytesCame() {
 void TcpConnection::OnBytes(absl::Span<const std::byte> bytes) {
   if (state_ != State::kLinked) return;  // what comes while the connection drains is for nobody
   BytesCame();
-  while (!bytes.empty() && !paused_ && state_ == State::kLinked) {
+  while (!bytes.empty() && !paused_ && !crowded_ && state_ == State::kLinked) {
     if (buffer_begin_ == buffer_end_) {
       std::size_t begin = 0;
       const bool whole = Parse(bytes.data(), &begin, bytes.size());
@@ -138,7 +138,7 @@ void TcpConnection::OnEnd() {
   if (state_ != State::kDead) OnHangUp();
 }
 
-// After a message has waited for a receive, and much behind it.
+// After a request has had to wait, and much behind it.
 void TcpConnection::ShrinkBuffer() {
   if (buffer_.size() <= kPartsSize) return;
   std::vector<std::byte> smaller(kPartsSize);

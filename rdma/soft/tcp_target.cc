@@ -30,25 +30,29 @@ bool TcpConnection::BeginRequest(const TcpFrame& frame) {
   if (frame.sequence + 1 <= last_request_) return Violation();
   SoftQueuePair* own = qp();
   if (own == nullptr || own->state() != QpState::kReadyToSend) return Violation();
+  // Everything behind a request that has to wait waits too; the header stays in the buffer.
+  crowded_ = transmit_.copied() > kAnswersMax;
+  if (crowded_) {
+    WatchFor(false, want_write_);
+    return false;
+  }
   const bool consumes =
       frame.type == TcpFrameType::kSend || frame.type == TcpFrameType::kWriteWithImm;
   if (consumes && own->receives().Empty()) {
-    // Everything behind it waits too; the header stays in the buffer.
     const std::uint64_t now = device_->NowNs();
     if (!paused_) {
       paused_ = true;
       deadline_ns_ = now + std::uint64_t{device_->options().rnr_timeout_ms} * 1'000'000;
-      WatchFor(false, want_write_);
     }
+    WatchFor(false, want_write_);
     return now > deadline_ns_ ? Nak(frame, WcStatus::kRnrRetryExceeded) : false;
   }
   if (paused_) {
     paused_ = false;
     deadline_ns_ = 0;
-    WatchFor(true, want_write_);
   }
+  WatchFor(true, want_write_);
   last_request_ = frame.sequence + 1;
-  if (transmit_.count() > kAnswersMax) return Violation();
   switch (frame.type) {
     case TcpFrameType::kSend:
       return BeginReceive(frame);
@@ -101,7 +105,7 @@ bool TcpConnection::ServeRead(const TcpFrame& frame) {
   answer.type = TcpFrameType::kReadResponse;
   answer.sequence = frame.sequence;
   answer.payload_length = static_cast<std::uint32_t>(frame.operand);
-  transmit_.AddOne(answer, source);
+  transmit_.AddOne(answer, source, frame.rkey);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rdma/soft/region_table.h"
 #include "rdma/soft/shared_copy.h"
 
 namespace ring::rdma::soft {
@@ -78,7 +79,7 @@ void TcpTransmit::AddCopy(const TcpFrame& frame, absl::Span<const Sge> pieces) {
   }
 }
 
-void TcpTransmit::AddOne(const TcpFrame& frame, const std::byte* payload) {
+void TcpTransmit::AddOne(const TcpFrame& frame, const std::byte* payload, std::uint32_t rkey) {
   if (frame.payload_length <= kShortMax) {
     std::byte* copy = nullptr;
     CopyFrame(frame, frame.payload_length, &copy);
@@ -88,7 +89,7 @@ void TcpTransmit::AddOne(const TcpFrame& frame, const std::byte* payload) {
   Item& item = Push();
   EncodeTcpFrame(frame, Grow(kTcpHeaderSize));
   item.copied = kTcpHeaderSize;
-  item.own = {const_cast<std::byte*>(payload), frame.payload_length, 0};
+  item.own = {const_cast<std::byte*>(payload), frame.payload_length, rkey};
   item.size = kTcpHeaderSize + frame.payload_length;
   bytes_ += item.size;
 }
@@ -140,7 +141,11 @@ void TcpTransmit::Consume(std::uint64_t sent) {
   if (count_ == 0) copies_begin_ = copies_end_ = 0;
 }
 
-TcpTransmit::Result TcpTransmit::Flush(int fd, std::uint64_t* calls) {
+bool TcpTransmit::MayBeSent(const Item& item, const Mapping& own) {
+  return item.own.lkey == 0 || StillValid(own, item.own.lkey);
+}
+
+TcpTransmit::Result TcpTransmit::Flush(int fd, const Mapping& own, std::uint64_t* calls) {
   while (count_ != 0) {
     iovec vector[kVectorMax];
     int used = 0;
@@ -157,6 +162,10 @@ TcpTransmit::Result TcpTransmit::Flush(int fd, std::uint64_t* calls) {
     for (std::size_t i = 0; i < count_; ++i) {
       const Item& item = At(i);
       if (used + 2 + static_cast<int>(item.pieces.size()) > kVectorMax) break;
+      if (!MayBeSent(item, own)) {
+        if (used == 0) return Result::kBroken;
+        break;  // what is before it goes first
+      }
       add(copies, item.copied);
       copies += item.copied;
       for (const Sge& piece : item.pieces) add(piece.address, piece.length);

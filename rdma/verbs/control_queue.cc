@@ -21,7 +21,6 @@ absl::StatusOr<std::unique_ptr<ControlQueue>> ControlQueue::Make(Nic* nic, std::
   CardQueue::Sizes sizes;
   sizes.send_depth = kSendDepth;
   sizes.recv_depth = kReceives;
-  sizes.inline_size = sizeof(std::uint64_t);
   RING_ASSIGN_OR_RETURN(queue->card_, CardQueue::Make(nic, sizes));
   return queue;
 }
@@ -102,13 +101,12 @@ bool ControlQueue::ReadEntry(const RemoteWord& entry) {
 }
 
 bool ControlQueue::TellSleeping(const RemoteWord& word) {
-  static std::uint64_t asleep = 1;  // goes along inline
-  ibv_sge piece{reinterpret_cast<std::uint64_t>(&asleep), sizeof(asleep), 0};
+  // Not inline: a card may take none of it.
+  ibv_sge piece = Piece(&page_->asleep, sizeof(page_->asleep));
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.sg_list = &piece;
   wr.num_sge = 1;
-  wr.send_flags = IBV_SEND_INLINE;
   wr.wr.rdma.remote_addr = word.address;
   wr.wr.rdma.rkey = word.rkey;
   return Post(&wr, WrKind::kSleepWord);

@@ -62,6 +62,7 @@ class ControlQueue {
   struct Page {
     alignas(64) std::uint64_t peer_sleeps;
     alignas(64) std::uint64_t entry;
+    std::uint64_t asleep = 1;  // what the peer is told
     ControlMessage sends[kMessages];
     ControlMessage receives[kReceives];
   };

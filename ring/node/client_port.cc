@@ -35,7 +35,9 @@ absl::StatusOr<std::unique_ptr<ClientPort>> ClientPort::Create(const ClientPortO
 
 ClientPort::ClientPort(const ClientPortOptions& options)
     : options_(options),
+      // Those that are retired count, as their peers hold on to queue pairs of the device, too.
       rings_(options.device, protocol::kRequestRingSize, options.client_max),
+      retired_(options.device, &rings_),
       headers_(options.device, protocol::kReplySlotCountMax * protocol::kCell, options.client_max),
       copies_(options.device) {
   for (rdma::WorkRequest& request : chain_) {
@@ -80,6 +82,7 @@ absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view priv
   connection->slot_count = hello.reply_slot_count;
   connection->generation = next_generation_++;
   connection->records.resize(options_.shard_count);
+  retired_.Reclaim();
   RING_ASSIGN_OR_RETURN(connection->ring, rings_.Take(rdma::kRemoteWrite));
   absl::StatusOr<BufferPool::Buffer> headers = headers_.Take(rdma::kLocalOnly);
   if (!headers.ok()) {
@@ -139,13 +142,14 @@ void ClientPort::OnDisconnected(rdma::QueuePair* qp) {
 void ClientPort::Close(std::uint32_t index) {
   std::unique_ptr<Connection> connection = std::move(connections_[index]);
   // Its completions are dropped: nothing of it is in the device's hands any more.
+  const std::uint32_t qp_number = connection->qp->number();
   connection->qp.reset();
   UnpinAll(*connection);
   for (std::uint32_t handle = 1; handle <= reads_.size(); ++handle) {
     if (reads_[handle - 1].shard != nullptr && reads_[handle - 1].connection == index)
       FinishRead(handle, false);
   }
-  rings_.GiveBack(std::move(connection->ring));
+  retired_.Add(qp_number, std::move(connection->ring));
   headers_.GiveBack(std::move(connection->headers));
   active_.erase(std::find(active_.begin(), active_.end(), index));
   const auto staged = std::find(staged_.begin(), staged_.end(), index);

@@ -13,7 +13,8 @@
 //            does not take them wait, with their pins, and it is ended after a while.
 // Threads:   one, the node's.
 // Errors:    a malformed request is answered with kBadRequest; one whose extent cannot be trusted
-//            ends the connection. Over client_max connections: refused with a reason.
+//            ends the connection. Over client_max connections, with those that ended and whose
+//            clients may still write to their rings: refused with a reason.
 // Cost:      idle: one load per client. Per request no allocation, and two work requests for the
 //            answer, one more for a value.
 // Source:    docs/ARCHITECTURE.md "The path of a put"; rules V6, V7, X3.
@@ -31,6 +32,7 @@
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
+#include "ring/node/recovery/retired_rings.h"
 #include "ring/node/sent_copies.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/hello.h"
@@ -165,6 +167,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::unique_ptr<rdma::CompletionQueue> cq_;
   std::unique_ptr<rdma::CompletionQueue> doorbells_;
   BufferPool rings_;
+  RetiredRings retired_;
   BufferPool headers_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::uint32_t> active_;   // indexes in use

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<MemberPort>> MemberPort::Create(const Options& op
 MemberPort::MemberPort(const Options& options)
     : options_(options),
       rings_(options.device, memgest::kRingControlSize + options.ring_size, 1u << 16),
-      retired_(&rings_) {}
+      retired_(options.device, &rings_) {}
 
 MemberPort::~MemberPort() {
   for (HeldShard& held : held_shards_) {
@@ -49,8 +49,6 @@ void MemberPort::ApplyView(const cluster::View& view) {
   const bool same_memgests = view.memgests == view_.memgests;
   view_ = view;
   joined_ = true;
-  for (const cluster::NodeInfo& node : view_.nodes)
-    retired_.OnIncarnation(node.id, node.incarnation);
   const std::size_t known = held_shards_.size();
   JoinGroups();
   for (std::size_t i = 0; i < held_shards_.size(); ++i) {
@@ -136,6 +134,7 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   if (hello.credit.length < sizeof(std::uint64_t))
     return absl::InvalidArgumentError("credit word is too short");
   RING_RETURN_IF_ERROR(EnterEpoch(*held, hello));
+  retired_.Reclaim();
   RING_ASSIGN_OR_RETURN(BufferPool::Buffer ring, rings_.Take(rdma::kRemoteWrite));
   const rdma::RemoteBuffer remote = ring.region->remote();
   protocol::LogAccept accept;
@@ -155,8 +154,9 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   absl::Status posted;
   for (std::uint32_t i = 0; i < kDoorbellCount && posted.ok(); ++i) posted = (*qp)->PostRecv(i, {});
   if (!posted.ok()) {  // the coordinator sees its connection end, and comes again
+    const std::uint32_t number = (*qp)->number();
     qp->reset();
-    retired_.Add({NodeId(hello.node), Incarnation(hello.incarnation)}, std::move(ring));
+    retired_.Add(number, std::move(ring));
     return posted;
   }
   memgest::LogReaderOptions reader;
@@ -167,6 +167,7 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   reader.credit = {hello.credit.address, hello.credit.length, hello.credit.rkey};
   held->qp = *std::move(qp);
   held->ring = std::move(ring);
+  held->ring_qp = held->qp->number();
   held->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
   held->store->Attach(std::make_unique<memgest::LogReader>(reader));
   if (options_.static_membership) RING_RETURN_IF_ERROR(held->store->Adopt(epoch, {}));

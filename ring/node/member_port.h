@@ -58,10 +58,11 @@ class MemberPort {
     // Of the epoch that was promised last.
     std::unique_ptr<rdma::QueuePair> qp;
     BufferPool::Buffer ring;
+    std::uint32_t ring_qp = 0;  // the number of the queue pair that it is written by, or was
     cluster::Holder writer;
     // Of the last Normal epoch, while store->sealed() reads it.
     BufferPool::Buffer sealed_ring;
-    cluster::Holder sealed_writer;
+    std::uint32_t sealed_ring_qp = 0;
     std::uint16_t attempt = 0;  // of the log connection, within the epoch
     // Since when it has nothing of its own: its ring waits for a snapshot, or goes on behind one.
     enum class Join : std::uint8_t { kNo = 0, kAwaitsSnapshot = 1, kLearner = 2 };

@@ -53,8 +53,8 @@ void MemberPort::LeaveGroups() {
     if (!left(held)) continue;
     held.store.reset();
     EndRing(held);
-    retired_.Add(held.writer, std::move(held.ring));
-    retired_.Add(held.sealed_writer, std::move(held.sealed_ring));
+    retired_.Add(held.ring_qp, std::move(held.ring));
+    retired_.Add(held.sealed_ring_qp, std::move(held.sealed_ring));
   }
   std::erase_if(held_shards_, [](const HeldShard& held) { return held.store == nullptr; });
   next_ = 0;
@@ -99,7 +99,7 @@ void MemberPort::EndRing(HeldShard& held) {
 }
 
 void MemberPort::RetireSealed(HeldShard& held) {
-  retired_.Add(held.sealed_writer, std::exchange(held.sealed_ring, {}));
+  retired_.Add(held.sealed_ring_qp, std::exchange(held.sealed_ring, {}));
 }
 
 absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealRequest& request) {
@@ -138,9 +138,9 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   if (ring_is_of_l) {
     RetireSealed(*held);
     held->sealed_ring = std::exchange(held->ring, {});
-    held->sealed_writer = held->writer;
+    held->sealed_ring_qp = held->ring_qp;
   } else {
-    retired_.Add(held->writer, std::exchange(held->ring, {}));
+    retired_.Add(held->ring_qp, std::exchange(held->ring, {}));
   }
   recovery::SealAnswer answer;
   answer.incarnation = options_.incarnation;
@@ -176,7 +176,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     LearnAnew(held, hello);
     RING_ASSIGN_OR_RETURN(const bool drops, LeaveShardsOfParities(held, role));
     EndRing(held);
-    retired_.Add(held.writer, std::exchange(held.ring, {}));
+    retired_.Add(held.ring_qp, std::exchange(held.ring, {}));
     store.Reset(epoch);
     RetireSealed(held);
     StartRole(held, role);
@@ -186,7 +186,7 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
     AddMemgestsOfJoiner(held);
   } else if (store.promised() < epoch && normal.epoch == Epoch()) {
     EndRing(held);
-    retired_.Add(held.writer, std::exchange(held.ring, {}));
+    retired_.Add(held.ring_qp, std::exchange(held.ring, {}));
     RING_RETURN_IF_ERROR(store.Seal(epoch, Epoch()).status());
     if (role != held.role) {
       store.Reset(epoch);
@@ -202,7 +202,6 @@ absl::Status MemberPort::EnterEpoch(HeldShard& held, const protocol::LogHello& h
   if (!joins) held.join = HeldShard::Join::kNo;
   held.leaves = false;
   held.attempt = hello.attempt;
-  retired_.OnConnect({NodeId(hello.node), Incarnation(hello.incarnation)});
   return absl::OkStatus();
 }
 
@@ -297,7 +296,7 @@ void MemberPort::DropParities(const HeldShard& joining) {
                       << " shard=" << other.shard.value() << ", as shard=" << joining.shard.value()
                       << " does";
     EndRing(other);
-    retired_.Add(other.writer, std::exchange(other.ring, {}));
+    retired_.Add(other.ring_qp, std::exchange(other.ring, {}));
     other.store->Reset(other.store->promised());
     RetireSealed(other);
     other.join = HeldShard::Join::kAwaitsSnapshot;

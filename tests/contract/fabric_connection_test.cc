@@ -46,6 +46,23 @@ TEST_P(FabricConnection, NobodyListensIsARejection) {
   EXPECT_EQ(rejected.private_data, "");
 }
 
+// L5: what it was stopped in the middle of lands in b's memory all the same.
+TEST_P(FabricConnection, APeerThatMapsMemoryHoldsOnUntilItsEndLetGo) {
+  std::uint32_t number = 0;
+  const auto holds_on = [&] {
+    bool holds = false;
+    b_->Run([&] { holds = b_->device->PeerHoldsOn(number); });
+    return holds;
+  };
+  b_->Run([&] {
+    number = b_->qp->number();
+    b_->qp.reset();
+  });
+  const bool at_first = holds_on();
+  EXPECT_TRUE(HasEngine(GetParam()) || at_first == mapped()) << "an engine alone runs by itself";
+  EXPECT_TRUE(WaitFor([&] { return !holds_on(); }));
+}
+
 TEST_P(FabricConnection, ListeningTwiceAtOneAddressIsRefused) {
   b_->Run([&] {
     const auto again = b_->device->Listen(address_);

@@ -1,7 +1,9 @@
 // The members' door alone, with a peer that coordinates every shard.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -27,8 +29,14 @@ constexpr std::uint64_t kRingSize = memgest::kRingSizeMin;
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr int kBells = 4;  // that a coordinator may ring before the member looks
 
+// What happens in the middle of the next copy by either device.
+std::function<void()> in_mid_copy;
+
 std::unique_ptr<rdma::Device> OpenDevice(const char* name) {
   rdma::SoftDeviceOptions options;
+  options.copy_hook.function = [](void*) {
+    if (in_mid_copy) std::exchange(in_mid_copy, nullptr)();
+  };
   options.name = name;
   options.arena_size_max = std::uint64_t{4} << 30;
   return *rdma::OpenSoftDevice(options);
@@ -355,6 +363,46 @@ TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {
   EXPECT_THAT(Knock(hello), ::testing::HasSubstr("is not the coordinator"));
   --hello.incarnation;
   EXPECT_EQ(Knock(hello), "");
+}
+
+// The member hears of a coordinator by more ways than one: of what it said before it was stopped in
+// the middle of a copy some may be found only now.
+TEST_F(MemberRingsTest, L5AHelloFromBeforeACopyDoesNotGiveItsRingAway) {
+  StartPort(2, 1, /*static_membership=*/false);
+  MemberPort::HeldShard& member = port_->held_shards().front();
+  protocol::LogHello hello = HelloOf(member);
+  hello.flags = protocol::kLogJoins;
+  hello.attempt = 1;
+  ASSERT_EQ(Knock(hello), "");
+  const rdma::RemoteBuffer first = member.ring.region->remote();
+  ++hello.attempt;
+  ASSERT_OK_AND_ASSIGN(
+      const auto second,
+      peer_->Connect(address_, {.send_cq = peer_cq_.get(), .recv_cq = peer_cq_.get()},
+                     protocol::EncodeHello(hello)));
+  in_mid_copy = [this] { PumpPort(); };  // finds the hello
+  constexpr std::size_t kSize = 4096;
+  std::fill_n(staging_, kSize, std::byte{7});
+  const rdma::Sge sge{staging_, kSize, staging_region_->lkey()};
+  rdma::WorkRequest write;
+  write.opcode = rdma::Opcode::kWrite;
+  write.sges = absl::MakeConstSpan(&sge, 1);
+  write.remote_address = first.address;
+  write.rkey = first.rkey;
+  ASSERT_OK(links_.back().qp->PostSend(write));
+  ASSERT_EQ(member.attempt, 2) << "the hello was not found in the middle of the copy";
+  const auto is_clean = [&] {
+    return std::all_of(member.ring.address, member.ring.address + kSize,
+                       [](std::byte byte) { return byte == std::byte{0}; });
+  };
+  EXPECT_TRUE(is_clean()) << "of another connection's ring";
+  // It runs again, and says so by letting go.
+  peer_->Progress();
+  node_->Progress();
+  ++hello.attempt;
+  ASSERT_EQ(Knock(hello), "");
+  EXPECT_EQ(member.ring.region->remote().address, first.address) << "it is lost";
+  EXPECT_TRUE(is_clean());
 }
 
 // A ring that is full brings nothing more to fold, so nothing else would tell of it again.

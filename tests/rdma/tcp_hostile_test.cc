@@ -168,6 +168,30 @@ TEST_P(TcpHostile, RevokeInTheMiddleOfAPayloadStopsIt) {  // L5
   EXPECT_EQ(answer.frame.type, TcpFrameType::kNak);
 }
 
+// What a mapped peer would find out behind its copy.
+TEST_P(TcpHostile, RevokeWhileAnAnswerWaitsForTheSocketEndsTheConnection) {  // L5
+  constexpr std::uint64_t kSize = 16 << 20;                                  // no socket holds it
+  constexpr std::uint64_t kReads = 2;
+  std::memset(side_->memory, 'h', Side::kMemorySize);
+  RawPeer peer(address_);
+  peer.Say(Hello());
+  Accept();
+  TcpFrame read;
+  read.type = TcpFrameType::kRead;
+  read.rkey = side_->region->rkey();
+  read.remote_address = side_->AddressAt(0);
+  read.operand = kSize;
+  for (; read.sequence < kReads; ++read.sequence) peer.Say(Bytes(read));
+  ASSERT_TRUE(Until([&] { return !peer.Closed() && peer.heard().size() > 2 * kTcpHeaderSize; }));
+  side_->region->Revoke();
+  std::memset(side_->memory, 'r', Side::kMemorySize);
+  EXPECT_TRUE(Until([&] { return peer.Closed() || peer.heard().size() > kSize; }));
+  EXPECT_EQ(peer.heard().find('r', 2 * kTcpHeaderSize), std::string::npos);
+  EXPECT_LT(peer.heard().size(), kSize);
+  EXPECT_EQ(side_->qp->state(), QpState::kError);
+  ExpectServing();
+}
+
 TEST_P(TcpHostile, ConnectionsAreLimited) {
   SoftDeviceOptions options;
   options.connection_count_max = 4;
@@ -247,6 +271,48 @@ TEST_P(TcpHostile, PeerThatDoesNotReadHoldsNoMemoryWithoutBound) {
   EXPECT_EQ(side_->send_cq->Poll(completions), Side::kDepth);
   EXPECT_EQ(completions[0].status, WcStatus::kFlushed);
   ExpectServing();
+}
+
+// A request of 64 bytes makes an answer of 72.
+TEST_P(TcpHostile, F11WhoTakesNoAnswersIsReadNoFurther) {
+  constexpr std::uint64_t kReads = 1'000'000;
+  constexpr std::size_t kAnswer = kTcpHeaderSize + sizeof(std::uint64_t);
+  RawPeer peer(address_);
+  peer.Say(Hello());
+  Accept();
+  TcpFrame read;
+  read.type = TcpFrameType::kRead;
+  read.rkey = side_->region->rkey();
+  read.remote_address = side_->AddressAt(0);
+  read.operand = sizeof(std::uint64_t);
+  std::string waits;  // said, and not taken yet
+  std::uint64_t said = 0;
+  const auto say = [&] {
+    for (; waits.size() < (64 << 10) && said < kReads; ++said) {
+      read.sequence = said;
+      waits += Bytes(read);
+    }
+    const std::size_t taken = peer.Say(waits);
+    waits.erase(0, taken);
+    return taken != 0;
+  };
+  std::uint64_t copied = 0;
+  for (int in_vain = 0; in_vain < 10'000 && said < kReads;) {
+    in_vain = say() ? 0 : in_vain + 1;
+    const std::uint64_t before = AllocatedBytes();
+    side_->CollectEvents();
+    copied += AllocatedBytes() - before;
+  }
+  EXPECT_LT(said, kReads) << "it was heard out";
+  EXPECT_LT(copied, std::uint64_t{16} << 20);
+  ExpectServing();
+  EXPECT_TRUE(Until([&] {
+    say();
+    peer.Closed();
+    return peer.heard().size() >= kTcpHeaderSize + kReads * kAnswer;
+  })) << peer.heard().size();
+  EXPECT_EQ(peer.heard().size(), kTcpHeaderSize + kReads * kAnswer);
+  EXPECT_EQ(side_->qp->state(), QpState::kReadyToSend);
 }
 
 INSTANTIATE_TEST_SUITE_P(Receivers, TcpHostile, ::testing::Bool(),

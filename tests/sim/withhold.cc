@@ -8,10 +8,12 @@ namespace ring::sim {
 namespace {
 // By then whoever is lost was missed.
 constexpr std::uint64_t kGoneNs = 1'000 * FaultOptions::kMs;
+// Between two of one node: else it is silent for most of the time, and missed.
+constexpr std::uint64_t kQuietNs = 150 * FaultOptions::kMs;
 }  // namespace
 
 void Withhold::Begin(NodeId node, Random& random) {
-  if (now_ns() < end_ns_) return;
+  if (now_ns() < end_ns_ || now_ns() < quiet_until_ns_[node]) return;
   node_ = node;
   others_.clear();
   for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
@@ -21,6 +23,7 @@ void Withhold::Begin(NodeId node, Random& random) {
     others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(random.Below(others_.size())));
   begun_ns_ = now_ns();
   end_ns_ = now_ns() + 1 + random.Below(options_.f6_withhold_max_ns);
+  quiet_until_ns_[node] = end_ns_ + kQuietNs;
   Block(end_ns_);
   cluster_->Note(absl::StrCat("node ", node.value(), " reaches ",
                               cluster_->nodes().size() - 1 - others_.size(),

@@ -13,6 +13,7 @@
 #define RING_TESTS_SIM_WITHHOLD_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ring/base/random.h"
@@ -37,6 +38,7 @@ class Withhold {
 
   SimCluster* cluster_;
   FaultOptions options_;
+  std::map<NodeId, std::uint64_t> quiet_until_ns_;
   NodeId node_;
   std::vector<NodeId> others_;  // those that it does not reach
   std::uint64_t begun_ns_ = 0;

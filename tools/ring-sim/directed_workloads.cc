@@ -12,7 +12,8 @@ namespace {
 constexpr char kAside[] =
     "node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 "
     "f1_at_event_run_one_in=0 f5_zombie_run_one_in=1 f6_aside_one_in=1 "
-    "f6_nodes_run_one_in=0 f5_zombie_min_ns=600000000 f1_client_mean_ns=0 think_max_ns=8000000";
+    "f6_nodes_run_one_in=0 f6_withhold_run_one_in=0 f5_zombie_min_ns=600000000 "
+    "f1_client_mean_ns=0 think_max_ns=8000000";
 // Who is silent is missed before its lease is over; nothing else silences anybody for long.
 constexpr char kHasty[] =
     "heartbeat_ms=10 detect_ms=40 lease_ms=150 f5_zombie_min_ns=200000000 "

@@ -308,7 +308,7 @@ constexpr MutantCase kCases[] = {
      "memgest_test:MemberEpochTest.E7AbandonedEpochsAreDroppedUnreadAndTheAnswerStaysTheSame"},
     {"E8", "a shard goes on when too little of a log survived", Survives(60),
      "recovery/recovery_test:EpochChangeTest.E8TooFewSurvivorsStopTheShardUnlessToldToGoOn",
-     "what is lost beyond f may vanish, to the checkers (F3)"},
+     "it tells what it lost in its record, which is refused (E8-record)"},
     {"E8-values", "values that nobody has any more stop no shard", Survives(60),
      "recovery/recovery_test:EpochChangeTest.E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard",
      "what is lost beyond f may vanish, to the checkers (F3)"},
@@ -319,7 +319,7 @@ constexpr MutantCase kCases[] = {
      Survives(60),
      "recovery/"
      "recovery_test:EpochChangeTest.E8ACoordinatorThatLivesOnAndHasAllValuesNeedsNobodyElse",
-     "what is lost beyond f may vanish, to the checkers (F3)"},
+     "a shard stops that need not: behind false alarms that is a known weakness"},
     {"step5-error", "a member is dropped for an error of its link", Survives(60),
      "recovery/recovery_test:EpochChangeTest.I2AnErrorOfALinkCostsNobodyTheLastCopy",
      "takes an error of a link to the last who has a log"},

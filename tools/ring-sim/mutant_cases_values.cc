@@ -68,7 +68,7 @@ constexpr MutantCase kCases[] = {
      "memgest/memgest_test:ParityRebuild.S6PutsGoOnWhileAParityIsRebuilt"},
     {"S9", "the generator has the powers of the column number", Survives(60),
      "srs/srs_test:Generator.RowZeroIsAllOnesAndEveryMinorIsInvertibleS9",
-     "one run of six has codes of m = 3: none met losses that the powers cannot decode"},
+     "no code of k <= 5 and m <= 3 has a singular minor with it: k = 3, m = 4 is the first"},
     {"S9-check", "a generator with a singular minor is taken", Survives(60),
      "srs/srs_test:Generator.CheckCatchesPowersOfTheColumnNumberS9",
      "the generator is sound: it is refused to one that would not be"},

@@ -295,7 +295,8 @@ void NodeFaults::Crash(NodeId node) {
       OneIn(*random_, options_.f4_one_in)
           ? LogUniform(options_.f4_away_min_ns, options_.f4_away_max_ns)
           : options_.f1_away_min_ns + random_->Below(options_.f1_away_more_ns);
-  down_[node.value()] = {now_ns() + away_ns, cluster_->view().epoch};
+  down_[node.value()] = {std::max(now_ns() + away_ns, withhold_.GoneUntilNs(node)),
+                         cluster_->view().epoch};
 }
 
 // F3: nodes with roles go, more of them than memgests bear.

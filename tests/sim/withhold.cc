@@ -1,5 +1,6 @@
 #include "tests/sim/withhold.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,7 @@ constexpr std::uint64_t kQuietNs = 150 * FaultOptions::kMs;
 }  // namespace
 
 void Withhold::Begin(NodeId node, Random& random) {
-  if (now_ns() < end_ns_ || now_ns() < quiet_until_ns_[node]) return;
+  if (now_ns() < std::max(end_ns_, gone_until_ns_) || now_ns() < quiet_until_ns_[node]) return;
   node_ = node;
   others_.clear();
   for (const std::shared_ptr<SimNode>& other : cluster_->nodes()) {
@@ -35,7 +36,8 @@ bool Withhold::MeetsAnswer(const Operation& op) {
   if (now_ns() >= end_ns_ || !told || op.invoke_ns < begun_ns_) return false;
   if (cluster_->OwnerOf(op.key) != node_) return false;
   end_ns_ = 0;
-  Block(now_ns() + kGoneNs);
+  gone_until_ns_ = now_ns() + kGoneNs;
+  Block(gone_until_ns_);
   return true;
 }
 

@@ -31,6 +31,8 @@ class Withhold {
   // Whether it is the node's answer, and the first one since. Then the node is to be lost at once:
   // what it sent stays away for good.
   bool MeetsAnswer(const Operation& op);
+  // Until then nothing gets away from where the node was: its next start would be cut off, too.
+  std::uint64_t GoneUntilNs(NodeId node) const { return node == node_ ? gone_until_ns_ : 0; }
 
  private:
   std::uint64_t now_ns() const { return cluster_->network().now_ns(); }
@@ -43,6 +45,7 @@ class Withhold {
   std::vector<NodeId> others_;  // those that it does not reach
   std::uint64_t begun_ns_ = 0;
   std::uint64_t end_ns_ = 0;
+  std::uint64_t gone_until_ns_ = 0;
 };
 
 }  // namespace ring::sim

@@ -20,6 +20,12 @@ constexpr char kHasty[] =
     "f5_doublings=8 f7_late_max_ppm=0 f7_loss_max_ppm=0 "
     "f8_control_break_mean_ns=0 f11_persist_mean_ns=0 f11_queue_pair_mean_ns=0";
 
+// Without what makes runs longer, or takes from others the time that they need.
+constexpr char kPlain[] =
+    "weak_off_run_one_in=0 degraded_run_one_in=0 long_run_one_in=0 f2_sturdy_one_in=0 "
+    "f5_longer_run_one_in=0 f6_pair_one_in=0 f6_withhold_run_one_in=0 f7_again_deletes=0 "
+    "f9_check_jumps=0";
+
 constexpr DirectedWorkload kWorkloads[] = {
     {"aside",
      "nodes that others replace go on serving clients that reach nobody else",
@@ -37,12 +43,18 @@ constexpr DirectedWorkload kWorkloads[] = {
      {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f1_node_max=12 readers_one_in=3 "
       "f10_value_run_one_in=0 f10_copy_run_one_in=1 f10_copy_mean_ns=3000000 "
       "f10_row_run_one_in=1 f10_row_mean_ns=3000000 degraded_run_one_in=0"}},
+    {"plain", "the kinds of faults that came first", {kPlain}},
     {"double",
      "two nodes lost at about one time, while what is lost comes back slowly",
      {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_zombie_run_one_in=0 "
       "f1_node_max=20 f1_next_max_ns=100000000 f2_second_one_in=1 f2_gap_max_ns=1000000 "
-      "f2_sturdy_run_one_in=1 f5_alarm_run_one_in=0 wide_run_one_in=0 "
-      "slow_recovery_one_in=1 readers_one_in=0 think_max_ns=500000"}},
+      "slow_recovery_one_in=1 readers_one_in=0 think_max_ns=500000",
+      kPlain}},
+    {"sturdy",
+     "two nodes lost at about one time, where all memgests survive that",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_zombie_run_one_in=0 "
+      "f1_node_max=20 f1_next_max_ns=100000000 f2_second_one_in=1 f2_gap_max_ns=1000000 "
+      "f2_sturdy_run_one_in=1 f5_alarm_run_one_in=0 wide_run_one_in=0 think_max_ns=500000"}},
     {"withheld",
      "coordinators that are lost behind an answer, with entries that nobody else has",
      {"node_faults_off_one_in=0 f3_run_one_in=0 f5_alarm_run_one_in=0 weak_run_one_in=0 "
@@ -62,7 +74,7 @@ constexpr DirectedWorkload kWorkloads[] = {
       "f1_next_max_ns=200000000 f12_catalogue_mean_ns=5000000 think_max_ns=2000000"}},
     {"overrun",
      "more lost than memgests survive, and shards that stop",
-     {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0"}},
+     {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0", kPlain}},
     {"reused",
      "requests under numbers that were used for others",
      {"f7_again_mean_ns=500000 f7_again_altered_one_in=2"}},

@@ -25,14 +25,19 @@ class PaceKeeper {
   // A little below what the default rates allow, so that it is soon above that again.
   static constexpr double kLeastShare = 1.0 / 64;
 
-  // Whether it is time for the next look.
-  bool Due(std::uint64_t now_ns) const { return now_ns - looked_ns_ >= kLookNs; }
+  // Whether it is time for the next look; says so once, as a turn has no time to find out that
+  // there is nothing to look for.
+  bool Due(std::uint64_t now_ns) {
+    if (now_ns - due_ns_ < kLookNs) return false;
+    due_ns_ = now_ns;
+    return true;
+  }
 
   // waited_ns: for a processor, in all. Gives what Pace::Slow takes.
   double Look(std::uint64_t now_ns, std::uint64_t waited_ns) {
     const std::uint64_t passed_ns = now_ns - looked_ns_;
     const std::uint64_t wait_ns = waited_ns - waited_ns_;
-    looked_ns_ = now_ns;
+    looked_ns_ = due_ns_ = now_ns;
     waited_ns_ = waited_ns;
     if (wait_ns > passed_ns / kAlonePart) {
       share_ = std::max(share_ * 3 / 4, kLeastShare);
@@ -49,6 +54,7 @@ class PaceKeeper {
   static constexpr std::uint64_t kForgetNs = 1'000'000'000;
 
   std::uint64_t looked_ns_ = 0;
+  std::uint64_t due_ns_ = 0;
   std::uint64_t waited_ns_ = 0;
   double share_ = 1;
 };

@@ -6,10 +6,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "ring/base/host_port.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -25,10 +25,7 @@ absl::StatusOr<std::string> ParseSeed(absl::string_view seed) {
   }
   const bool rdma = absl::ConsumePrefix(&rest, "rdma:");
   if (!rdma) absl::ConsumePrefix(&rest, "tcp:");
-  const std::size_t colon = rest.rfind(':');
-  int port = 0;
-  if (colon == absl::string_view::npos || colon == 0 ||
-      !absl::SimpleAtoi(rest.substr(colon + 1), &port) || port < 1 || port > 65535) {
+  if (!IsHostPort(rest)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "seed=", seed,
         " is no address: give HOST:PORT, tcp:HOST:PORT, rdma:HOST:PORT, shm:PATH or local:NAME"));

@@ -17,8 +17,8 @@
 #include "api/admin/admin_token.h"
 #include "api/admin/convert.h"
 #include "api/admin/convert_fault.h"
+#include "ring/base/host_port.h"
 #include "ring/base/status.h"
-#include "ring/node/config/config.h"
 
 namespace ring::admin {
 namespace {
@@ -301,7 +301,7 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Create(AdminClientOpti
     return absl::InvalidArgumentError("no admin address: give HOST:PORT of a node");
   }
   for (const std::string& address : options.addresses) {
-    if (!node::IsHostPort(address)) {
+    if (!IsHostPort(address)) {
       return absl::InvalidArgumentError(
           absl::StrCat("admin address=", address.substr(0, 64),
                        " must be HOST:PORT or [IPV6]:PORT with a port 1 to 65535"));

@@ -32,7 +32,7 @@
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/buffer_pool.h"
-#include "ring/node/recovery/retired_rings.h"
+#include "ring/node/retired_rings.h"
 #include "ring/node/sent_copies.h"
 #include "ring/protocol/client_frame.h"
 #include "ring/protocol/hello.h"

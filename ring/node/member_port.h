@@ -28,7 +28,7 @@
 #include "ring/base/clock.h"
 #include "ring/cluster/view.h"
 #include "ring/node/buffer_pool.h"
-#include "ring/node/recovery/retired_rings.h"
+#include "ring/node/retired_rings.h"
 #include "ring/protocol/hello.h"
 #include "ring/recovery/join_message.h"
 #include "ring/recovery/seal_message.h"

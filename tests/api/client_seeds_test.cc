@@ -20,14 +20,15 @@ using Seeds = std::vector<std::string>;
 
 TEST(ParseSeeds, TakesEveryFormAndListsAndDropsRepetitions) {
   EXPECT_THAT(ParseSeeds(Seeds{"127.0.0.1:7000, tcp:node2:7001,,shm:/tmp/ring", "local:a",
-                               "tcp:127.0.0.1:7000", "rdma:10.0.0.1:7001"}),
+                               "tcp:127.0.0.1:7000", "rdma:10.0.0.1:7001", "[::1]:7000"}),
               IsOkAndHolds(ElementsAre("tcp:127.0.0.1:7000", "tcp:node2:7001", "shm:/tmp/ring",
-                                       "local:a", "rdma:10.0.0.1:7001")));
+                                       "local:a", "rdma:10.0.0.1:7001", "tcp:[::1]:7000")));
 }
 
 TEST(ParseSeeds, NamesTheSeedThatIsWrong) {
-  for (const std::string seed : {"localhost", "host:", "host:0", "host:65536", "host:7x", ":7000",
-                                 "tcp:7000", "rdma:h", "rdma:", "shm:", "local:"}) {
+  for (const std::string seed :
+       {"localhost", "host:", "host:0", "host:65536", "host:7x", ":7000", "tcp:7000", "rdma:h",
+        "rdma:", "shm:", "local:", "::1:7000", "a host:7000"}) {
     EXPECT_THAT(ParseSeeds(Seeds{seed}), StatusIs(kInvalid, HasSubstr("seed=" + seed))) << seed;
   }
   EXPECT_THAT(ParseSeeds(Seeds{}), StatusIs(kInvalid, HasSubstr("no seeds")));

@@ -38,6 +38,15 @@ class TcpHostile : public RawPeerTest {
       return false;
     }));
   }
+  // Of so many bytes of what this side lets be read.
+  TcpFrame ReadOf(std::uint64_t size) const {
+    TcpFrame read;
+    read.type = TcpFrameType::kRead;
+    read.rkey = side_->region->rkey();
+    read.remote_address = side_->AddressAt(0);
+    read.operand = size;
+    return read;
+  }
 };
 
 TEST_P(TcpHostile, GarbageIsRefusedWithAReason) {
@@ -176,11 +185,7 @@ TEST_P(TcpHostile, RevokeWhileAnAnswerWaitsForTheSocketEndsTheConnection) {  // 
   RawPeer peer(address_);
   peer.Say(Hello());
   Accept();
-  TcpFrame read;
-  read.type = TcpFrameType::kRead;
-  read.rkey = side_->region->rkey();
-  read.remote_address = side_->AddressAt(0);
-  read.operand = kSize;
+  TcpFrame read = ReadOf(kSize);
   for (; read.sequence < kReads; ++read.sequence) peer.Say(Bytes(read));
   ASSERT_TRUE(Until([&] { return !peer.Closed() && peer.heard().size() > 2 * kTcpHeaderSize; }));
   side_->region->Revoke();
@@ -280,11 +285,7 @@ TEST_P(TcpHostile, F11WhoTakesNoAnswersIsReadNoFurther) {
   RawPeer peer(address_);
   peer.Say(Hello());
   Accept();
-  TcpFrame read;
-  read.type = TcpFrameType::kRead;
-  read.rkey = side_->region->rkey();
-  read.remote_address = side_->AddressAt(0);
-  read.operand = sizeof(std::uint64_t);
+  TcpFrame read = ReadOf(sizeof(std::uint64_t));
   std::string waits;  // said, and not taken yet
   std::uint64_t said = 0;
   const auto say = [&] {

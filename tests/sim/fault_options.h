@@ -36,7 +36,7 @@ struct FaultOptions {
   std::uint64_t wide_run_one_in = 6;
   // Runs with four or five shards in each group: codes are stretched over more blocks, and each
   // node has more parts.
-  std::uint64_t long_run_one_in = 10;
+  std::uint64_t long_run_one_in = 24;
   // Runs that put into Rep(1) by default, unless an operator makes another memgest the default.
   std::uint64_t weak_run_one_in = 6;
   // Runs that write nothing into Rep(1): what else is lost can be looked at more closely then.

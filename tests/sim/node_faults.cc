@@ -249,10 +249,13 @@ void NodeFaults::WithholdEntries() {
 }
 
 void NodeFaults::OnAnswer(const Operation& op) {
-  if (withhold_.MeetsAnswer(op)) {
-    ++cluster_->network().faults().by_kind["F1 behind an answer alone"];
-    cluster_->network().events().Schedule(
-        now_ns(), std::make_shared<Blow>(alive_, cluster_->OwnerOf(op.key)), 0);
+  if (withhold_.IsAnswer(op)) {
+    const NodeId node = cluster_->OwnerOf(op.key);
+    if (MayLose({node})) {
+      withhold_.KeepAway();
+      ++cluster_->network().faults().by_kind["F1 behind an answer alone"];
+      cluster_->network().events().Schedule(now_ns(), std::make_shared<Blow>(alive_, node), 0);
+    }
   }
   if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
   const cluster::View& view = cluster_->view();

@@ -31,14 +31,16 @@ void Withhold::Begin(NodeId node, Random& random) {
                               " others for us=", (end_ns_ - now_ns()) / FaultOptions::kUs));
 }
 
-bool Withhold::MeetsAnswer(const Operation& op) {
+bool Withhold::IsAnswer(const Operation& op) {
   const bool told = op.result == OpResult::kOk || op.result == OpResult::kNotFound || op.mismatch;
   if (now_ns() >= end_ns_ || !told || op.invoke_ns < begun_ns_) return false;
-  if (cluster_->OwnerOf(op.key) != node_) return false;
+  return cluster_->OwnerOf(op.key) == node_;
+}
+
+void Withhold::KeepAway() {
   end_ns_ = 0;
   gone_until_ns_ = now_ns() + kGoneNs;
   Block(gone_until_ns_);
-  return true;
 }
 
 void Withhold::Block(std::uint64_t until_ns) {

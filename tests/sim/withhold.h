@@ -28,9 +28,10 @@ class Withhold {
       : cluster_(cluster), options_(options) {}
 
   void Begin(NodeId node, Random& random);
-  // Whether it is the node's answer, and the first one since. Then the node is to be lost at once:
-  // what it sent stays away for good.
-  bool MeetsAnswer(const Operation& op);
+  // Whether it is an answer of the node's, to what was asked since.
+  bool IsAnswer(const Operation& op);
+  // The node is lost: what it sent stays away for good.
+  void KeepAway();
   // Until then nothing gets away from where the node was: its next start would be cut off, too.
   std::uint64_t GoneUntilNs(NodeId node) const { return node == node_ ? gone_until_ns_ : 0; }
 

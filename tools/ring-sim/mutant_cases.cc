@@ -190,7 +190,7 @@ constexpr MutantCase kCases[] = {
      "node/node_epoch_test:RowCutTest.L5WhatWasNotAnsweredIsHeldUntilItsWriterIsHeardOf",
      kWholeWrites},
     {"L5-retired", "a ring's memory is used again while a stopped writer may go on", kNotRun,
-     "node/node_test:RetiredRingsTest.L5AStoppedWritersRingIsNotUsedAgainBeforeItConnects",
+     "node/node_test:RetiredRingsTest.L5AStoppedWritersRingIsNotUsedAgainBeforeItsEndLetGo",
      kWholeWrites},
     {"L5-quarantine", "... and a client's buffer, too", kNotRun,
      "api/client_test:ClientBuffersTest.L5ARetiredBufferIsNotUsedAgainBeforeItsQuarantineEnds",

@@ -1,4 +1,5 @@
 #include "ring/node/config/added_node.h"
+#include "ring/base/host_port.h"
 
 #include <utility>
 

@@ -1,4 +1,5 @@
 #include "ring/node/config/config.h"
+#include "ring/base/host_port.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -44,9 +44,6 @@ inline constexpr std::size_t kRdmaDeviceSizeMax = 63;       // IBV_SYSFS_NAME_MA
 inline constexpr int kRdmaGidIndexMax = 255;
 inline constexpr std::size_t kShmPathSizeMax = 100;  // sun_path has 108, and devices append to it
 
-// HOST:PORT or [IPV6]:PORT with a port that others can know.
-bool IsHostPort(absl::string_view text);
-
 enum class Transport : std::uint8_t {
   kAuto,  // shared memory between nodes of one host; between hosts RDMA where both can, else TCP
   kShm,   // the others: that one only

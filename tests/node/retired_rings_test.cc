@@ -1,5 +1,5 @@
 // Rings that were taken from a peer: who gets their memory, and when (L5).
-#include "ring/node/recovery/retired_rings.h"
+#include "ring/node/retired_rings.h"
 
 #include <unistd.h>
 
@@ -89,7 +89,7 @@ class RetiredRingsTest : public ::testing::Test {
 };
 
 // A peer that was stopped in the middle of a copy goes on with it when it is woken.
-TEST_F(RetiredRingsTest, L5AStoppedWritersRingIsNotUsedAgainBeforeItConnects) {
+TEST_F(RetiredRingsTest, L5AStoppedWritersRingIsNotUsedAgainBeforeItsEndLetGo) {
   Connect(local_);
   bool parked = false;
   in_mid_copy = [&] {

@@ -1,4 +1,4 @@
-// ring/node/recovery/retired_rings.h — ring memory that a peer may still be writing to.
+// ring/node/retired_rings.h — ring memory that a peer may still be writing to.
 //
 // What:      RetiredRings keeps the memory of rings whose connections ended until no copy into it
 //            can be under way: a peer that maps this node's memory and was stopped in the middle of
@@ -9,8 +9,8 @@
 // Threads:   one, the node's.
 // Errors:    none. A peer that is stopped for ever costs the rings it wrote to.
 // Source:    rule L5.
-#ifndef RING_NODE_RECOVERY_RETIRED_RINGS_H_
-#define RING_NODE_RECOVERY_RETIRED_RINGS_H_
+#ifndef RING_NODE_RETIRED_RINGS_H_
+#define RING_NODE_RETIRED_RINGS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -64,4 +64,4 @@ class RetiredRings {
 
 }  // namespace ring::node
 
-#endif  // RING_NODE_RECOVERY_RETIRED_RINGS_H_
+#endif  // RING_NODE_RETIRED_RINGS_H_

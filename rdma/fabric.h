@@ -304,6 +304,9 @@ class Device {
   virtual void Free(std::byte* address, std::size_t size, MemoryKind kind) = 0;
   // A hint: this kPrivate memory is full enough for huge pages. May copy it.
   virtual void PreferHuge(std::byte* address, std::size_t size) = 0;
+  // A hint: much will go through this memory when nobody can wait for its pages. Makes them
+  // resident; what they hold stays.
+  virtual void Populate(std::byte* address, std::size_t size) = 0;
   // An lkey that is good for all memory that one Allocate gave.
   virtual std::uint32_t LocalKey(const std::byte* address) const = 0;
   // Gives the pages of [address, address+size) back to the system; they read as zero afterwards.

@@ -59,6 +59,9 @@ class Engine final : public EngineDevice {
   void PreferHuge(std::byte* address, std::size_t size) override {
     nic_->Call([&] { device()->PreferHuge(address, size); });
   }
+  void Populate(std::byte* address, std::size_t size) override {
+    nic_->Call([&] { device()->Populate(address, size); });
+  }
   std::uint32_t LocalKey(const std::byte* address) const override {
     return device()->LocalKey(address);  // never changes
   }

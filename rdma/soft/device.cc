@@ -35,6 +35,7 @@ namespace {
 constexpr std::uint32_t kTurnsPerDescriptors = 1024;
 // What fresh memory is touched ahead for is rare, and then it is there.
 constexpr std::uint32_t kTurnsPerWarmStep = 256;
+constexpr std::uint64_t kPageSize = 4096;
 
 class BootClock final : public Clock {
  public:
@@ -211,14 +212,21 @@ void SoftDevice::PreferHuge(std::byte* address, std::size_t size) {
   madvise(address, size, MADV_HUGEPAGE);
 }
 
+void SoftDevice::Populate(std::byte* address, std::size_t size) {
+  // Whole pages, whatever else is in them. Where the kernel refuses, they come when they are
+  // touched.
+  const auto begin = reinterpret_cast<std::uint64_t>(address) & ~(kPageSize - 1);
+  const std::uint64_t end = AlignUp(reinterpret_cast<std::uint64_t>(address) + size, kPageSize);
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+}
+
 void SoftDevice::Discard(std::byte* address, std::size_t size) {
   const bool is_private = IsPrivate(address, size);
   RING_CHECK(is_private || regions_.InArena(address, size))
       << "discard of memory that is not the device's";
-  constexpr std::uint64_t kPage = 4096;
   const auto begin = reinterpret_cast<std::uint64_t>(address);
-  const std::uint64_t first = AlignUp(begin, kPage);
-  const std::uint64_t last = (begin + size) & ~(kPage - 1);
+  const std::uint64_t first = AlignUp(begin, kPageSize);
+  const std::uint64_t last = (begin + size) & ~(kPageSize - 1);
   // The card would go on writing to pages that left.
   if (first >= last || (verbs_ != nullptr && verbs_->IsPinned(address, size))) {
     std::memset(address, 0, size);

@@ -51,6 +51,7 @@ class SoftDevice final : public Device {
   absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
   void Free(std::byte* address, std::size_t size, MemoryKind kind) override;
   void PreferHuge(std::byte* address, std::size_t size) override;
+  void Populate(std::byte* address, std::size_t size) override;
   std::uint32_t LocalKey(const std::byte* address) const override {
     return IsPrivate(address, 0) ? private_.region->lkey() : arena_region_->lkey();
   }

@@ -35,6 +35,8 @@ class BufferPool {
   // Zeroed, with this access. Without any: as it was, and no region: a device has 4,096 of them.
   absl::StatusOr<Buffer> Take(std::uint32_t access);
   void GiveBack(Buffer buffer);
+  // Makes the buffer's pages resident, for what cannot wait for them one by one.
+  void Populate(const Buffer& buffer) { device_->Populate(buffer.address, size_); }
   std::size_t size() const { return size_; }
 
  private:

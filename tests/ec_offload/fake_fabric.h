@@ -167,6 +167,7 @@ class FakeDevice final : public rdma::Device {
   absl::StatusOr<std::byte*> Allocate(std::size_t, rdma::MemoryKind) override { return None(); }
   void Free(std::byte*, std::size_t, rdma::MemoryKind) override {}
   void PreferHuge(std::byte*, std::size_t) override {}
+  void Populate(std::byte*, std::size_t) override {}
   void Discard(std::byte*, std::size_t) override {}
   absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte*, std::size_t,
                                                                std::uint32_t) override {

@@ -58,6 +58,7 @@ class TwinDevice final : public rdma::Device {
     freed += size;
   }
   void PreferHuge(std::byte*, std::size_t) override { ++collapse_count; }
+  void Populate(std::byte*, std::size_t) override {}
   absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte* address,
                                                                std::size_t length,
                                                                std::uint32_t access) override {

@@ -41,6 +41,7 @@ class CardDevice final : public rdma::Device {
   void PreferHuge(std::byte* address, std::size_t size) override {
     below_->PreferHuge(address, size);
   }
+  void Populate(std::byte* address, std::size_t size) override { below_->Populate(address, size); }
   std::uint32_t LocalKey(const std::byte* address) const override {
     return below_->LocalKey(address);
   }

@@ -11,14 +11,13 @@ namespace ring::node {
 namespace {
 constexpr std::uint64_t kSendTag = std::uint64_t{1} << 32;
 constexpr std::uint64_t kWriteTag = std::uint64_t{2} << 32;
-constexpr std::size_t kPageSize = 4096;
 }  // namespace
 
 absl::Status ControlLink::Begin(std::unique_ptr<rdma::QueuePair> qp) {
   if (memory_.address == nullptr) {
     RING_ASSIGN_OR_RETURN(memory_, pool_->Take(rdma::kLocalOnly));
-    // Much goes through it when a node is lost, and then pages that come one by one are a wait.
-    for (std::size_t at = 0; at < kMemorySize; at += kPageSize) memory_.address[at] = std::byte{0};
+    // Much goes through it when a node is lost.
+    pool_->Populate(memory_);
   }
   qp_ = std::move(qp);
   qp_->set_context(this);

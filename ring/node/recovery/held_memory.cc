@@ -41,6 +41,8 @@ bool HeldMemory::IsDone(const Held& held) const {
 }
 
 void HeldMemory::Progress(std::uint64_t now_ns) {
+  if (held_.empty() || now_ns < look_ns_) return;
+  look_ns_ = now_ns + kLookPeriodNs;
   for (std::size_t i = 0; i < held_.size();) {
     const std::shared_ptr<Held> held = held_[i];
     if (IsDone(*held)) {

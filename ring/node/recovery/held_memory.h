@@ -41,6 +41,8 @@ class HeldMemory {
 
  private:
   static constexpr std::uint64_t kAskPeriodNs = 1'000'000'000;
+  // Nobody waits for what is freed, and a node that is stopped for long leaves much to look at.
+  static constexpr std::uint64_t kLookPeriodNs = 1'000'000;
   struct Writer {
     NodeId node;
     Incarnation incarnation;
@@ -56,6 +58,7 @@ class HeldMemory {
 
   Node* node_;
   std::vector<std::shared_ptr<Held>> held_;
+  std::uint64_t look_ns_ = 0;  // not before
 };
 
 }  // namespace ring::node

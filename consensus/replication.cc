@@ -206,12 +206,15 @@ void Raft::ReceiveHeartbeatReply(const Message& m) {
   ConfirmReads();
 }
 
+// Nor is anything that its own disk has not got: nobody applied it then, and a read need not wait
+// for it. Otherwise all reads, and with them all leases (L1), would hang on one disk (10.7).
 void Raft::MaybeCommit() {
-  const LogIndex index = QuorumValue(configuration().voters, [this](ServerId id) {
+  const LogIndex quorum = QuorumValue(configuration().voters, [this](ServerId id) {
     if (id == options_.id) return log_.persisted();
     const auto peer = peers_.find(id);
     return peer == peers_.end() ? 0 : peer->second.match;
   });
+  const LogIndex index = std::min(quorum, log_.persisted());
   // "Only log entries from the leader's current term are committed by counting replicas"
   // (dissertation 3.6.2; 10.2).
   if (index > commit_ &&

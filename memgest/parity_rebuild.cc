@@ -43,6 +43,11 @@ std::uint64_t ParityRebuild::Begin(Role role) {
   return extent;
 }
 
+void ParityRebuild::End(Role role) {
+  std::erase_if(parities_, [role](const Parity& parity) { return parity.role == role; });
+  BarAllocation();
+}
+
 void ParityRebuild::OnNormal(RoleMask active, absl::Span<const From> incomplete, bool first) {
   const auto named = [incomplete](Role role) {
     return std::any_of(incomplete.begin(), incomplete.end(),

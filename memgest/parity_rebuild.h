@@ -39,6 +39,9 @@ class ParityRebuild {
   // The ring of this role's new holder opens, and it gets a snapshot of this very moment. Gives its
   // E0; 0: the shard never used the memgest, and the parity has all of it.
   std::uint64_t Begin(Role role);
+  // Who began and is in no record did not get its snapshot: it begins again, if at all, and what
+  // was barred for it serves meanwhile.
+  void End(Role role);
   // A Normal was applied: it names `active`, and of these `incomplete` as such. first: it is the
   // epoch's first, and who had begun and is not named begins again. Who is incomplete and never
   // began here was sent its bases by another coordinator: it gets all of them again, and counts

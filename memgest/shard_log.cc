@@ -193,17 +193,23 @@ bool ShardLog::IsNeeded(Role role) const {
   });
 }
 
+bool ShardLog::KeepsForBroken() const {
+  return std::any_of(links_.begin(), links_.end(), [](const Link& link) {
+    return link.writer->broken() && !link.writer->abandoned();
+  });
+}
+
 bool ShardLog::KeepsForNeeded() const {
   return std::any_of(links_.begin(), links_.end(), [this](const Link& link) {
     return link.writer->broken() && !link.writer->abandoned() && IsNeeded(link.role);
   });
 }
 
-// A broken member that is needed gets what it lacks in the next epoch, even if another coordinator
-// begins that one: it has no more to send than this, out of the others' rings, where it must be
-// whole. They hold PADs, too.
+// A broken member gets what it lacks in the next epoch, even if another coordinator begins that
+// one: it has no more to send than this, out of the others' rings, where it must be whole. They
+// hold PADs, too. Nor does the member's own new ring take more: before Normal it folds nothing.
 bool ShardLog::MayBeShipped(std::size_t entry_size) const {
-  if (!KeepsForNeeded()) return true;
+  if (!KeepsForBroken()) return true;
   std::size_t head_size = kEntryHeadSizeMax;
   std::size_t size = entry_size;
   for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {
@@ -219,10 +225,12 @@ bool ShardLog::MayBeShipped(std::size_t entry_size) const {
          size <= smallest->writer->ring_size() / 2;
 }
 
-// The log is full of what only a broken member lacks: the others go on without it, unless it is
-// needed. It needs a snapshot then, whatever comes of its node.
+bool ShardLog::KeepsAllItMay() const { return Full() || !MayBeShipped(kEntrySizeMax); }
+
+// What only a broken member lacks is all that can be kept, or sent again: the others go on without
+// it, unless it is needed. It needs a snapshot then, whatever comes of its node.
 void ShardLog::AbandonBroken() {
-  while (Full() && release_front_ < commit_front_) {
+  while (KeepsAllItMay() && release_front_ < commit_front_) {
     const Pending& oldest = at(release_front_);
     bool abandoned = false;
     for (const Member& member : oldest.memgest->members()) {
@@ -284,7 +292,7 @@ void ShardLog::EndTurn(bool busy) {
   turn_news_ = news;
   ReleaseAcked();
   if (retention_.first_kept() < next_order_) {
-    if (Full()) AbandonBroken();
+    if (KeepsAllItMay()) AbandonBroken();
     SetDeltasAside();
   }
   unshared_ = false;

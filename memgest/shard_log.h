@@ -273,6 +273,7 @@ class ShardLog {
   void MoveFront();
   void ReleaseAcked();
   bool IsNeeded(Role role) const;
+  bool KeepsForBroken() const;
   bool KeepsForNeeded() const;
   void GivePiecesBack();
   bool MayBeShipped(std::size_t entry_size) const;
@@ -280,6 +281,7 @@ class ShardLog {
   void SetDeltasAside();
   void MoveAside();
   bool Full() const { return next_order_ - release_front_ >= kPendingMax || !retention_.HasRoom(); }
+  bool KeepsAllItMay() const;
 
   Epoch epoch_;
   DeltaArena* arena_;

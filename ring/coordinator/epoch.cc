@@ -81,6 +81,15 @@ absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
   return learner;
 }
 
+void ShardCoordinator::RemoveMember(Role role) {
+  log_.RemoveWriter(role);
+  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
+    if (memgest == nullptr || !memgest->coded()) continue;
+    const memgest::Member* const member = memgest->members().Find(role);
+    if (member != nullptr && !member->active) memgest->rebuild().End(role);
+  }
+}
+
 bool ShardCoordinator::HasLargeWriteUpTo(std::uint64_t last) const {
   return std::any_of(
       large_writes_.begin(), large_writes_.end(),

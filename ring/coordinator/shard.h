@@ -136,6 +136,8 @@ class ShardCoordinator {
   };
   absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
                                      std::uint64_t snapshot_id);
+  // Its ring ends: it was dropped before the epoch's first Normal, or fails to join.
+  void RemoveMember(Role role);
   // PARTs that stand before a snapshot have a FINAL behind it while one of the large writes is
   // under way that had begun by then: up to the last of those.
   std::uint64_t last_large_write() const { return large_write_tokens_; }

@@ -24,7 +24,7 @@ constexpr int kHoldUpDoublingsMax = 4;
 
 void CoordinatedShard::Disconnect(Role role) {
   joiners_[role.value()] = Joiner();
-  if (coordinator_ != nullptr) coordinator_->log().RemoveWriter(role);
+  if (coordinator_ != nullptr) coordinator_->RemoveMember(role);
   links_.Drop(role);
 }
 

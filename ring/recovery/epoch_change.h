@@ -230,7 +230,8 @@ class EpochChange {
   bool KeepsValues(const protocol::MemgestDescriptor& memgest, Role without,
                    RoleMask silent = 0) const;
   bool MayDoWithout(Role role, RoleMask silent = 0) const;
-  bool KeepsEnough(Role without, RoleMask silent = 0) const;
+  bool KeepsEnough(const protocol::MemgestDescriptor& memgest, Role without,
+                   RoleMask silent = 0) const;
   bool NeedsWhoIsSilent() const;
   std::optional<Role> SilentWithValues(const protocol::MemgestDescriptor& memgest) const;
   void MarkLostValues();

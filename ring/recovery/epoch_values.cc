@@ -117,6 +117,11 @@ bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role w
 // is coded is no reason to keep it: its rows may need the shard that it joins.
 void EpochChange::LetOneLeave() {
   if (!plan_.living) return;
+  // Nor does anybody leave whom another one's absence made the last beside it.
+  const RoleMask may = plan_.last.has_value() ? MayGoOn() : 0;
+  for (std::size_t i = 0; i < roles_.size(); ++i) {
+    if (Has(may, RoleAt(i)) && !roles_[i].goes_on) return;
+  }
   const auto keeps = [this](Role role) {
     return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
                        [this, role](const protocol::MemgestDescriptor& memgest) {
@@ -131,25 +136,22 @@ void EpochChange::LetOneLeave() {
   }
 }
 
-bool EpochChange::MayDoWithout(Role role, RoleMask silent) const {
-  return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
-                     [this, role, silent](const protocol::MemgestDescriptor& memgest) {
-                       return KeepsValues(memgest, role, silent);
-                     });
-}
-
 // Step 3: a coordinator that lives on has everything, and counts as one. With fewer than take new
 // entries (S13) it would gain nothing but a record that names nobody else, and the others, who may
 // be cut off from this node alone, would drop what they have for it.
-bool EpochChange::KeepsEnough(Role without, RoleMask silent) const {
-  if (!plan_.living) return true;
+bool EpochChange::KeepsEnough(const protocol::MemgestDescriptor& memgest, Role without,
+                              RoleMask silent) const {
+  if (!plan_.living || !ValuesCount(memgest)) return true;
+  const RoleMask sources = SourcesOf(memgest, silent);
+  const int least = std::min(cluster::MembersMin(memgest), std::popcount(sources));
+  return std::popcount(sources & ~RoleBit(without)) >= least;
+}
+
+bool EpochChange::MayDoWithout(Role role, RoleMask silent) const {
   return std::all_of(plan_.memgests.begin(), plan_.memgests.end(),
-                     [this, without, silent](const protocol::MemgestDescriptor& memgest) {
-                       if (!ValuesCount(memgest)) return true;
-                       const RoleMask sources = SourcesOf(memgest, silent);
-                       const int least =
-                           std::min(cluster::MembersMin(memgest), std::popcount(sources));
-                       return std::popcount(sources & ~RoleBit(without)) >= least;
+                     [this, role, silent](const protocol::MemgestDescriptor& memgest) {
+                       return KeepsValues(memgest, role, silent) &&
+                              KeepsEnough(memgest, role, silent);
                      });
 }
 
@@ -161,14 +163,14 @@ bool EpochChange::NeedsWhoIsSilent() const {
     const Role role = RoleAt(i);
     const bool settled = roles_[i].seal == Call::kDone || roles_[i].seal == Call::kGone;
     if (settled || role == own_role() || !Has(may, role)) continue;
-    if (!MayDoWithout(role, RoleBit(role)) || !KeepsEnough(role, RoleBit(role))) return true;
+    if (!MayDoWithout(role, RoleBit(role))) return true;
   }
   return false;
 }
 
 // It was silent for as long as one that lost its memory: it counts as such if that can be borne.
 void EpochChange::GiveUp(Role role) {
-  if ((MayDoWithout(role) && KeepsEnough(role)) || Mutant("step5-error")) {
+  if (MayDoWithout(role) || Mutant("step5-error")) {
     at(role).given_up = true;
     DropOut(role);
   } else {
@@ -191,10 +193,11 @@ std::optional<Role> EpochChange::SilentWithValues(
 }
 
 // Step 5: what it lacks is nowhere any more. If nobody else has what it has, that is lost (E8). Who
-// was done without because this one was there is not to be done without now (L4).
+// was done without because this one was there is not to be done without now (L4), nor by a
+// coordinator that lives on: it would be the only one that has anything (step 3, I2).
 void EpochChange::OnOutOfRange(Role role) {
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-    if (KeepsValues(memgest, role)) continue;
+    if (KeepsValues(memgest, role) && KeepsEnough(memgest, role)) continue;
     const std::optional<Role> keeper = SilentWithValues(memgest);
     if (keeper.has_value()) return actions_->Renew(*keeper);
   }

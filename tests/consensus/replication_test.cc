@@ -231,6 +231,24 @@ TEST(Reads, P105ARetryTakesANewNumberAndOldAnswersAreNone) {
   for (const ReadState& read : net.server(2).reads) EXPECT_GE(read.index, 2u);
 }
 
+// Leases are reads (L1): a leader whose disk hesitates must not stop them all.
+TEST(Reads, P107AreAnsweredWhileTheLeadersOwnDiskTakesItsTime) {
+  RaftNet net(3);
+  net.Elect(1);
+  net.server(1).hold_persists = true;
+  ASSERT_OK(net.raft(1).Propose("x"));
+  net.Settle();
+  for (const std::uint64_t id : {2, 3}) EXPECT_EQ(net.raft(id).log().persisted(), 2u);
+  ASSERT_OK(net.raft(1).Read(7));
+  net.Settle();
+  ASSERT_EQ(net.server(1).reads.size(), 1u);
+  EXPECT_EQ(net.server(1).reads[0].index, 1u);  // which it has applied
+  EXPECT_EQ(net.raft(2).commit_index(), 1u);    // so that nobody else applied more
+  net.FinishPersist(1);
+  net.Settle();
+  for (const std::uint64_t id : {1, 2, 3}) EXPECT_EQ(net.raft(id).commit_index(), 2u);
+}
+
 TEST(Reads, P105ADeposedLeaderAnswersNone) {
   RaftNet net(3);
   net.Elect(1);

@@ -117,5 +117,28 @@ TEST(Rebuild, S6PutsThatFindNoMemoryHastenIt) {
   EXPECT_EQ(put(0), protocol::Outcome::kOk);
 }
 
+// F11: a spare that has no memory for the metadata, say, fails to join again and again. What it was
+// to be sent is not kept from others for it.
+TEST(Rebuild, S6WhoFailsToJoinBarsNothing) {
+  HarnessOptions options;
+  options.memory_limit = std::size_t{24} << 20;
+  ShardHarness harness(options);
+  const auto put = [&](unsigned i) {
+    return harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(8000, i))).outcome;
+  };
+  unsigned count = 0;
+  while (put(count) == protocol::Outcome::kOk) ASSERT_LT(++count, 4000u);
+  for (unsigned i = 0; i < count; i += 2) harness.Run(harness.Delete(std::to_string(i)));
+  harness.Settle();
+  std::vector<NamedSet> sets = harness.LivingSets();
+  for (NamedSet& set : sets) set.roles &= ~RoleBit(Role(4));
+  harness.shard().ApplyNormal(sets);
+  ASSERT_GT(harness.shard().FindMemgest(kSrs32)->rebuild().Begin(Role(4)), 0u);
+  ASSERT_EQ(put(0), protocol::Outcome::kUnavailable);
+  harness.shard().RemoveMember(Role(4));
+  EXPECT_FALSE(harness.shard().FindMemgest(kSrs32)->rebuild().active());
+  EXPECT_EQ(put(0), protocol::Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace ring::coordinator

@@ -319,6 +319,16 @@ TEST_F(BrokenMemberTest, WhoIsNotNeededIsAbandoned) {
   EXPECT_TRUE(writer(3)->abandoned());
 }
 
+// Step 5: it would get nothing but what its new ring holds before the epoch is Normal, and never
+// have all of it.
+TEST_F(BrokenMemberTest, Step5WhoIsNotNeededNeverLacksMoreThanItsRingHolds) {
+  const std::size_t size = writer(3)->ring_size() / 8;
+  EXPECT_EQ(AppendWithout(3, size, 40), 40);
+  EXPECT_TRUE(writer(3)->abandoned());
+  BeginEpoch();
+  EXPECT_THAT(Rejoin(3, {{kA, 0, 0}}), StatusIs(absl::StatusCode::kOutOfRange));
+}
+
 // What counts and has values yet to come is no other copy.
 TEST_F(BrokenMemberTest, I2AnotherMemberWithoutItsValuesIsNoCopy) {
   memgests_[kB.value()]->members().SetActive(kAllRoles, ~RoleBit(Role(3)));

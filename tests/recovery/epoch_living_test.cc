@@ -52,6 +52,43 @@ TEST_F(EpochChangeTest, Step3NorIsItIfTheOthersCannotBeConnected) {
   EXPECT_THAT(actions.proposals, IsEmpty());
 }
 
+// Role 3 was enough for doing without role 4, and then it has to join (step 5): a record that names
+// the coordinator alone would have both of them drop what they have, and the next loss be all.
+TEST_F(EpochChangeTest, Step3WhoMustJoinIsNoReasonToDoWithoutWhoIsSilent) {
+  for (const bool seals : {false, true}) {
+    SCOPED_TRACE(seals ? "given up behind its seal" : "silent at its seal");
+    actions = RecordedActions();
+    EpochPlan plan = LivingOn();
+    plan.memgests = {Rep(kRep3, 3)};
+    Start(plan);
+    for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(9, 9));
+    if (seals) change->OnSealed(Role(4), Ends(9, 9));
+    Pass(1'000'000'000);
+    actions.out_of_range = {3};
+    for (const Role role : {Role(1), Role(2), Role(3)}) change->OnConnected(role);
+    Pass(1'000'000'000);
+    EXPECT_THAT(actions.renewed, ElementsAre(4));
+    EXPECT_THAT(actions.disconnected, seals ? ElementsAre(4) : ElementsAre());
+    EXPECT_THAT(actions.proposals, IsEmpty());
+    EXPECT_THAT(change->lost(), IsEmpty());
+  }
+}
+
+// Nobody else has anything: it is the coordinator alone until others have joined.
+TEST_F(EpochChangeTest, Step3WhoMustJoinIsDoneWithoutWhereNobodyElseIsThere) {
+  EpochPlan plan = LivingOn();
+  plan.memgests = {Rep(kRep3, 3)};
+  plan.reachable = 0b01110;
+  Start(plan);
+  for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(9, 9));
+  change->OnSealFailed(Role(4), /*gone=*/true);
+  actions.out_of_range = {3};
+  ConnectAll();
+  EXPECT_THAT(actions.renewed, IsEmpty());
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_THAT(actions.proposals.back(), ElementsAre(Set(kRep3, 0b00001, 0b00001)));
+}
+
 // The others are gone by all that is known, or never had it.
 TEST_F(EpochChangeTest, Step3ItGoesOnAloneWhereNobodyElseIsThere) {
   EpochPlan plan = LivingOn();

@@ -209,7 +209,7 @@ bool ShardLog::KeepsForNeeded() const {
 // one: it has no more to send than this, out of the others' rings, where it must be whole. They
 // hold PADs, too. Nor does the member's own new ring take more: before Normal it folds nothing.
 bool ShardLog::MayBeShipped(std::size_t entry_size) const {
-  if (!KeepsForBroken()) return true;
+  if (!KeepsForBroken() || (Mutant("step5-ring") && !KeepsForNeeded())) return true;
   std::size_t head_size = kEntryHeadSizeMax;
   std::size_t size = entry_size;
   for (std::uint64_t order = retention_.first_kept(); order < next_order_; ++order) {

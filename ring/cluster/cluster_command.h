@@ -1,7 +1,7 @@
 // ring/cluster/cluster_command.h — what the consensus log orders: every change of the cluster's
 // facts.
 //
-// What:      ClusterCommand: one of ten kinds, and its bytes. ClusterState says what each does.
+// What:      ClusterCommand: one of eleven kinds, and its bytes. ClusterState says what each does.
 // Shape:     each is idempotent by what it names (incarnation, epoch), or has a request id (X6).
 // Ownership: values.
 // Threads:   pure.
@@ -97,9 +97,17 @@ struct ReturnRole {
   friend bool operator==(const ReturnRole&, const ReturnRole&) = default;
 };
 
+// The first that counts: what the cluster begins with is what its first leader began with, and what
+// the file of another node says, now or later, is nothing to it.
+struct Found {
+  View view;
+  friend bool operator==(const Found&, const Found&) = default;
+};
+
 // The order is that of the kinds' codes, from 1 on: they travel, never renumber.
-using ClusterCommand = std::variant<RegisterNode, FailNode, DrainNode, RemoveNode, NewEpoch,
-                                    SetNormal, Overrun, CatalogueCommand, AddNode, ReturnRole>;
+using ClusterCommand =
+    std::variant<RegisterNode, FailNode, DrainNode, RemoveNode, NewEpoch, SetNormal, Overrun,
+                 CatalogueCommand, AddNode, ReturnRole, Found>;
 
 // REQUIRES: strings of at most ByteWriter::kStringSizeMax, at most 255 active_from of a memgest.
 std::string EncodeClusterCommand(const ClusterCommand& command);

@@ -75,6 +75,7 @@ struct Writer {
     out.Put(command.expected.value());
     out.Put(command.role.value());
   }
+  void operator()(const Found& command) const { out.bytes().append(EncodeView(command.view)); }
 };
 
 template <class Command>
@@ -143,6 +144,12 @@ absl::StatusOr<ClusterCommand> ReadCatalogue(ByteReader& in) {
   return command;
 }
 
+absl::StatusOr<ClusterCommand> ReadFound(ByteReader& in) {
+  RING_ASSIGN_OR_RETURN(View view, DecodeView(*in.rest()));
+  *in.rest() = {};
+  return Found{std::move(view)};
+}
+
 absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind, ByteReader& in) {
   switch (kind) {
     case 1:
@@ -165,6 +172,8 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind,
       return ReadOfNode<AddNode>(version, in);
     case 10:
       return ReadReturnRole(in);
+    case 11:
+      return ReadFound(in);
     default:
       return Bad(absl::StrCat("kind=", kind, " is not known"));
   }

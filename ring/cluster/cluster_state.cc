@@ -12,7 +12,7 @@
 namespace ring::cluster {
 namespace {
 
-constexpr std::uint16_t kSnapshotVersion = 1;
+constexpr std::uint16_t kSnapshotVersion = 2;
 
 absl::Status Bad(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("cluster snapshot: ", what));
@@ -53,10 +53,17 @@ absl::StatusOr<PastIncarnations> ReadPast(ByteReader& in, const View& view) {
 ClusterState::ClusterState(View initial)
     : view_(std::make_shared<const View>(std::move(initial))), catalogue_(*view_) {}
 
-ClusterState::ClusterState(View view, Catalogue catalogue, PastIncarnations past)
+ClusterState ClusterState::Unfounded(View own) {
+  ClusterState state(std::move(own));
+  state.founded_ = Mutant("I2-founded");
+  return state;
+}
+
+ClusterState::ClusterState(View view, Catalogue catalogue, PastIncarnations past, bool founded)
     : view_(std::make_shared<const View>(std::move(view))),
       catalogue_(std::move(catalogue)),
-      past_(std::move(past)) {}
+      past_(std::move(past)),
+      founded_(founded) {}
 
 ClusterResult ClusterState::Apply(absl::string_view bytes) {
   const absl::StatusOr<ClusterCommand> command = DecodeClusterCommand(bytes);
@@ -68,9 +75,15 @@ ClusterResult ClusterState::Apply(absl::string_view bytes) {
 
 ClusterResult ClusterState::Apply(const ClusterCommand& command) {
   Draft draft{*view_, past_, {}};
+  const bool founds = std::holds_alternative<Found>(command);
+  if (!founded_ && !founds) {
+    draft.result.status = absl::UnavailableError("the cluster is being founded: try again");
+    return std::move(draft.result);
+  }
   draft.result.status = std::visit([&](const auto& one) { return Execute(one, &draft); }, command);
   if (!draft.result.status.ok()) return std::move(draft.result);
-  const bool changed = draft.view != *view_;
+  // Whoever's file says the same has a new view like the others.
+  const bool changed = founds || draft.view != *view_;
   if (changed) {
     ++draft.view.epoch;
     // L10 and all else that no view may be. The catalogue refuses by itself, before it changes.
@@ -121,9 +134,23 @@ absl::Status ClusterState::Execute(const CatalogueCommand& command, Draft* draft
   return result.status;
 }
 
+absl::Status ClusterState::Execute(const Found& command, Draft* draft) {
+  if (founded_) return absl::FailedPreconditionError("the cluster was founded before");
+  RING_RETURN_IF_ERROR(command.view.Validate());
+  if (command.view.cluster != view_->cluster || command.view.s != view_->s ||
+      command.view.d != view_->d) {
+    return absl::FailedPreconditionError("it is another cluster: check name, s and d");
+  }
+  draft->view = command.view;
+  catalogue_ = Catalogue(command.view);
+  founded_ = true;
+  return absl::OkStatus();
+}
+
 std::string ClusterState::Snapshot() const {
   ByteWriter out;
   out.Put(kSnapshotVersion);
+  out.Put(std::uint8_t{founded_});
   PutPart(out, EncodeView(*view_));
   PutPart(out, EncodeCatalogue(catalogue_));
   out.Put(static_cast<std::uint32_t>(past_.size()));
@@ -141,6 +168,8 @@ absl::StatusOr<ClusterState> ClusterState::FromSnapshot(absl::string_view bytes)
   if (in.ok() && version != kSnapshotVersion) {
     return Bad(absl::StrCat("version=", version, " is not known: upgrade this node"));
   }
+  const auto founded = in.Get<std::uint8_t>();
+  if (founded > 1) return Bad(absl::StrCat("founded=", founded));
   RING_ASSIGN_OR_RETURN(const absl::string_view view_part, ReadPart(in));
   RING_ASSIGN_OR_RETURN(View view, DecodeView(view_part));
   RING_ASSIGN_OR_RETURN(const absl::string_view catalogue_part, ReadPart(in));
@@ -152,7 +181,7 @@ absl::StatusOr<ClusterState> ClusterState::FromSnapshot(absl::string_view bytes)
   }
   RING_ASSIGN_OR_RETURN(PastIncarnations past, ReadPast(in, view));
   if (!in.rest()->empty()) return Bad(absl::StrCat("trailing_bytes=", in.rest()->size()));
-  return ClusterState(std::move(view), std::move(catalogue), std::move(past));
+  return ClusterState(std::move(view), std::move(catalogue), std::move(past), founded != 0);
 }
 
 }  // namespace ring::cluster

@@ -46,25 +46,29 @@ using PastIncarnations = std::map<NodeId, std::vector<Incarnation>>;
 
 class ClusterState {
  public:
-  // A new cluster: every node computes the same first view from the same configuration.
-  // REQUIRES: a valid view.
+  // A cluster that begins with this. REQUIRES: a valid view.
   explicit ClusterState(View initial);
+  // One of which nothing is agreed upon: the view is what this node's file says, and every command
+  // is refused but Found. REQUIRES: a valid view.
+  static ClusterState Unfounded(View own);
 
   // Errors: kNotFound (node), kInvalidArgument (no such thing in any view), kFailedPrecondition (it
   // does not fit the present view, which the message names), kAborted (a start of the node that is
-  // over), kAlreadyExists (name, address), kResourceExhausted (nodes, epochs), and
-  // Catalogue::Apply's.
+  // over), kAlreadyExists (name, address), kResourceExhausted (nodes, epochs), kUnavailable (not
+  // founded yet), and Catalogue::Apply's.
   ClusterResult Apply(const ClusterCommand& command);
   // What is not a command is refused, on every node alike.
   ClusterResult Apply(absl::string_view bytes);
 
+  bool founded() const { return founded_; }
   const std::shared_ptr<const View>& view() const { return view_; }
   const Catalogue& catalogue() const { return catalogue_; }
 
   std::string Snapshot() const;
   static absl::StatusOr<ClusterState> FromSnapshot(absl::string_view bytes);
   friend bool operator==(const ClusterState& a, const ClusterState& b) {
-    return *a.view_ == *b.view_ && a.catalogue_ == b.catalogue_ && a.past_ == b.past_;
+    return *a.view_ == *b.view_ && a.catalogue_ == b.catalogue_ && a.past_ == b.past_ &&
+           a.founded_ == b.founded_;
   }
 
  private:
@@ -75,7 +79,7 @@ class ClusterState {
     ClusterResult result;
   };
 
-  ClusterState(View view, Catalogue catalogue, PastIncarnations past);
+  ClusterState(View view, Catalogue catalogue, PastIncarnations past, bool founded);
 
   // cluster_state_nodes.cc
   absl::Status Execute(const RegisterNode& command, Draft* draft) const;
@@ -92,10 +96,12 @@ class ClusterState {
   // cluster_state.cc
   static absl::Status CheckCalm(const View& view);
   absl::Status Execute(const CatalogueCommand& command, Draft* draft);
+  absl::Status Execute(const Found& command, Draft* draft);
 
   std::shared_ptr<const View> view_;
   Catalogue catalogue_;
   PastIncarnations past_;
+  bool founded_ = true;
 };
 
 }  // namespace ring::cluster

@@ -120,6 +120,7 @@ absl::Status Node::OpenPorts() {
   control.incarnation = info_.incarnation;
   control.cluster =
       cluster::ClusterHash(options_.config.cluster_name, options_.config.s, options_.config.d);
+  control.fence = options_.config.control.FenceTerms();
   control.node_count = options_.config.nodes.size();
   RING_ASSIGN_OR_RETURN(control_, ControlPort::Create(control));
   RING_RETURN_IF_ERROR(OpenWords(control.cluster));

@@ -23,7 +23,7 @@ namespace ring::protocol {
 inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
 // Raised when anything changes that nodes, or clients and nodes, say to each other
 // (tests/node/wire_format_test.cc).
-inline constexpr std::uint16_t kProtocolVersion = 15;
+inline constexpr std::uint16_t kProtocolVersion = 16;
 
 // Travels: never renumber.
 enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3, kWord = 4 };
@@ -93,7 +93,7 @@ struct ControlHello {
   std::uint64_t cluster = 0;
   std::uint64_t incarnation = 0;
   std::uint32_t node = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t fence = 0;  // L1: ms of leases, or what stands for none; the same at both ends
 };
 
 struct ControlAccept {

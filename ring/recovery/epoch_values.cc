@@ -197,7 +197,8 @@ std::optional<Role> EpochChange::SilentWithValues(
 // coordinator that lives on: it would be the only one that has anything (step 3, I2).
 void EpochChange::OnOutOfRange(Role role) {
   for (const protocol::MemgestDescriptor& memgest : plan_.memgests) {
-    if (KeepsValues(memgest, role) && KeepsEnough(memgest, role)) continue;
+    const bool enough = KeepsEnough(memgest, role) || Mutant("step3-alone");
+    if (KeepsValues(memgest, role) && enough) continue;
     const std::optional<Role> keeper = SilentWithValues(memgest);
     if (keeper.has_value()) return actions_->Renew(*keeper);
   }

@@ -16,6 +16,17 @@ std::uint64_t ControlConfig::SleepNsMax() const {
                    heartbeat_ms * kMillisecondNs / 2});
 }
 
+std::uint32_t ControlConfig::FenceTerms() const {
+  if (!fail_over) return 0;
+  return fence == FenceKind::kCheck ? kFenceByCheck : lease_ms;
+}
+
+std::string FenceTermsName(std::uint32_t terms) {
+  if (terms == 0) return "fail_over=off";
+  if (terms == kFenceByCheck) return "fence=check";
+  return absl::StrCat("leases of lease_ms=", terms);
+}
+
 std::uint64_t ControlConfig::TickNs() const {
   return std::max<std::uint64_t>(1, heartbeat_ms / 5) * kMillisecondNs;
 }

@@ -2,8 +2,8 @@
 //
 // What:      ControlConfig: the keys of a configuration file that concern consensus, failure
 //            detection and leases; CheckControl says what cannot be.
-// Shape:     all but data_dir must be equal on all nodes: a lease is safe because both sides know
-//            its length.
+// Shape:     all but data_dir should be equal on all nodes. A lease is safe because both sides know
+//            its length: nodes with other FenceTerms do not speak to each other.
 // Units:     milliseconds.
 // Ownership: values.
 // Threads:   pure.
@@ -44,6 +44,8 @@ struct ControlConfig {
   // How long a node may sleep without a look at its timers: what it promises in time (heartbeats,
   // renewals, detection) must not wait for a sleeper.
   std::uint64_t SleepNsMax() const;
+  // L1: how long a lease is, in milliseconds; kFenceByCheck; 0: fail_over is off.
+  std::uint32_t FenceTerms() const;
   // The consensus counts time in ticks. REQUIRES: CheckControl has no objection.
   std::uint64_t TickNs() const;
   std::uint64_t HeartbeatTicks() const;
@@ -51,6 +53,10 @@ struct ControlConfig {
   std::uint64_t ElectionTicks() const;  // more than that
   friend bool operator==(const ControlConfig&, const ControlConfig&) = default;
 };
+
+inline constexpr std::uint32_t kFenceByCheck = 0xffff'ffff;
+// For people.
+std::string FenceTermsName(std::uint32_t terms);
 
 inline constexpr std::uint32_t kHeartbeatMsMax = 1000;
 inline constexpr std::uint32_t kDetectMsMin = 5;

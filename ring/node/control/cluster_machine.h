@@ -28,8 +28,7 @@ class ClusterMachine final : public consensus::StateMachine {
  public:
   using OnView = absl::AnyInvocable<void(const std::shared_ptr<const cluster::View>&)>;
 
-  // first: what every node computes from the same configuration.
-  ClusterMachine(cluster::View first, OnView on_view)
+  ClusterMachine(cluster::ClusterState first, OnView on_view)
       : state_(std::move(first)), on_view_(std::move(on_view)) {}
 
   absl::StatusOr<std::string> Apply(consensus::LogIndex index, absl::string_view data) override;

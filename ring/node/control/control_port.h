@@ -53,6 +53,7 @@ class ControlPort {
     NodeId node;
     Incarnation incarnation;
     std::uint64_t cluster = 0;   // ClusterHash
+    std::uint32_t fence = 0;     // ControlConfig::FenceTerms; other nodes have the same (L1)
     std::size_t node_count = 0;  // to begin with
   };
   // reply is called once, now or later, on the node's thread. The body is good for the call only.

@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/base/log.h"
+#include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/cluster/view.h"
+#include "ring/node/config/control_config.h"
 #include "ring/node/control/control_port.h"
 
 namespace ring::node {
@@ -110,6 +112,12 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
                         protocol::DecodeHello<protocol::ControlHello>(private_data));
   if (hello.cluster != options_.cluster)
     return absl::InvalidArgumentError("another cluster: check cluster names and s, d");
+  // Who grants a lease waits by its own clock, and its own length, until the holder's is over.
+  if (hello.fence != options_.fence && !Mutant("L1-length")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it has ", FenceTermsName(hello.fence), ", this node ", FenceTermsName(options_.fence),
+        ": let all files say the same of fail_over, fence and lease_ms"));
+  }
   if (hello.node >= links_.size() || hello.node >= options_.node.value()) {
     return absl::InvalidArgumentError(absl::StrCat("control connections come from lower ids: node=",
                                                    hello.node, " here=", options_.node.value()));
@@ -161,6 +169,7 @@ void ControlPort::Connect(ControlLink& link) {
   hello.cluster = options_.cluster;
   hello.incarnation = options_.incarnation.value();
   hello.node = options_.node.value();
+  hello.fence = options_.fence;
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
       options_.device->Connect(link.address,
                                {.send_cq = QueueOf(link.peer()),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ring/base/check.h"
 #include "ring/base/clock.h"
 #include "ring/base/log.h"
@@ -50,8 +51,8 @@ Configuration FirstConfiguration(int voter_count) {
   return configuration;
 }
 
-// The same on every node: how a node is reached, it says when it registers. Who was added later is
-// in the log.
+// What the cluster begins with if this node leads it first. How a node is reached, it says when it
+// registers. Who was added later is in the log.
 cluster::View FirstView(const NodeConfig& config) {
   cluster::View view = config.InitialView();
   view.nodes.resize(view.nodes.size() - config.added_count);
@@ -75,7 +76,7 @@ absl::Status NotLeader(NodeId leader) {
 Membership::Membership(Options options)
     : options_(std::move(options)),
       tick_ns_(options_.config->control.TickNs()),
-      machine_(FirstView(*options_.config),
+      machine_(cluster::ClusterState::Unfounded(FirstView(*options_.config)),
                [this](const std::shared_ptr<const cluster::View>& view) { OnView(view); }),
       leases_(options_.clock, &machine_, options_.lease_ns),
       founding_(options_.node, options_.incarnation, options_.config->voter_count()),
@@ -295,6 +296,26 @@ void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply)
 // Whether this node is in the view: one that was added may not have applied that command yet.
 bool Membership::Known() const { return options_.node.value() < machine_.view().nodes.size(); }
 
+// What this node's file says, and others' may not, counts for all of them or for none.
+void Membership::Found(std::uint64_t now_ns) {
+  if (machine_.state().founded() || !leads() || now_ns < found_ns_) return;
+  found_ns_ = now_ns + kRegisterPeriodNs;
+  Propose(cluster::Found{machine_.view()}, [](const absl::StatusOr<cluster::ClusterResult>&) {});
+}
+
+// Of what the file says; for people.
+std::string Membership::FileDiffersIn() const {
+  const cluster::View own = FirstView(*options_.config);
+  const cluster::View& agreed = machine_.view();
+  std::vector<absl::string_view> names;
+  if (own.overrun != agreed.overrun) names.push_back("overrun");
+  if (own.fail_over != agreed.fail_over) names.push_back("fail_over");
+  if (own.value_size_max != agreed.value_size_max) names.push_back("value_size_max");
+  if (own.voter_count != agreed.voter_count) names.push_back("voters");
+  if (own.nodes.size() > agreed.nodes.size()) names.push_back("nodes");
+  return absl::StrJoin(names, ", ");
+}
+
 bool Membership::Registered() const {
   if (!Known()) return false;
   const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
@@ -305,7 +326,8 @@ bool Membership::Registered() const {
 
 void Membership::ProgressRegistration(std::uint64_t now_ns) {
   if (over_ || register_pending_ || now_ns < register_ns_ || leader() == cluster::kNoNode) return;
-  if (!replica_->configuration().Contains(server_) || !Known() || Registered()) return;
+  if (!machine_.state().founded() || !replica_->configuration().Contains(server_)) return;
+  if (!Known() || Registered()) return;
   register_ns_ = now_ns + kRegisterPeriodNs;
   register_pending_ = true;
   Propose(cluster::RegisterNode{self_}, [alive = alive_, attempt = ++register_attempt_](
@@ -346,7 +368,12 @@ void Membership::OnPropose(absl::string_view body, ControlReply reply) {
 }
 
 void Membership::OnView(const std::shared_ptr<const cluster::View>& view) {
-  if (agreed_ != nullptr) leases_.OnView(*agreed_, *view);
+  if (agreed_ != nullptr) {
+    leases_.OnView(*agreed_, *view);
+  } else if (const std::string differs = FileDiffersIn(); !differs.empty()) {
+    RING_LOG(WARNING) << "node=" << options_.node.value() << ": its file differs from what the "
+                      << "cluster was founded with, which counts: " << differs;
+  }
   agreed_ = view;
   options_.on_view(view);
 }
@@ -413,6 +440,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
     FailSilent(now_ns);
   }
   ProgressJoin(now_ns);
+  Found(now_ns);
   ProgressRegistration(now_ns);
   work_ |= keeper_->Progress(now_ns);
   work_ |= leases_.Progress(now_ns);

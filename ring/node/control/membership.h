@@ -122,6 +122,8 @@ class Membership final : public consensus::ReplicaListener {
   void TellOfStorage(const absl::Status& status);
   bool HasPart(std::uint64_t now_ns);
   void ProgressJoin(std::uint64_t now_ns);
+  void Found(std::uint64_t now_ns);
+  std::string FileDiffersIn() const;
   void ProgressRegistration(std::uint64_t now_ns);
   bool Known() const;
   bool Registered() const;
@@ -163,6 +165,7 @@ class Membership final : public consensus::ReplicaListener {
   std::uint64_t campaign_ns_ = 0;
   std::uint64_t heard_ns_ = 0;  // when a leader was known last
   std::uint64_t join_ns_ = 0;
+  std::uint64_t found_ns_ = 0;
   std::uint64_t register_ns_ = 0;
   std::uint64_t fail_ns_ = 0;
   // Callbacks of calls that outlive this object find nobody.

@@ -82,5 +82,19 @@ TEST_F(RefusalLogTest, ANodeOfAnotherClusterIsToldOfOnceAtTheNodeThatRefusesIt) 
                                           HasSubstr("another cluster: check cluster names"))));
 }
 
+// L1: a leader waits as long as its own file says until a lease is over.
+TEST_F(RefusalLogTest, L1WhoseLeasesAreOfAnotherLengthIsRefused) {
+  testing::TwoPorts ports(/*clusters=*/{1, 1}, /*fences=*/{1000, kFenceByCheck});
+  ASSERT_OK(ports.Open());
+  const bool refused = ring::testing::HoldsWithin(ring::testing::kPatience, [&] {
+    ports.Progress();
+    return ports.refused() >= 3 || ports.port(1).ready();
+  });
+  ASSERT_TRUE(refused);
+  EXPECT_FALSE(ports.port(1).ready());
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("it has leases of lease_ms=1000, this node "
+                                              "fence=check: let all files say the same")));
+}
+
 }  // namespace
 }  // namespace ring::node

@@ -28,7 +28,9 @@ class TwoPorts {
  public:
   static constexpr std::uint64_t kStart = 9;  // of node 1
 
-  explicit TwoPorts(std::array<std::uint64_t, 2> clusters = {0, 0}) : clusters_(clusters) {}
+  explicit TwoPorts(std::array<std::uint64_t, 2> clusters = {0, 0},
+                    std::array<std::uint32_t, 2> fences = {0, 0})
+      : clusters_(clusters), fences_(fences) {}
 
   absl::Status Connect() {
     RING_RETURN_IF_ERROR(Open());
@@ -53,6 +55,7 @@ class TwoPorts {
       options.node = NodeId(i);
       options.incarnation = Incarnation(kStart - 1 + i);
       options.cluster = clusters_[i];
+      options.fence = fences_[i];
       options.node_count = 2;
       RING_ASSIGN_OR_RETURN(ports_[i], ControlPort::Create(options));
     }
@@ -82,6 +85,7 @@ class TwoPorts {
  private:
   MonotonicClock clock_;
   std::array<std::uint64_t, 2> clusters_;
+  std::array<std::uint32_t, 2> fences_;
   int refused_ = 0;
   std::array<std::unique_ptr<rdma::Device>, 2> devices_;
   std::array<std::unique_ptr<ControlPort>, 2> ports_;

@@ -116,7 +116,7 @@ TEST(Lease, WhatWaitedWhenLeadershipMovedDidNotHappen) {
 }
 
 TEST(Lease, NoLeaseIsGrantedWhereNobodyWouldWaitForIt) {
-  ClusterMachine machine(cluster::TestView(), [](const auto&) {});
+  ClusterMachine machine(cluster::ClusterState(cluster::TestView()), [](const auto&) {});
   TestClock clock;
   LeaseService leases(&clock, &machine, 0);
   absl::Status status;

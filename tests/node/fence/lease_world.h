@@ -56,7 +56,8 @@ class LeaseWorld {
       server.index = i;
       server.shows = FenceWord(ServerOf(i), server.word);
       server.machine = std::make_unique<ClusterMachine>(
-          first, [&server](const std::shared_ptr<const cluster::View>& view) {
+          cluster::ClusterState(first),
+          [&server](const std::shared_ptr<const cluster::View>& view) {
             if (server.view != nullptr) server.leases->OnView(*server.view, *view);
             server.view = view;
           });

@@ -4,8 +4,9 @@
 //            them together again and checks each as an entry of a ring is checked (E4), but for its
 //            place in a ring, of which the index says what is missing, and its payload, which may
 //            have been damaged in that ring (F10): who folds it looks.
-// Shape:     a piece is a 24-byte header and up to 48 KiB less that of the stream; the stream is
-//            entry after entry, each a multiple of 64 bytes. An entry may lie in several pieces.
+// Shape:     a piece is a 24-byte header and then some of the stream, at most kTailPieceSizeMax in
+//            all; the stream is entry after entry, each a multiple of 64 bytes. An entry may lie in
+//            several pieces.
 // Units:     bytes.
 // Ownership: the decoder keeps bytes of the entry that is not whole yet: at most one entry.
 // Threads:   one.
@@ -28,7 +29,7 @@
 
 namespace ring::memgest {
 
-inline constexpr std::size_t kTailPieceSizeMax = 48 * 1024;
+inline constexpr std::size_t kTailPieceSizeMax = 48 * 1024 - 192;  // as kSnapshotPieceSizeMax
 inline constexpr std::size_t kEntrySizeMax =
     kEntryHeadSizeMax + kPayloadSizeMax + kEntryTrailerSize;
 

@@ -38,7 +38,8 @@
 
 namespace ring::memgest {
 
-inline constexpr std::size_t kSnapshotPieceSizeMax = 48 * 1024;
+// With what is said about it, three chunks of a control message and not a byte more.
+inline constexpr std::size_t kSnapshotPieceSizeMax = 48 * 1024 - 192;
 
 // A log at the point where it was taken.
 struct SnapshotLog {

@@ -90,7 +90,7 @@ absl::Status ControlLink::Write(const rdma::Sge& from, std::uint64_t to, std::ui
   return absl::OkStatus();
 }
 
-bool ControlLink::PostChunk(ControlHeader header, absl::string_view body) {
+bool ControlLink::PostChunk(ControlHeader header, absl::string_view body, bool more) {
   header.consumed = consumed_;
   std::byte* const at = memory_.address + (kReceiveCount + next_buffer_) * kControlBufferSize;
   std::memcpy(at, &header, sizeof(header));
@@ -101,6 +101,7 @@ bool ControlLink::PostChunk(ControlHeader header, absl::string_view body) {
   request.wr_id = kSendTag;
   request.opcode = rdma::Opcode::kSend;
   request.signaled = true;
+  request.more = more;
   request.sges = absl::MakeConstSpan(&sge, 1);
   const absl::Status status = qp_->PostSend(request);
   if (!status.ok()) {
@@ -112,6 +113,10 @@ bool ControlLink::PostChunk(ControlHeader header, absl::string_view body) {
   ++posted_;
   told_ = consumed_;
   return true;
+}
+
+bool ControlLink::HasWindow(std::uint32_t chunks) const {
+  return buffers_in_use_ + chunks <= kWindow && sent_ - peer_consumed_ + chunks <= kWindow;
 }
 
 bool ControlLink::PumpOne(Outgoing& item) {
@@ -133,10 +138,13 @@ bool ControlLink::PumpOne(Outgoing& item) {
     return true;
   }
   do {
-    if (buffers_in_use_ == kWindow || sent_ - peer_consumed_ >= kWindow) return false;
+    if (!HasWindow(1)) return false;
     const std::size_t size = std::min(item.body.size() - item.sent, kControlChunkSize);
     item.header.offset = static_cast<std::uint32_t>(item.sent);
-    if (!PostChunk(item.header, absl::string_view(item.body).substr(item.sent, size))) return false;
+    // The chunks of a message leave together: what was posted first would go alone otherwise.
+    const bool more = item.sent + size < item.body.size() && HasWindow(2);
+    if (!PostChunk(item.header, absl::string_view(item.body).substr(item.sent, size), more))
+      return false;
     ++sent_;
     item.sent += size;
   } while (item.sent < item.body.size());
@@ -145,13 +153,13 @@ bool ControlLink::PumpOne(Outgoing& item) {
 
 void ControlLink::PumpCredit() {
   if (consumed_ - told_ < kWindow / 2 || buffers_in_use_ == kWindow) return;
-  PostChunk(ControlHeader(), "");
+  PostChunk(ControlHeader(), "", /*more=*/false);
 }
 
 // As a credit: there is room for some that the peer has not consumed.
 void ControlLink::Probe() {
   if (!up() || probes_ == kProbesMax || buffers_in_use_ == kWindow) return;
-  if (PostChunk(ControlHeader(), "")) ++probes_;
+  if (PostChunk(ControlHeader(), "", /*more=*/false)) ++probes_;
 }
 
 void ControlLink::Pump() {

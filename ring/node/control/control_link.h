@@ -95,7 +95,10 @@ class ControlLink {
   };
 
   void PostReceive(std::uint32_t index);
-  bool PostChunk(ControlHeader header, absl::string_view body);
+  // Whether so many chunks more may be under way.
+  bool HasWindow(std::uint32_t chunks) const;
+  // more: another chunk follows at once.
+  bool PostChunk(ControlHeader header, absl::string_view body, bool more);
   bool PumpOne(Outgoing& item);
   void PumpCredit();
   absl::Status CheckRoom(std::size_t body_size) const;

@@ -15,6 +15,10 @@ constexpr std::size_t kTakeoversMax = 16;
 static_assert(kTakeoversMax * PieceFetch::kWindow *
                   std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) <=
               ControlLink::kOutgoingBytesMax);
+// A fourth chunk for the last bytes of a piece would be a message for nothing.
+constexpr std::size_t kAboutAPiece = 64;
+static_assert(std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) + kAboutAPiece <=
+              3 * kControlChunkSize);
 }  // namespace
 
 PieceFetch::PieceFetch(Send send, std::vector<Thing> things, Take take, Refused refused, Done done)

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/log.h"
 #include "ring/cluster/view.h"
+#include "ring/node/config/control_config.h"
 #include "tests/node/control/two_ports.h"
 #include "tests/support/status_matchers.h"
 
@@ -84,7 +85,8 @@ TEST_F(RefusalLogTest, ANodeOfAnotherClusterIsToldOfOnceAtTheNodeThatRefusesIt) 
 
 // L1: a leader waits as long as its own file says until a lease is over.
 TEST_F(RefusalLogTest, L1WhoseLeasesAreOfAnotherLengthIsRefused) {
-  testing::TwoPorts ports(/*clusters=*/{1, 1}, /*fences=*/{1000, kFenceByCheck});
+  testing::TwoPorts ports(/*clusters=*/{1, 1},
+                          /*fences=*/{1000, kFenceByCheck});
   ASSERT_OK(ports.Open());
   const bool refused = ring::testing::HoldsWithin(ring::testing::kPatience, [&] {
     ports.Progress();

@@ -60,7 +60,7 @@ struct NodeStats {
   std::uint64_t log_entries_folded = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t wakeups = 0;
-  rdma::SystemCalls system_calls;  // of the node's device
+  rdma::DeviceCounters device_counters;  // of the node's device
   // By peer node: "local", "shm", "tcp", "rdma", "down", "" for itself.
   std::vector<std::string> transports;
   std::string fence;                   // "open", "lease", "check": what answers pass

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "rdma/soft/local_endpoint.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shared_copy.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
@@ -37,15 +37,6 @@ constexpr std::uint32_t kTurnsPerDescriptors = 1024;
 constexpr std::uint32_t kTurnsPerWarmStep = 256;
 constexpr std::uint64_t kPageSize = 4096;
 
-class BootClock final : public Clock {
- public:
-  std::uint64_t NowNs() const override {
-    timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec);
-  }
-};
 const BootClock kBootClock;
 
 }  // namespace

@@ -55,20 +55,6 @@ std::string ShowNode(const cluster::NodeInfo& node) {
   return absl::StrCat(node.id.value(), " (", ShowBytes(node.name), ")");
 }
 
-std::string StateName(protocol::MemgestState state) {
-  switch (state) {
-    case protocol::MemgestState::kCreating:
-      return "creating";
-    case protocol::MemgestState::kActive:
-      return "active";
-    case protocol::MemgestState::kDraining:
-      return "draining";
-    case protocol::MemgestState::kDeleted:
-      return "deleted";
-  }
-  return "unknown";
-}
-
 std::string CommitName(const protocol::MemgestDescriptor& memgest) {
   if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon) return "all parities";
   return memgest.commit == protocol::CommitRule::kAll ? "all" : "quorum";
@@ -79,7 +65,7 @@ nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_d
                         {"name", memgest.name},
                         {"scheme", memgest.SchemeName()},
                         {"commit", CommitName(memgest)},
-                        {"state", StateName(memgest.state)},
+                        {"state", std::string(protocol::StateName(memgest.state))},
                         {"default", is_default},
                         {"block_size", memgest.block_size},
                         {"failures_tolerated", memgest.FailuresTolerated()},

@@ -23,10 +23,6 @@ std::string ShowKey(absl::string_view key) {
   return absl::StrCat(ShowBytes(key.substr(0, size)), "...(", key.size(), " bytes)");
 }
 
-std::string ShowVersion(Version version) {
-  return absl::StrCat(version.epoch().value(), ".", version.counter());
-}
-
 absl::StatusOr<Version> ParseVersion(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
   std::uint32_t epoch = 0;

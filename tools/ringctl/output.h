@@ -18,7 +18,6 @@ namespace ring::tools {
 
 // For messages: of a long key its beginning and its length.
 std::string ShowKey(absl::string_view key);
-std::string ShowVersion(Version version);  // "EPOCH.COUNTER"
 absl::StatusOr<Version> ParseVersion(absl::string_view text);
 
 void SetBytes(nlohmann::json* object, const std::string& name, absl::string_view bytes);

@@ -192,7 +192,9 @@ class Batch {
     MemgestId memgest;
   };
   void Get(absl::string_view key, const GetOptions& options = {}) {
-    Add(Kind::kGet, key, {}, {.deadline = options.deadline}, options.value_size_hint);
+    Add(Kind::kGet, key, {}, {.deadline = options.deadline});
+    requests_.back().value_size_hint = options.value_size_hint;
+    requests_.back().degraded = options.degraded;
   }
   void Put(absl::string_view key, absl::string_view value, const PutOptions& options = {}) {
     Add(Kind::kPut, key, value, options);
@@ -220,10 +222,10 @@ class Batch {
     std::optional<MemgestId> memgest_id;
     std::optional<Version> if_version;
     absl::Duration deadline;
-    std::size_t value_size_hint;
+    std::size_t value_size_hint = 0;  // get
+    bool degraded = false;            // get
   };
-  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options,
-           std::size_t value_size_hint = 0);
+  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options);
   std::vector<Request> requests_;
 };
 

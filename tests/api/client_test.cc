@@ -167,6 +167,16 @@ TEST(Client, ABatchTakesTheOptionsOfItsOperations) {
   EXPECT_OK(removed[0].status());
 
   // Nobody answers: only the deadlines of the batch's own operations end them in time.
+  // The nodes take no faults, so the one that asks for decoded bytes is refused.
+  Batch gets;
+  gets.Get("r", {.degraded = true});
+  gets.Get("r", {.degraded = false});
+  ASSERT_OK(client->Put("r", "value").status());
+  ASSERT_OK_AND_ASSIGN(const auto got, client->Execute(gets));
+  EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(got[1].status());
+  EXPECT_EQ(got[1]->value, "value");
+
   cluster.Stop(0);
   Batch late;
   late.Get("k", {.deadline = absl::Milliseconds(50)});

@@ -204,6 +204,8 @@ void TwinNode::Execute(Peer* peer, const protocol::RequestView& view, std::strin
     } else if (view.header.seq != 0) {
       outcome = Mutate(peer, view, std::move(value), &answer.header);
       executed = true;
+    } else if ((view.header.word.flags & protocol::kDegraded) != 0) {
+      outcome = Outcome::kBadRequest;  // as nodes that take no faults
     } else {
       outcome = Read(view, &answer);
     }

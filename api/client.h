@@ -44,6 +44,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "ring/base/id.h"
+#include "ring/base/limits.h"
 
 namespace ring {
 
@@ -67,8 +68,8 @@ struct ClientOptions {
   Transport transport = Transport::kAuto;
   // Of Connect, and of every operation that names none.
   absl::Duration deadline = absl::Seconds(10);
-  std::size_t window = 256;  // operations under way at the same time: 1 to 1,023
-  std::size_t value_size_max = std::size_t{16} << 20;
+  std::size_t window = 256;                    // operations under way at the same time: 1 to 1,023
+  std::size_t value_size_max = kValueSizeMax;  // the cluster may take less
   // How long a waiting call polls before it sleeps, at most. On a single core it never polls.
   absl::Duration spin_max = absl::Microseconds(50);
 

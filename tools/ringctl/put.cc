@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/limits.h"
 #include "tools/common/folder.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/connect.h"

@@ -174,7 +174,7 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     out->set_keys(memgest.keys);
     out->set_versions(memgest.versions);
     out->set_logical_bytes(memgest.logical_bytes);
-    out->set_heap_bytes(memgest.heap_bytes);
+    out->set_slot_bytes(memgest.slot_bytes);
     out->set_resident_bytes(memgest.resident_bytes);
   }
   for (const node::NodeStats& node : stats.nodes) {
@@ -210,7 +210,7 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
                               .keys = memgest.keys(),
                               .versions = memgest.versions(),
                               .logical_bytes = memgest.logical_bytes(),
-                              .heap_bytes = memgest.heap_bytes(),
+                              .slot_bytes = memgest.slot_bytes(),
                               .resident_bytes = memgest.resident_bytes()});
   }
   for (const v1::NodeStats& node : response.nodes()) {

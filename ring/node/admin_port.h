@@ -43,7 +43,7 @@ struct MemgestStats {
   std::uint64_t keys = 0;            // newest committed versions
   std::uint64_t versions = 0;        // all versions not collected
   std::uint64_t logical_bytes = 0;   // of the newest committed versions
-  std::uint64_t heap_bytes = 0;      // slots in use at coordinators, rounded up to their size class
+  std::uint64_t slot_bytes = 0;      // slots in use at coordinators, rounded up to their size class
   std::uint64_t resident_bytes = 0;  // heap memory of coordinators, replicas and parities
 };
 

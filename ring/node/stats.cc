@@ -17,7 +17,7 @@ void AddCoordinator(coordinator::ShardCoordinator& shard, MemgestStats* stats) {
   stats->keys += memgest->key_count;
   stats->versions += memgest->version_count;
   stats->logical_bytes += memgest->logical_bytes;
-  stats->heap_bytes += memgest->allocator().used_bytes();
+  stats->slot_bytes += memgest->allocator().used_bytes();
   stats->resident_bytes += memgest->heap().resident_bytes();
 }
 
@@ -110,7 +110,7 @@ std::string EncodeReport(const NodeReport& report) {
   for (const MemgestStats& memgest : report.memgests) {
     out.Put(memgest.id.value());
     for (const std::uint64_t value : {memgest.keys, memgest.versions, memgest.logical_bytes,
-                                      memgest.heap_bytes, memgest.resident_bytes})
+                                      memgest.slot_bytes, memgest.resident_bytes})
       out.Put(value);
   }
   return out.Take();
@@ -139,7 +139,7 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
     MemgestStats memgest;
     memgest.id = MemgestId(in.Get<std::uint16_t>());
     for (std::uint64_t* const value : {&memgest.keys, &memgest.versions, &memgest.logical_bytes,
-                                       &memgest.heap_bytes, &memgest.resident_bytes})
+                                       &memgest.slot_bytes, &memgest.resident_bytes})
       *value = in.Get<std::uint64_t>();
     report.memgests.push_back(memgest);
   }
@@ -163,7 +163,7 @@ void AddReport(const NodeReport& report, ClusterStats* cluster) {
     memgest->keys += part.keys;
     memgest->versions += part.versions;
     memgest->logical_bytes += part.logical_bytes;
-    memgest->heap_bytes += part.heap_bytes;
+    memgest->slot_bytes += part.slot_bytes;
     memgest->resident_bytes += part.resident_bytes;
   }
 }

@@ -213,7 +213,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   ASSERT_EQ(stats.memgests.size(), 1u);
   EXPECT_EQ(stats.memgests[0].id, MemgestId(2));
   EXPECT_EQ(stats.memgests[0].keys + stats.memgests[0].versions * 10 +
-                stats.memgests[0].logical_bytes * 100 + stats.memgests[0].heap_bytes * 1000 +
+                stats.memgests[0].logical_bytes * 100 + stats.memgests[0].slot_bytes * 1000 +
                 stats.memgests[0].resident_bytes * 10000,
             54321u);
   ASSERT_EQ(stats.nodes.size(), 1u);

@@ -68,7 +68,7 @@ nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_d
                         {"state", std::string(protocol::StateName(memgest.state))},
                         {"default", is_default},
                         {"block_size", memgest.block_size},
-                        {"failures_tolerated", memgest.FailuresTolerated()},
+                        {"failures_promised", memgest.FailuresTolerated()},
                         {"storage_overhead", memgest.StorageOverhead()}};
   if (memgest.scheme == protocol::Scheme::kReplicated) {
     out["r"] = memgest.r;
@@ -84,7 +84,7 @@ nlohmann::json StatsJson(const node::MemgestStats& stats) {
   return {{"keys", stats.keys},
           {"versions", stats.versions},
           {"logical_bytes", stats.logical_bytes},
-          {"heap_bytes", stats.heap_bytes},
+          {"slot_bytes", stats.slot_bytes},
           {"resident_bytes", stats.resident_bytes}};
 }
 

@@ -73,7 +73,7 @@ void PrintMemgest(const MemgestDescriptor& memgest, bool is_default,
       {"keys", absl::StrCat(stats.keys)},
       {"versions", absl::StrCat(stats.versions)},
       {"values", FormatBytes(static_cast<double>(stats.logical_bytes))},
-      {"slots in use", FormatBytes(static_cast<double>(stats.heap_bytes))},
+      {"slots", FormatBytes(static_cast<double>(stats.slot_bytes))},
       {"resident", FormatBytes(static_cast<double>(stats.resident_bytes))}};
   for (const auto& [label, value] : lines) std::printf("%-13s %s\n", label, value.c_str());
   if (memgest.FailuresTolerated() == 0) {

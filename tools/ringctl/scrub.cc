@@ -22,13 +22,12 @@ int Run(const Options& options) {
   bar.Finish();
   if (!report.ok()) return Fail(options, In("scrub", report.status()));
   if (options.json) {
-    nlohmann::json details = nlohmann::json::array();
-    for (const std::string& detail : report->details) details.push_back(ShowBytes(detail));
-    PrintJson({{"values_checked", report->values_checked},
-               {"replicas_checked", report->replicas_checked},
-               {"rows_checked", report->rows_checked},
-               {"mismatches", report->mismatches},
-               {"details", details}});
+    nlohmann::json out = {{"values_checked", report->values_checked},
+                          {"replicas_checked", report->replicas_checked},
+                          {"rows_checked", report->rows_checked},
+                          {"mismatches", report->mismatches}};
+    SetBytes(&out, "details", report->details);
+    PrintJson(out);
   } else {
     for (const std::string& detail : report->details) {
       std::fprintf(stderr, "ringctl: %s\n", ShowBytes(detail).c_str());

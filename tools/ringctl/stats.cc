@@ -50,7 +50,7 @@ void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {
     table.AddRow({memgest == nullptr ? absl::StrCat("id ", one.id.value()) : memgest->name,
                   memgest == nullptr ? "-" : memgest->SchemeName(), absl::StrCat(one.keys),
                   absl::StrCat(one.versions), FormatBytes(static_cast<double>(one.logical_bytes)),
-                  FormatBytes(static_cast<double>(one.heap_bytes)),
+                  FormatBytes(static_cast<double>(one.slot_bytes)),
                   FormatBytes(static_cast<double>(one.resident_bytes))});
   }
   std::printf("%s\n", table.ToString().c_str());

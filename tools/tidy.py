@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_versions
 import wrap_docs
 
 LINE_MAX = 100
@@ -367,7 +368,8 @@ def check_tree(files):
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
     return (findings + check_own_header(files) + check_opening(files) +
-            check_targets(list(files), lists) + check_mutants(files) + check_records(files))
+            check_targets(list(files), lists) + check_mutants(files) + check_records(files) +
+            check_versions.check_versions(files))
 
 
 def main():

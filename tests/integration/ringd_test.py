@@ -174,7 +174,7 @@ class Embedded(Programs):
 
 class CommandLine(Programs):
     def test_help_and_version_go_to_the_output(self):
-        for option, text in (("--help", b"SIGNALS"), ("--version", b"ringd ")):
+        for option, text in (("--help", b"SIGNALS"), ("--version", b"ringd 0.1.0\n")):
             result = self.run_program(program("ringd"), option)
             self.assertEqual((result.returncode, result.stderr), (0, b""))
             self.assertIn(text, result.stdout)

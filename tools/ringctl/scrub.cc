@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tools/common/format.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
@@ -30,7 +31,7 @@ int Run(const Options& options) {
     PrintJson(out);
   } else {
     for (const std::string& detail : report->details) {
-      std::fprintf(stderr, "ringctl: %s\n", ShowBytes(detail).c_str());
+      PrintError("ringctl", ShowBytes(detail));
     }
     std::printf("scrubbed values=%llu replicas=%llu parity_rows=%llu mismatches=%llu\n",
                 static_cast<unsigned long long>(report->values_checked),

@@ -37,9 +37,6 @@ SLEEP_ALLOWED = {
     "tests/api/client_link_test.cc": "lets both sides fall asleep; asserts nothing about when",
     "tests/chaos/faults.cc": "real processes: how long a fault lasts is the fault",
     "tests/chaos/view_watch.cc": "asks a real cluster for its view, again and again",
-    "tests/node/device_fault_test.cc": "asks until it is so, until a deadline",
-    "tests/node/hostile/hostile_fixture.h": "asks until it is so, 3,000 times at most",
-    "tests/node/hostile/hostile_peer_test.cc": "asks until it is so, 3,000 times at most",
     "tests/support/await.h": "between two looks of a wait that has a deadline",
 }
 # Matched against whole lines, comments included. Split, so that this file passes its own rules.

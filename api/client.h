@@ -44,6 +44,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "ring/base/id.h"
+#include "ring/base/limits.h"
 
 namespace ring {
 
@@ -67,8 +68,8 @@ struct ClientOptions {
   Transport transport = Transport::kAuto;
   // Of Connect, and of every operation that names none.
   absl::Duration deadline = absl::Seconds(10);
-  std::size_t window = 256;  // operations under way at the same time: 1 to 1,023
-  std::size_t value_size_max = std::size_t{16} << 20;
+  std::size_t window = 256;                    // operations under way at the same time: 1 to 1,023
+  std::size_t value_size_max = kValueSizeMax;  // the cluster may take less
   // How long a waiting call polls before it sleeps, at most. On a single core it never polls.
   absl::Duration spin_max = absl::Microseconds(50);
 
@@ -192,7 +193,9 @@ class Batch {
     MemgestId memgest;
   };
   void Get(absl::string_view key, const GetOptions& options = {}) {
-    Add(Kind::kGet, key, {}, {.deadline = options.deadline}, options.value_size_hint);
+    Add(Kind::kGet, key, {}, {.deadline = options.deadline});
+    requests_.back().value_size_hint = options.value_size_hint;
+    requests_.back().degraded = options.degraded;
   }
   void Put(absl::string_view key, absl::string_view value, const PutOptions& options = {}) {
     Add(Kind::kPut, key, value, options);
@@ -220,10 +223,10 @@ class Batch {
     std::optional<MemgestId> memgest_id;
     std::optional<Version> if_version;
     absl::Duration deadline;
-    std::size_t value_size_hint;
+    std::size_t value_size_hint = 0;  // get
+    bool degraded = false;            // get
   };
-  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options,
-           std::size_t value_size_hint = 0);
+  void Add(Kind kind, absl::string_view key, absl::string_view value, const PutOptions& options);
   std::vector<Request> requests_;
 };
 

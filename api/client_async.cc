@@ -86,9 +86,9 @@ Future<WriteResult> Client::MoveAsync(absl::string_view key, absl::string_view m
 }
 
 void Batch::Add(Kind kind, absl::string_view key, absl::string_view value,
-                const PutOptions& options, std::size_t value_size_hint) {
+                const PutOptions& options) {
   requests_.push_back({kind, std::string(key), std::string(value), std::string(options.memgest),
-                       options.memgest_id, options.if_version, options.deadline, value_size_hint});
+                       options.memgest_id, options.if_version, options.deadline});
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<Batch::Result>>> Client::Execute(const Batch& batch) {
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Batch::Result>>> Client::Execute(const
     absl::StatusOr<Request> request;
     switch (from.kind) {
       case Batch::Kind::kGet:
-        request = api::GetRequest(from.key, {from.deadline, from.value_size_hint});
+        request = api::GetRequest(from.key, {from.deadline, from.value_size_hint, from.degraded});
         break;
       case Batch::Kind::kPut:
         request = api::PutRequest(core, from.key, from.value, options);

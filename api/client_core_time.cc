@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/client_core.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/clock.h"
 #include "ring/base/mutant.h"
 
@@ -22,11 +23,7 @@ constexpr std::uint64_t kSpinMinNs = 1'000;
 }  // namespace
 
 std::uint64_t ClientCore::ClockNs() {
-  if (clock_ != nullptr) return clock_->NowNs();
-  timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
+  return clock_ != nullptr ? clock_->NowNs() : BootClock().NowNs();
 }
 
 std::uint64_t ClientCore::DeadlineNs(absl::Duration deadline) {

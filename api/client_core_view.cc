@@ -12,6 +12,7 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/clock.h"
+#include "ring/base/limits.h"
 #include "ring/base/status.h"
 
 namespace ring::api {
@@ -70,7 +71,7 @@ absl::Status ClientCore::Initialize() {
   RING_ASSIGN_OR_RETURN(seeds_, ParseSeeds(options_.seeds));
   if (device_ == nullptr) RING_RETURN_IF_ERROR(OpenDevice());
   timeout_default_ns_ = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.deadline));
-  value_size_max_ = std::min(options_.value_size_max, protocol::kValueSizeMaxDefault);
+  value_size_max_ = std::min(options_.value_size_max, kValueSizeMax);
   constexpr int kPollers = 2;  // this thread, and that of the node that it waits for
   if (MayPoll(kPollers, processor_count_)) {
     spin_max_ns_ = static_cast<std::uint64_t>(
@@ -266,7 +267,8 @@ bool ClientCore::AdoptView(cluster::View view) {
   }
   view_ = std::move(view);
   if (view_.value_size_max != 0) {
-    value_size_max_ = std::min<std::uint64_t>(options_.value_size_max, view_.value_size_max);
+    value_size_max_ =
+        std::min<std::uint64_t>({options_.value_size_max, view_.value_size_max, kValueSizeMax});
   }
   for (const cluster::NodeInfo& node : view_.nodes) {
     const std::size_t id = node.id.value();

@@ -106,10 +106,9 @@ absl::StatusOr<WriteResult> CallWrite(ClientCore* core, const Request& request) 
 
 namespace {
 
-// As people read them; none is what a put of an absent key asks for.
+// None is what a put of an absent key asks for.
 std::string VersionText(Version version) {
-  if (version == Version()) return "none";
-  return absl::StrCat(version.epoch().value(), ".", version.counter());
+  return version == Version() ? "none" : ToString(version);
 }
 
 }  // namespace

@@ -233,10 +233,11 @@ enum class MemoryKind : std::uint8_t {
   kPrivateHuge = 2,  // the same in huge pages, where the system allows
 };
 
-// What a device asked of the system since it was opened, to carry messages, and what it carried.
-// Without tcp connections only `waits` moves of the former, and rarely. A batch is what goes one
-// way over one connection in one turn.
-struct SystemCalls {
+// What a device did since it was opened: what it asked of the system to carry messages, what it
+// carried, and what an RDMA card was asked for. Without tcp connections only `waits` moves of the
+// first, and rarely. A batch is what goes one way over one connection in one turn.
+struct DeviceCounters {
+  // System calls, and what they carried.
   std::uint64_t sends = 0;
   std::uint64_t batches_sent = 0;
   std::uint64_t receives = 0;
@@ -261,28 +262,36 @@ struct SystemCalls {
   std::uint64_t card_completions = 0;  // of both
   std::uint64_t card_registrations = 0;
   std::uint64_t card_queue_pairs = 0;
-  friend bool operator==(const SystemCalls&, const SystemCalls&) = default;
+  friend bool operator==(const DeviceCounters&, const DeviceCounters&) = default;
 };
-inline constexpr std::array kSystemCallCounts = {&SystemCalls::sends,
-                                                 &SystemCalls::batches_sent,
-                                                 &SystemCalls::receives,
-                                                 &SystemCalls::receives_in_vain,
-                                                 &SystemCalls::batches_received,
-                                                 &SystemCalls::waits,
-                                                 &SystemCalls::waits_in_vain,
-                                                 &SystemCalls::uring_enters,
-                                                 &SystemCalls::uring_enters_in_vain,
-                                                 &SystemCalls::urings,
-                                                 &SystemCalls::chains,
-                                                 &SystemCalls::requests,
-                                                 &SystemCalls::request_bytes,
-                                                 &SystemCalls::completions,
-                                                 &SystemCalls::card_requests,
-                                                 &SystemCalls::card_doorbells,
-                                                 &SystemCalls::card_receives,
-                                                 &SystemCalls::card_completions,
-                                                 &SystemCalls::card_registrations,
-                                                 &SystemCalls::card_queue_pairs};
+// By the names that statistics show.
+struct DeviceCounter {
+  const char* name;
+  std::uint64_t DeviceCounters::*member;
+};
+inline constexpr std::array kDeviceCounters = {
+    DeviceCounter{"sends", &DeviceCounters::sends},
+    DeviceCounter{"batches_sent", &DeviceCounters::batches_sent},
+    DeviceCounter{"receives", &DeviceCounters::receives},
+    DeviceCounter{"receives_in_vain", &DeviceCounters::receives_in_vain},
+    DeviceCounter{"batches_received", &DeviceCounters::batches_received},
+    DeviceCounter{"waits", &DeviceCounters::waits},
+    DeviceCounter{"waits_in_vain", &DeviceCounters::waits_in_vain},
+    DeviceCounter{"uring_enters", &DeviceCounters::uring_enters},
+    DeviceCounter{"uring_enters_in_vain", &DeviceCounters::uring_enters_in_vain},
+    DeviceCounter{"urings", &DeviceCounters::urings},
+    DeviceCounter{"chains", &DeviceCounters::chains},
+    DeviceCounter{"requests", &DeviceCounters::requests},
+    DeviceCounter{"request_bytes", &DeviceCounters::request_bytes},
+    DeviceCounter{"completions", &DeviceCounters::completions},
+    DeviceCounter{"card_requests", &DeviceCounters::card_requests},
+    DeviceCounter{"card_doorbells", &DeviceCounters::card_doorbells},
+    DeviceCounter{"card_receives", &DeviceCounters::card_receives},
+    DeviceCounter{"card_completions", &DeviceCounters::card_completions},
+    DeviceCounter{"card_registrations", &DeviceCounters::card_registrations},
+    DeviceCounter{"card_queue_pairs", &DeviceCounters::card_queue_pairs},
+};
+static_assert(sizeof(DeviceCounters) == kDeviceCounters.size() * sizeof(std::uint64_t));
 
 class Device {
  public:
@@ -346,7 +355,7 @@ class Device {
   // device's memory. The rest lands when it goes on, though the request fails (L5). False once its
   // end let go or is dead, and on links whose peers copy nothing here themselves (tcp, rdma).
   virtual bool PeerHoldsOn(std::uint32_t /*qp_number*/) const { return false; }
-  virtual SystemCalls system_calls() const { return {}; }
+  virtual DeviceCounters device_counters() const { return {}; }
   // kUnavailable: the RDMA card that it has open went away, and does not come back to this device.
   virtual absl::Status CardStatus() const { return absl::OkStatus(); }
 };

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_versions
 import wrap_docs
 
 LINE_MAX = 100
@@ -36,9 +37,6 @@ SLEEP_ALLOWED = {
     "tests/api/client_link_test.cc": "lets both sides fall asleep; asserts nothing about when",
     "tests/chaos/faults.cc": "real processes: how long a fault lasts is the fault",
     "tests/chaos/view_watch.cc": "asks a real cluster for its view, again and again",
-    "tests/node/device_fault_test.cc": "asks until it is so, until a deadline",
-    "tests/node/hostile/hostile_fixture.h": "asks until it is so, 3,000 times at most",
-    "tests/node/hostile/hostile_peer_test.cc": "asks until it is so, 3,000 times at most",
     "tests/support/await.h": "between two looks of a wait that has a deadline",
 }
 # Matched against whole lines, comments included. Split, so that this file passes its own rules.
@@ -367,7 +365,8 @@ def check_tree(files):
     lists = {path[:-len("/CMakeLists.txt")] if "/" in path else "": text
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
     return (findings + check_own_header(files) + check_opening(files) +
-            check_targets(list(files), lists) + check_mutants(files) + check_records(files))
+            check_targets(list(files), lists) + check_mutants(files) + check_records(files) +
+            check_versions.check_versions(files))
 
 
 def main():

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "api/admin/preface_gate.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/check.h"
-#include "ring/node/monotonic_clock.h"
 
 namespace ring::admin {
 namespace {
@@ -68,9 +68,7 @@ int PortOf(int fd) {
                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
 }
 
-std::int64_t NowMs() {
-  return static_cast<std::int64_t>(node::MonotonicClock().NowNs() / 1'000'000);
-}
+std::int64_t NowMs() { return static_cast<std::int64_t>(BootClock().NowNs() / 1'000'000); }
 
 }  // namespace
 

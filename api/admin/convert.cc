@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/check.h"
 #include "ring/base/status.h"
 
 namespace ring::admin {
@@ -53,6 +54,27 @@ std::string NameOf(const MemgestDescriptor& descriptor) {
     return absl::StrCat("SRS", descriptor.k, digits ? "" : "-", descriptor.m);
   }
   return absl::StrCat("REP", descriptor.r, descriptor.commit == CommitRule::kAll ? "-ALL" : "");
+}
+
+// Each counter is the field of its name.
+const google::protobuf::FieldDescriptor* FieldOf(const rdma::DeviceCounter& counter) {
+  const auto* field = v1::DeviceCounters::descriptor()->FindFieldByName(counter.name);
+  RING_CHECK(field != nullptr);
+  return field;
+}
+
+v1::DeviceCounters ToProto(const rdma::DeviceCounters& counters) {
+  v1::DeviceCounters out;
+  for (const rdma::DeviceCounter& counter : rdma::kDeviceCounters)
+    out.GetReflection()->SetUInt64(&out, FieldOf(counter), counters.*counter.member);
+  return out;
+}
+
+rdma::DeviceCounters FromProto(const v1::DeviceCounters& counters) {
+  rdma::DeviceCounters out;
+  for (const rdma::DeviceCounter& counter : rdma::kDeviceCounters)
+    out.*counter.member = counters.GetReflection()->GetUInt64(counters, FieldOf(counter));
+  return out;
 }
 
 }  // namespace
@@ -152,7 +174,7 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     out->set_keys(memgest.keys);
     out->set_versions(memgest.versions);
     out->set_logical_bytes(memgest.logical_bytes);
-    out->set_heap_bytes(memgest.heap_bytes);
+    out->set_slot_bytes(memgest.slot_bytes);
     out->set_resident_bytes(memgest.resident_bytes);
   }
   for (const node::NodeStats& node : stats.nodes) {
@@ -169,27 +191,7 @@ v1::GetStatsResponse ToProto(const node::ClusterStats& stats) {
     out->set_log_entries_folded(node.log_entries_folded);
     out->set_log_bytes(node.log_bytes);
     out->set_wakeups(node.wakeups);
-    v1::SystemCalls* calls = out->mutable_system_calls();
-    calls->set_sends(node.system_calls.sends);
-    calls->set_batches_sent(node.system_calls.batches_sent);
-    calls->set_receives(node.system_calls.receives);
-    calls->set_receives_in_vain(node.system_calls.receives_in_vain);
-    calls->set_batches_received(node.system_calls.batches_received);
-    calls->set_waits(node.system_calls.waits);
-    calls->set_waits_in_vain(node.system_calls.waits_in_vain);
-    calls->set_uring_enters(node.system_calls.uring_enters);
-    calls->set_uring_enters_in_vain(node.system_calls.uring_enters_in_vain);
-    calls->set_urings(node.system_calls.urings);
-    calls->set_chains(node.system_calls.chains);
-    calls->set_requests(node.system_calls.requests);
-    calls->set_request_bytes(node.system_calls.request_bytes);
-    calls->set_completions(node.system_calls.completions);
-    calls->set_card_requests(node.system_calls.card_requests);
-    calls->set_card_doorbells(node.system_calls.card_doorbells);
-    calls->set_card_receives(node.system_calls.card_receives);
-    calls->set_card_completions(node.system_calls.card_completions);
-    calls->set_card_registrations(node.system_calls.card_registrations);
-    calls->set_card_queue_pairs(node.system_calls.card_queue_pairs);
+    *out->mutable_device_counters() = ToProto(node.device_counters);
     for (const std::string& transport : node.transports) out->add_transports(transport);
     out->set_fence(node.fence);
     out->set_device_faults(node.device_faults);
@@ -208,7 +210,7 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
                               .keys = memgest.keys(),
                               .versions = memgest.versions(),
                               .logical_bytes = memgest.logical_bytes(),
-                              .heap_bytes = memgest.heap_bytes(),
+                              .slot_bytes = memgest.slot_bytes(),
                               .resident_bytes = memgest.resident_bytes()});
   }
   for (const v1::NodeStats& node : response.nodes()) {
@@ -225,27 +227,7 @@ node::ClusterStats FromProto(const v1::GetStatsResponse& response) {
     out.log_entries_folded = node.log_entries_folded();
     out.log_bytes = node.log_bytes();
     out.wakeups = node.wakeups();
-    const v1::SystemCalls& calls = node.system_calls();
-    out.system_calls = {.sends = calls.sends(),
-                        .batches_sent = calls.batches_sent(),
-                        .receives = calls.receives(),
-                        .receives_in_vain = calls.receives_in_vain(),
-                        .batches_received = calls.batches_received(),
-                        .waits = calls.waits(),
-                        .waits_in_vain = calls.waits_in_vain(),
-                        .uring_enters = calls.uring_enters(),
-                        .uring_enters_in_vain = calls.uring_enters_in_vain(),
-                        .urings = calls.urings(),
-                        .chains = calls.chains(),
-                        .requests = calls.requests(),
-                        .request_bytes = calls.request_bytes(),
-                        .completions = calls.completions(),
-                        .card_requests = calls.card_requests(),
-                        .card_doorbells = calls.card_doorbells(),
-                        .card_receives = calls.card_receives(),
-                        .card_completions = calls.card_completions(),
-                        .card_registrations = calls.card_registrations(),
-                        .card_queue_pairs = calls.card_queue_pairs()};
+    out.device_counters = FromProto(node.device_counters());
     out.transports.assign(node.transports().begin(), node.transports().end());
     out.fence = node.fence();
     out.device_faults = node.device_faults();

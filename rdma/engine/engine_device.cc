@@ -120,9 +120,9 @@ class Engine final : public EngineDevice {
     nic_->Call([&] { holds = device()->PeerHoldsOn(qp_number); });
     return holds;
   }
-  SystemCalls system_calls() const override {
-    SystemCalls calls;
-    nic_->Call([&] { calls = device()->system_calls(); });
+  DeviceCounters device_counters() const override {
+    DeviceCounters calls;
+    nic_->Call([&] { calls = device()->device_counters(); });
     return calls;
   }
   EngineCounters counters() const override { return nic_->counters(); }

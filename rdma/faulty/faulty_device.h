@@ -79,7 +79,7 @@ class FaultyDevice final : public Device {
   bool PeerHoldsOn(std::uint32_t qp_number) const override {
     return below_->PeerHoldsOn(qp_number);
   }
-  SystemCalls system_calls() const override { return below_->system_calls(); }
+  DeviceCounters device_counters() const override { return below_->device_counters(); }
   absl::Status CardStatus() const override { return below_->CardStatus(); }
 
  private:

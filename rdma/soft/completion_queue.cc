@@ -64,7 +64,7 @@ std::size_t SoftCompletionQueue::Poll(absl::Span<WorkCompletion> completions) {
   used_ -= count;
   if (used_ == 0) head_ = 0;  // the same few cache lines again, not a walk through the whole ring
   polled_ += count;
-  device_->calls().completions += count;
+  device_->mutable_counters().completions += count;
   return count;
 }
 

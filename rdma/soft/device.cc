@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "rdma/soft/local_endpoint.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shared_copy.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/check.h"
 #include "ring/base/log.h"
 #include "ring/base/status.h"
@@ -37,15 +37,6 @@ constexpr std::uint32_t kTurnsPerDescriptors = 1024;
 constexpr std::uint32_t kTurnsPerWarmStep = 256;
 constexpr std::uint64_t kPageSize = 4096;
 
-class BootClock final : public Clock {
- public:
-  std::uint64_t NowNs() const override {
-    timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec);
-  }
-};
 const BootClock kBootClock;
 
 }  // namespace
@@ -313,7 +304,7 @@ bool SoftDevice::ProgressSockets() {
 // stays ready is told of once.
 bool SoftDevice::ProgressUring() {
   bool worked = tcp_->Progress();
-  worked |= uring_->Turn(&calls_);
+  worked |= uring_->Turn(&counters_);
   descriptors_ready_ |= uring_->TakeDescriptorsReady();
   if (!descriptors_ready_) return worked;
   descriptors_ready_ = PollDescriptors();
@@ -330,7 +321,7 @@ void SoftDevice::OpenUring() {
     uring_ = std::move(*opened);
     RING_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, mapping_->event_fd(), nullptr) == 0)
         << "epoll_ctl";
-    calls_.urings = 1;
+    counters_.urings = 1;
     uring_->SetSleeping(mapping_->control()->sleeping.load(std::memory_order_relaxed) != 0);
     return;
   }
@@ -383,13 +374,13 @@ void SoftDevice::TellSleeping(bool sleeping) {
 bool SoftDevice::PollDescriptors() {
   constexpr int kBatch = 64;
   epoll_event events[kBatch];
-  ++calls_.waits;
+  ++counters_.waits;
   const int count = epoll_wait(epoll_fd_, events, kBatch, 0);
   ready_.clear();
   for (int i = 0; i < count; ++i) ready_.push_back(static_cast<FdHandler*>(events[i].data.ptr));
   hot_sockets_.Looked();
   if (count <= 0) {
-    ++calls_.waits_in_vain;
+    ++counters_.waits_in_vain;
     return false;
   }
   for (int i = 0; i < count; ++i) {

@@ -78,7 +78,7 @@ class SoftDevice final : public Device {
   bool PeerHoldsOn(std::uint32_t qp_number) const override {
     return mailboxes_.IsLeftToPeer(qp_number);
   }
-  SystemCalls system_calls() const override { return calls_; }
+  DeviceCounters device_counters() const override { return counters_; }
   absl::Status CardStatus() const override {
     return verbs_ == nullptr ? absl::OkStatus() : verbs_->CardStatus();
   }
@@ -118,7 +118,7 @@ class SoftDevice final : public Device {
   void ChangeWatch(int fd, FdHandler* handler, std::uint32_t epoll_events);
   // The handler is not called again, not even by the round of epoll events under way.
   void Unwatch(int fd, FdHandler* handler);
-  SystemCalls& calls() { return calls_; }
+  DeviceCounters& mutable_counters() { return counters_; }
   HotSockets& hot_sockets() { return hot_sockets_; }
   // Null: sockets are received from one by one.
   UringReceiver* uring() const { return uring_.get(); }
@@ -176,7 +176,7 @@ class SoftDevice final : public Device {
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;
-  SystemCalls calls_;
+  DeviceCounters counters_;
   HotSockets hot_sockets_;
   int polled_connections_ = 0;
   bool check_descriptors_ = true;

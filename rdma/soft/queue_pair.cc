@@ -57,7 +57,7 @@ absl::Status SoftQueuePair::PostSend(const WorkRequest& chain) {
     FlushChain(&chain);
     return absl::OkStatus();
   }
-  SystemCalls& calls = device_->calls();
+  DeviceCounters& calls = device_->mutable_counters();
   ++calls.chains;
   calls.requests += count;
   calls.request_bytes += size.bytes;

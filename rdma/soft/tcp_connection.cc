@@ -294,7 +294,7 @@ void TcpConnection::Kick() {
 }
 
 void TcpConnection::Flush() {
-  SystemCalls& calls = device_->calls();
+  DeviceCounters& calls = device_->mutable_counters();
   const std::uint64_t sends_before = calls.sends;
   const TcpTransmit::Result result = transmit_.Flush(fd_, *device_->mapping(), &calls.sends);
   if (calls.sends != sends_before && sent_turn_ != device_->turn()) {

@@ -83,10 +83,10 @@ void TcpConnection::ReadFrames() {
       continue;
     }
     const std::size_t room = RoomToRead();
-    ++device_->calls().receives;
+    ++device_->mutable_counters().receives;
     const ssize_t size = recv(fd_, buffer_.data() + buffer_end_, room, MSG_DONTWAIT);
     if (size < 0 && errno == EAGAIN) {
-      ++device_->calls().receives_in_vain;
+      ++device_->mutable_counters().receives_in_vain;
       return;
     }
     if (size < 0 && errno == EINTR) continue;
@@ -102,7 +102,7 @@ void TcpConnection::ReadFrames() {
 void TcpConnection::BytesCame() {
   if (came_turn_ == device_->turn()) return;
   came_turn_ = device_->turn();
-  ++device_->calls().batches_received;
+  ++device_->mutable_counters().batches_received;
   if (uring_ == nullptr) device_->hot_sockets().Came(this, came_turn_);
 }
 
@@ -194,7 +194,7 @@ std::uint64_t TcpConnection::MayLand(std::uint64_t size) const {
 std::uint64_t TcpConnection::StraightSize(std::uint64_t* available) const {
   if (!sink_.active || sink_.left < kStraightMin || buffer_begin_ != buffer_end_) return 0;
   int size = 0;
-  ++device_->calls().receives;
+  ++device_->mutable_counters().receives;
   if (ioctl(fd_, FIONREAD, &size) != 0 || size < 0) return 0;
   *available = static_cast<std::uint64_t>(size);
   return *available < kStraightPieceMin ? 0 : MayLand(*available);
@@ -212,7 +212,7 @@ bool TcpConnection::ReadStraight(std::uint64_t limit) {
     vector[used++] = {sink_.pieces[i].address, size};
     offered += size;
   }
-  ++device_->calls().receives;
+  ++device_->mutable_counters().receives;
   const ssize_t size = readv(fd_, vector, used);
   if (size < 0 && errno == EINTR) return true;
   if (size < 0 && errno == EAGAIN) return false;

@@ -186,7 +186,7 @@ void UringReceiver::Prepare() {
 }
 
 // False: the ring belongs to another thread.
-bool UringReceiver::Enter(SystemCalls* calls) {
+bool UringReceiver::Enter(DeviceCounters* calls) {
   for (int tries = 0;; ++tries) {
     ++calls->uring_enters;
     const int result = io_uring_submit_and_get_events(&kernel_->ring);
@@ -200,7 +200,7 @@ bool UringReceiver::Enter(SystemCalls* calls) {
   }
 }
 
-bool UringReceiver::Turn(SystemCalls* calls) {
+bool UringReceiver::Turn(DeviceCounters* calls) {
   if (IsIdle()) return false;
   if (!changed_.empty() || !watch_armed_) Prepare();
   const bool arms = io_uring_sq_ready(&kernel_->ring) != 0;

@@ -57,7 +57,7 @@ class UringReceiver {
   void Remove(Slot slot);
 
   // Gives whether anything came.
-  bool Turn(SystemCalls* calls);
+  bool Turn(DeviceCounters* calls);
   // Whether the epoll set became ready since this was last asked.
   bool TakeDescriptorsReady();
 
@@ -87,7 +87,7 @@ class UringReceiver {
   bool IsIdle() const;
   void Change(Slot slot);
   void Prepare();
-  bool Enter(SystemCalls* calls);
+  bool Enter(DeviceCounters* calls);
   void Collect();
   void HandOver();
   void HandOverOne(const Completion& completion);

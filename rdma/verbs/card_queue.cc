@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<CardQueue>> CardQueue::Make(Nic* nic, const Sizes
     if (queue->qp_ != nullptr || inline_size == 0) break;
   }
   if (queue->qp_ != nullptr) {
-    ++nic->calls().card_queue_pairs;
+    ++nic->counters().card_queue_pairs;
     return queue;
   }
   return absl::ResourceExhaustedError(absl::StrCat(

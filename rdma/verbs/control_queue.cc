@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<ControlQueue>> ControlQueue::Make(Nic* nic, std::
   queue->page_ = new (std::aligned_alloc(kPageSize, kPageSize)) Page{};
   queue->mr_ = ibv_reg_mr(nic->pd(), queue->page_, kPageSize, AccessFlagsOf(kRemoteWrite));
   if (queue->mr_ == nullptr) return RegistrationError(nic->name(), kPageSize, errno);
-  ++nic->calls().card_registrations;
+  ++nic->counters().card_registrations;
   CardQueue::Sizes sizes;
   sizes.send_depth = kSendDepth;
   sizes.recv_depth = kReceives;
@@ -45,7 +45,7 @@ bool ControlQueue::Repost(std::uint32_t buffer) {
   wr.wr_id = PackWrId({serial_, WrKind::kControlReceive, buffer});
   wr.sg_list = &piece;
   wr.num_sge = 1;
-  ++nic_->calls().card_receives;
+  ++nic_->counters().card_receives;
   ibv_recv_wr* bad = nullptr;
   return ibv_post_recv(card_->get(), &wr, &bad) == 0;
 }
@@ -66,8 +66,8 @@ bool ControlQueue::Post(ibv_send_wr* wr, WrKind kind) {
   ++outstanding_;
   wr->wr_id = PackWrId({serial_, kind, 0});
   wr->send_flags |= IBV_SEND_SIGNALED;
-  ++nic_->calls().card_requests;
-  ++nic_->calls().card_doorbells;
+  ++nic_->counters().card_requests;
+  ++nic_->counters().card_doorbells;
   ibv_send_wr* bad = nullptr;
   return ibv_post_send(card_->get(), wr, &bad) == 0;
 }

@@ -40,12 +40,12 @@ absl::Status DataQueue::MakeBounce() {
   atomic_mr_ =
       ibv_reg_mr(nic_->pd(), &atomic_result_, sizeof(atomic_result_), IBV_ACCESS_LOCAL_WRITE);
   if (atomic_mr_ == nullptr) return RegistrationError(nic_->name(), sizeof(atomic_result_), errno);
-  ++nic_->calls().card_registrations;
+  ++nic_->counters().card_registrations;
   if (card_->inline_size() >= soft::kInlineSizeMax) return absl::OkStatus();
   bounce_.resize(std::size_t{send_depth_} * soft::kInlineSizeMax);
   bounce_mr_ = ibv_reg_mr(nic_->pd(), bounce_.data(), bounce_.size(), 0);
   if (bounce_mr_ == nullptr) return RegistrationError(nic_->name(), bounce_.size(), errno);
-  ++nic_->calls().card_registrations;
+  ++nic_->counters().card_registrations;
   return absl::OkStatus();
 }
 
@@ -169,8 +169,8 @@ soft::CommitResult DataQueue::Commit() {
     batch_[i].wr_id = PackWrId({serial_, kind, static_cast<std::uint32_t>(sequences_[i])});
   }
   batch_[last].send_flags |= IBV_SEND_SIGNALED;
-  nic_->calls().card_requests += batch_size_;
-  ++nic_->calls().card_doorbells;
+  nic_->counters().card_requests += batch_size_;
+  ++nic_->counters().card_doorbells;
   batch_size_ = 0;
   if (ends_request_) wrote_ = false;
   ibv_send_wr* bad = nullptr;
@@ -208,7 +208,7 @@ bool DataQueue::PostReceive(const soft::PostedReceive& receive) {
     piece.length = sge.length;
     if (!nic_->memory().LocalKey(sge, &piece.lkey)) return false;
   }
-  ++nic_->calls().card_receives;
+  ++nic_->counters().card_receives;
   ibv_recv_wr* bad = nullptr;
   return ibv_post_recv(card_->get(), &wr, &bad) == 0;
 }

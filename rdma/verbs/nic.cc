@@ -72,13 +72,14 @@ absl::StatusOr<std::string> ListDevices() {
 }
 
 absl::StatusOr<std::unique_ptr<Nic>> Nic::Open(const VerbsOptions& options,
-                                               absl::string_view device_hint, SystemCalls* calls) {
-  std::unique_ptr<Nic> nic(new Nic(calls));
+                                               absl::string_view device_hint,
+                                               DeviceCounters* counters) {
+  std::unique_ptr<Nic> nic(new Nic(counters));
   RING_RETURN_IF_ERROR(nic->OpenDevice(options, device_hint));
   RING_RETURN_IF_ERROR(nic->ChoosePort(options.port));
   RING_RETURN_IF_ERROR(nic->ChooseSource(options.gid_index));
   RING_RETURN_IF_ERROR(nic->MakeQueue());
-  nic->memory_ = std::make_unique<NicMemory>(nic->pd_, nic->name_, calls);
+  nic->memory_ = std::make_unique<NicMemory>(nic->pd_, nic->name_, counters);
   RING_RETURN_IF_ERROR(nic->memory_->Open());
   return nic;
 }
@@ -212,7 +213,7 @@ std::size_t Nic::Poll(absl::Span<ibv_wc> completions) {
     retired_ = 0;
     return 0;
   }
-  calls_->card_completions += static_cast<std::size_t>(count);
+  counters_->card_completions += static_cast<std::size_t>(count);
   return static_cast<std::size_t>(count);
 }
 

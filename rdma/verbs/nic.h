@@ -30,17 +30,17 @@ namespace ring::rdma::verbs {
 class Nic {
  public:
   // device_hint: of the address, used where the options name none; empty: the first active one.
-  // calls: where it counts what it is asked for.
+  // counters: where it counts what it is asked for.
   static absl::StatusOr<std::unique_ptr<Nic>> Open(const VerbsOptions& options,
                                                    absl::string_view device_hint,
-                                                   SystemCalls* calls);
+                                                   DeviceCounters* counters);
   ~Nic();
   Nic(const Nic&) = delete;
   Nic& operator=(const Nic&) = delete;
 
   const std::string& name() const { return name_; }
   NicMemory& memory() { return *memory_; }
-  SystemCalls& calls() { return *calls_; }
+  DeviceCounters& counters() { return *counters_; }
   ibv_pd* pd() const { return pd_; }
   ibv_cq* cq() const { return cq_; }
   const ibv_device_attr& attributes() const { return attributes_; }
@@ -65,14 +65,14 @@ class Nic {
   bool TakeEvent(ibv_event_type* type, int* port);
 
  private:
-  explicit Nic(SystemCalls* calls) : calls_(calls) {}
+  explicit Nic(DeviceCounters* counters) : counters_(counters) {}
   absl::Status OpenDevice(const VerbsOptions& options, absl::string_view device_hint);
   absl::Status ChoosePort(std::uint32_t wanted);
   absl::Status PortError(ibv_port_state state) const;
   absl::Status ChooseSource(int gid_index);
   absl::Status MakeQueue();
 
-  SystemCalls* calls_;
+  DeviceCounters* counters_;
   std::string name_;
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;

@@ -25,10 +25,10 @@ absl::Status RegistrationError(absl::string_view device, std::size_t size, int e
                    " bytes: raise it with ulimit -l or systemd's LimitMEMLOCK="));
 }
 
-NicMemory::NicMemory(ibv_pd* pd, std::string device, SystemCalls* calls)
+NicMemory::NicMemory(ibv_pd* pd, std::string device, DeviceCounters* counters)
     : pd_(pd),
       device_(std::move(device)),
-      calls_(calls),
+      counters_(counters),
       regions_(soft::kRegionCountMax),
       table_(soft::kRegionCountMax, 0) {}
 
@@ -50,7 +50,7 @@ absl::Status NicMemory::Open() {
 absl::StatusOr<ibv_mr*> NicMemory::RegisterWith(std::byte* address, std::size_t size, int flags) {
   ibv_mr* const mr = ibv_reg_mr(pd_, address, size, flags);
   if (mr == nullptr) return RegistrationError(device_, size, errno);
-  ++calls_->card_registrations;
+  ++counters_->card_registrations;
   return mr;
 }
 

@@ -35,8 +35,8 @@ absl::Status RegistrationError(absl::string_view device, std::size_t size, int e
 
 class NicMemory {
  public:
-  // calls: where registrations are counted.
-  NicMemory(ibv_pd* pd, std::string device, SystemCalls* calls);
+  // counters: where registrations are counted.
+  NicMemory(ibv_pd* pd, std::string device, DeviceCounters* counters);
   ~NicMemory();
   NicMemory(const NicMemory&) = delete;
   NicMemory& operator=(const NicMemory&) = delete;
@@ -73,7 +73,7 @@ class NicMemory {
 
   ibv_pd* pd_;
   std::string device_;
-  SystemCalls* calls_;
+  DeviceCounters* counters_;
   std::vector<Run> runs_;  // by address
   mutable std::size_t last_run_ = 0;
   std::vector<Region> regions_;       // by the index in the key

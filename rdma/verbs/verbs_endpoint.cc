@@ -164,7 +164,8 @@ absl::StatusOr<Nic*> VerbsEndpoint::OpenNic(const std::string& name) {
   }
   RING_RETURN_IF_ERROR(CardStatus());
   if (nic_ != nullptr) return nic_.get();
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic, Nic::Open(options, name, &device_->calls()));
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<Nic> nic,
+                        Nic::Open(options, name, &device_->mutable_counters()));
   nic_ = std::move(nic);
   absl::Status opened = device_->TellMemory(this);
   if (opened.ok()) opened = device_->Watch(nic_->completion_fd(), &on_completion_, EPOLLIN);

@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace ring {
@@ -68,6 +69,11 @@ class Version {
  private:
   std::uint64_t bits_ = 0;
 };
+
+// "EPOCH.COUNTER", as people read it.
+inline std::string ToString(Version version) {
+  return std::to_string(version.epoch().value()) + "." + std::to_string(version.counter());
+}
 
 }  // namespace ring
 

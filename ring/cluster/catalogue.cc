@@ -14,20 +14,7 @@ namespace {
 
 using protocol::MemgestDescriptor;
 using protocol::MemgestState;
-
-absl::string_view StateName(MemgestState state) {
-  switch (state) {
-    case MemgestState::kCreating:
-      return "CREATING";
-    case MemgestState::kActive:
-      return "ACTIVE";
-    case MemgestState::kDraining:
-      return "DRAINING";
-    case MemgestState::kDeleted:
-      return "DELETED";
-  }
-  return "unknown";
-}
+using protocol::StateName;
 
 bool IsStep(MemgestState from, MemgestState to) {
   switch (from) {
@@ -302,7 +289,7 @@ CommandResult Catalogue::SetDefault(const CatalogueCommand& command) {
   if (memgest->state != MemgestState::kActive) {
     return Refused(absl::FailedPreconditionError(
                        absl::StrCat("memgest=", memgest->name, " is ", StateName(memgest->state),
-                                    ": only an ACTIVE one can be the default")),
+                                    ": only an active one can be the default")),
                    memgest->id);
   }
   const bool changed = default_memgest_ != memgest->id;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "ring/base/check.h"
+#include "ring/base/limits.h"
 #include "ring/protocol/limits.h"
 
 namespace ring::cluster {
@@ -96,7 +97,7 @@ View InitialView(int s, int d, std::vector<NodeInfo> nodes,
   view.epoch = 1;
   view.s = s;
   view.d = d;
-  view.value_size_max = protocol::kValueSizeMaxDefault;
+  view.value_size_max = kValueSizeMax;
   view.voter_count = static_cast<std::uint32_t>(DefaultVoterCount(nodes.size()));
   view.nodes = std::move(nodes);
   for (int g = 0; g < count; ++g) {

@@ -31,8 +31,7 @@ namespace ring::cluster {
 inline constexpr int kShardCountMax = 16;  // s
 inline constexpr int kRedundancyMax = 4;   // d
 inline constexpr std::size_t kNodeCountMax = 1024;
-inline constexpr std::size_t kAddressSizeMax = 255;  // also of a node's name
-inline constexpr std::uint64_t kValueSizeMaxLimit = std::uint64_t{1} << 30;
+inline constexpr std::size_t kAddressSizeMax = 255;         // also of a node's name
 inline constexpr std::uint32_t kEpochMax = (1u << 24) - 1;  // of a group (u24)
 inline constexpr int kVoterCountMax = 7;
 inline constexpr NodeId kNoNode{0xffffffff};  // holds a vacant role

@@ -3,6 +3,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "ring/base/limits.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
 #include "ring/cluster/view.h"
@@ -21,9 +22,9 @@ absl::Status ValidateShape(const View& view) {
   if (view.d < 0 || view.d > kRedundancyMax) {
     return Refuse(absl::StrCat("d=", view.d, " must be 0 to ", kRedundancyMax));
   }
-  if (view.value_size_max == 0 || view.value_size_max > kValueSizeMaxLimit) {
+  if (view.value_size_max == 0 || view.value_size_max > kValueSizeMax) {
     return Refuse(
-        absl::StrCat("value_size_max=", view.value_size_max, " must be 1 to ", kValueSizeMaxLimit));
+        absl::StrCat("value_size_max=", view.value_size_max, " must be 1 to ", kValueSizeMax));
   }
   if (view.voter_count == 0 || view.voter_count > kVoterCountMax) {
     return Refuse(absl::StrCat("voter_count=", view.voter_count, " must be 1 to ", kVoterCountMax));

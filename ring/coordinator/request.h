@@ -63,7 +63,8 @@ struct Request {
   std::uint32_t incomplete_delta = 0;
   std::uint32_t request_crc = 0;
   Version min_version;  // a get that waited answers with no lower version than this (V4)
-  // 0: its memgest was known. Else the read that was asked for, for one that was not (G11).
+  // The memgest that it names is not known here, or not as usable: the read of the agreed catalogue
+  // that was asked for because of that (G11). 0: none was.
   std::uint64_t catalogue_read = 0;
   ReplyTo reply;
 };

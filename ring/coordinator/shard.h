@@ -193,12 +193,12 @@ class ShardCoordinator {
   // What waited for it runs again with the next Commit. A line that holds another version by now is
   // left alone (S5).
   void OnValue(std::uint32_t line, Version version, bool ok);
-  // ... it does not come for now: what waited runs again, and is refused unless
+  // The value does not come for now: what waited for it runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);
-  // ... others may have what is lost: of these lines it is wanted again.
+  // Others may have values that were lost: those of these lines are wanted again.
   void RetryLost(absl::FunctionRef<bool(std::uint32_t line)> may_come);
-  // ... nobody brings values any more: the role is lost.
+  // The role is lost, and nobody brings values any more: what waits for them is given up.
   void AbandonValues();
   // degraded_read.cc: of BlockDecoder, all bytes of the block; none: it is zero. Of a token that is
   // not known, nobody's.

@@ -43,7 +43,7 @@ struct MemgestStats {
   std::uint64_t keys = 0;            // newest committed versions
   std::uint64_t versions = 0;        // all versions not collected
   std::uint64_t logical_bytes = 0;   // of the newest committed versions
-  std::uint64_t heap_bytes = 0;      // slots in use at coordinators, rounded up to their size class
+  std::uint64_t slot_bytes = 0;      // slots in use at coordinators, rounded up to their size class
   std::uint64_t resident_bytes = 0;  // heap memory of coordinators, replicas and parities
 };
 
@@ -60,7 +60,7 @@ struct NodeStats {
   std::uint64_t log_entries_folded = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t wakeups = 0;
-  rdma::SystemCalls system_calls;  // of the node's device
+  rdma::DeviceCounters device_counters;  // of the node's device
   // By peer node: "local", "shm", "tcp", "rdma", "down", "" for itself.
   std::vector<std::string> transports;
   std::string fence;                   // "open", "lease", "check": what answers pass

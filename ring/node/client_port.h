@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "ring/base/fifo.h"
+#include "ring/base/limits.h"
 #include "ring/coordinator/fence.h"
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
@@ -49,7 +50,7 @@ struct Incoming {
 struct ClientPortOptions {
   rdma::Device* device = nullptr;
   std::uint32_t client_max = 1024;
-  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
+  std::uint64_t value_size_max = kValueSizeMax;
   NodeId node;
   Incarnation incarnation;
   // Shards of this node: completion-record handles are kept per connection and shard.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "rdma/host_identity.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/log.h"
 #include "ring/base/processors.h"
 #include "ring/base/random.h"
@@ -19,7 +20,6 @@
 #include "ring/base/sync.h"
 #include "ring/cluster/default_memgests.h"
 #include "ring/node/control/cluster_admin.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/node/polling.h"
 #include "ring/node/reactor.h"
 
@@ -75,7 +75,7 @@ class HostImpl final : public Host {
   auto Ask(Reactor& reactor, Call call);
 
   HostOptions options_;
-  MonotonicClock clock_;
+  BootClock clock_;
   std::vector<std::unique_ptr<Reactor>> reactors_;
   std::vector<std::thread> threads_;
   std::unique_ptr<AdminPort> admin_;

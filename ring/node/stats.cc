@@ -17,7 +17,7 @@ void AddCoordinator(coordinator::ShardCoordinator& shard, MemgestStats* stats) {
   stats->keys += memgest->key_count;
   stats->versions += memgest->version_count;
   stats->logical_bytes += memgest->logical_bytes;
-  stats->heap_bytes += memgest->allocator().used_bytes();
+  stats->slot_bytes += memgest->allocator().used_bytes();
   stats->resident_bytes += memgest->heap().resident_bytes();
 }
 
@@ -65,7 +65,7 @@ NodeReport CollectStats(Node& node) {
   stats.refusals = node.counters().wrong_owner + node.counters().bad_requests;
   stats.log_entries_folded = node.members().folded_count();
   stats.wakeups = node.wakeups();
-  stats.system_calls = node.device().system_calls();
+  stats.device_counters = node.device().device_counters();
   if (node.faulty_device() != nullptr) stats.device_faults = node.faulty_device()->injected();
   for (const std::unique_ptr<CoordinatedShard>& shard : node.shards()) {
     if (shard->serving()) AddShard(*shard, &stats);
@@ -102,7 +102,7 @@ std::string EncodeReport(const NodeReport& report) {
         node.wakeups, node.device_faults, node.scrub_checked, node.scrub_mismatches,
         node.degraded_gets, node.blocks_decoded})
     out.Put(value);
-  for (const auto field : rdma::kSystemCallCounts) out.Put(node.system_calls.*field);
+  for (const auto& counter : rdma::kDeviceCounters) out.Put(node.device_counters.*counter.member);
   out.Put(static_cast<std::uint32_t>(node.transports.size()));
   for (const std::string& transport : node.transports) out.PutString(transport);
   out.PutString(node.fence);
@@ -110,7 +110,7 @@ std::string EncodeReport(const NodeReport& report) {
   for (const MemgestStats& memgest : report.memgests) {
     out.Put(memgest.id.value());
     for (const std::uint64_t value : {memgest.keys, memgest.versions, memgest.logical_bytes,
-                                      memgest.heap_bytes, memgest.resident_bytes})
+                                      memgest.slot_bytes, memgest.resident_bytes})
       out.Put(value);
   }
   return out.Take();
@@ -127,8 +127,8 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
         &node.wakeups, &node.device_faults, &node.scrub_checked, &node.scrub_mismatches,
         &node.degraded_gets, &node.blocks_decoded})
     *value = in.Get<std::uint64_t>();
-  for (const auto field : rdma::kSystemCallCounts)
-    node.system_calls.*field = in.Get<std::uint64_t>();
+  for (const auto& counter : rdma::kDeviceCounters)
+    node.device_counters.*counter.member = in.Get<std::uint64_t>();
   const auto transport_count = in.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < std::min(transport_count, kTransportsMax) && in.ok(); ++i) {
     node.transports.emplace_back(in.GetString());
@@ -139,7 +139,7 @@ absl::StatusOr<NodeReport> DecodeReport(absl::string_view bytes) {
     MemgestStats memgest;
     memgest.id = MemgestId(in.Get<std::uint16_t>());
     for (std::uint64_t* const value : {&memgest.keys, &memgest.versions, &memgest.logical_bytes,
-                                       &memgest.heap_bytes, &memgest.resident_bytes})
+                                       &memgest.slot_bytes, &memgest.resident_bytes})
       *value = in.Get<std::uint64_t>();
     report.memgests.push_back(memgest);
   }
@@ -163,7 +163,7 @@ void AddReport(const NodeReport& report, ClusterStats* cluster) {
     memgest->keys += part.keys;
     memgest->versions += part.versions;
     memgest->logical_bytes += part.logical_bytes;
-    memgest->heap_bytes += part.heap_bytes;
+    memgest->slot_bytes += part.slot_bytes;
     memgest->resident_bytes += part.resident_bytes;
   }
 }

@@ -14,7 +14,6 @@ namespace ring::protocol {
 
 inline constexpr std::size_t kCell = 64;
 inline constexpr std::size_t kKeySizeMax = 1024;
-inline constexpr std::size_t kValueSizeMaxDefault = std::size_t{16} << 20;
 // Larger values are READ and WRITTEN apart.
 inline constexpr std::size_t kInlineValueSizeMax = 8 * 1024;
 inline constexpr int kSlotCount = 16384;              // that keys hash to

@@ -131,6 +131,20 @@ RoleMask MemgestDescriptor::MemberMask(ShardId shard, int s, int d) const {
   return mask;
 }
 
+absl::string_view StateName(MemgestState state) {
+  switch (state) {
+    case MemgestState::kCreating:
+      return "creating";
+    case MemgestState::kActive:
+      return "active";
+    case MemgestState::kDraining:
+      return "draining";
+    case MemgestState::kDeleted:
+      return "deleted";
+  }
+  return "unknown";
+}
+
 absl::string_view RepairName(RepairScheme repair) {
   switch (repair) {
     case RepairScheme::kRs:

@@ -80,6 +80,8 @@ struct MemgestDescriptor {
   int MemberRole(int index, ShardId shard, int s, int d) const;
 };
 
+// "creating", "active", "draining", "deleted".
+absl::string_view StateName(MemgestState state);
 // "rs", "ppr", "ecpipe", "triec".
 absl::string_view RepairName(RepairScheme repair);
 

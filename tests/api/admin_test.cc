@@ -205,7 +205,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   node.log_entries_folded = 9;
   node.log_bytes = 10;
   node.wakeups = 11;
-  node.system_calls = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+  node.device_counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
   node.transports = {"tcp", "shm", ""};
   node.fence = "check";
   port_.stats.nodes = {node};
@@ -213,7 +213,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
   ASSERT_EQ(stats.memgests.size(), 1u);
   EXPECT_EQ(stats.memgests[0].id, MemgestId(2));
   EXPECT_EQ(stats.memgests[0].keys + stats.memgests[0].versions * 10 +
-                stats.memgests[0].logical_bytes * 100 + stats.memgests[0].heap_bytes * 1000 +
+                stats.memgests[0].logical_bytes * 100 + stats.memgests[0].slot_bytes * 1000 +
                 stats.memgests[0].resident_bytes * 10000,
             54321u);
   ASSERT_EQ(stats.nodes.size(), 1u);
@@ -223,7 +223,7 @@ TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
                                           n.refusals, n.clients, n.log_entries_appended,
                                           n.log_entries_folded, n.log_bytes, n.wakeups}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
-  EXPECT_EQ(n.system_calls, node.system_calls);
+  EXPECT_EQ(n.device_counters, node.device_counters);
   EXPECT_THAT(n.transports, ElementsAre("tcp", "shm", ""));
   EXPECT_EQ(n.fence, "check");
 }

@@ -1,8 +1,6 @@
 // Rules about time, with a clock that the test owns.
 #include "api/client_core.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -15,6 +13,7 @@
 #include "api/client_requests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
 #include "tests/api/twin_cluster.h"
 #include "tests/support/await.h"
@@ -28,12 +27,7 @@ using ::ring::testing::TwinCluster;
 // Real time, from which the test jumps ahead.
 class JumpingClock : public Clock {
  public:
-  std::uint64_t NowNs() const override {
-    timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec) + ahead_ns_;
-  }
+  std::uint64_t NowNs() const override { return BootClock().NowNs() + ahead_ns_; }
   void Jump(absl::Duration ahead) {
     ahead_ns_ += static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ahead));
   }

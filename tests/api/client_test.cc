@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/limits.h"
 #include "ring/base/random.h"
 #include "ring/protocol/limits.h"
 #include "tests/api/twin_cluster.h"
@@ -64,7 +65,7 @@ TEST(Client, ASixteenMebibyteValueGoesBothWays) {
   TwinCluster cluster;
   const auto client = cluster.Connect();
   SeededRandom random(testing::SeedFor("large"));
-  const std::string value = RandomBytes(random, protocol::kValueSizeMaxDefault);
+  const std::string value = RandomBytes(random, kValueSizeMax);
   ASSERT_OK(client->Put("large", value));
   ASSERT_OK_AND_ASSIGN(const GetResult get,
                        client->Get("large", {.value_size_hint = value.size()}));
@@ -165,6 +166,16 @@ TEST(Client, ABatchTakesTheOptionsOfItsOperations) {
   remove.Delete("k", {.if_version = moved[0]->version});
   ASSERT_OK_AND_ASSIGN(const auto removed, client->Execute(remove));
   EXPECT_OK(removed[0].status());
+
+  // The nodes take no faults, so the one that asks for decoded bytes is refused.
+  Batch gets;
+  gets.Get("r", {.degraded = true});
+  gets.Get("r", {.degraded = false});
+  ASSERT_OK(client->Put("r", "value").status());
+  ASSERT_OK_AND_ASSIGN(const auto got, client->Execute(gets));
+  EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(got[1].status());
+  EXPECT_EQ(got[1]->value, "value");
 
   // Nobody answers: only the deadlines of the batch's own operations end them in time.
   cluster.Stop(0);

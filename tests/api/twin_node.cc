@@ -11,6 +11,7 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/check.h"
 #include "ring/base/crc32c.h"
+#include "ring/base/limits.h"
 #include "ring/cluster/routing.h"
 #include "tests/support/await.h"
 
@@ -147,8 +148,7 @@ bool TwinNode::ServeOne(Peer* peer) {
   const auto* word = reinterpret_cast<const std::uint32_t*>(peer->ring + peer->cell * kCell);
   if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != peer->stamp) return false;
   protocol::RequestView view;
-  const Outcome outcome =
-      protocol::DecodeRequest(peer->ring, peer->cell, protocol::kValueSizeMaxDefault, &view);
+  const Outcome outcome = protocol::DecodeRequest(peer->ring, peer->cell, kValueSizeMax, &view);
   RING_CHECK(outcome == Outcome::kOk) << "outcome=" << static_cast<int>(outcome);
   RING_CHECK(view.header.word.stamp == peer->stamp);
   if (++peer->stamp == 0) peer->stamp = 1;
@@ -204,6 +204,8 @@ void TwinNode::Execute(Peer* peer, const protocol::RequestView& view, std::strin
     } else if (view.header.seq != 0) {
       outcome = Mutate(peer, view, std::move(value), &answer.header);
       executed = true;
+    } else if ((view.header.word.flags & protocol::kDegraded) != 0) {
+      outcome = Outcome::kBadRequest;  // as nodes that take no faults
     } else {
       outcome = Read(view, &answer);
     }

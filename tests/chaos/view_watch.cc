@@ -81,7 +81,7 @@ std::vector<OwnerLoss> ViewWatch::losses() const {
 }
 
 std::string ViewWatch::Unprotected() const {
-  return view() == nullptr ? "no node gave a view yet" : tools::Unprotected(*any_);
+  return view() == nullptr ? "no node gave a view yet" : tools::Unprotected(any_->GetHealth());
 }
 
 NodeId ViewWatch::Leader() const {

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/limits.h"
 #include "ring/base/random.h"
 #include "tests/cluster/view_builders.h"
 #include "tests/support/random_seed.h"
@@ -73,6 +74,7 @@ TEST(View, RefusesAnImpossibleShape) {
   ExpectRefused([](View& v) { v.d = 5; }, "d=5");
   ExpectRefused([](View& v) { v.d = -1; }, "d=-1");
   ExpectRefused([](View& v) { v.value_size_max = 0; }, "value_size_max=0");
+  ExpectRefused([](View& v) { v.value_size_max = kValueSizeMax + 1; }, "value_size_max=16777217");
   ExpectRefused([](View& v) { v.nodes.resize(4); }, "node_count=4");
   ExpectRefused([](View& v) { v.groups.pop_back(); }, "group_count=4");
   ExpectRefused([](View& v) { v.groups[1].roles.pop_back(); }, "group=1 role_count=4");

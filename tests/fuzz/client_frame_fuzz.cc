@@ -7,6 +7,7 @@
 #include <new>
 
 #include "ring/base/check.h"
+#include "ring/base/limits.h"
 #include "ring/protocol/client_frame.h"
 
 namespace {
@@ -34,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // As a node does: request after request, until one is refused or the ring's end is near.
   for (std::size_t count = 0; count < kCells && cell < kCells; ++count) {
     const protocol::Outcome outcome =
-        protocol::DecodeRequest(ring.get(), cell, protocol::kValueSizeMaxDefault, &view);
+        protocol::DecodeRequest(ring.get(), cell, ring::kValueSizeMax, &view);
     if (outcome == protocol::Outcome::kBadRequest) break;
     RING_CHECK(view.size_cells > 0 && cell + view.size_cells <= kCells);
     cell += view.size_cells;

@@ -58,6 +58,11 @@ class Demo(Programs):
             self.assertEqual(rows[memgest]["PUT P50 / P99"], "-")
             self.assertRegex(rows[memgest]["MOVE INTO P50 / P99"], LATENCIES)
 
+    def test_says_its_version(self):
+        for name in ("ring-demo", "ring-bench"):
+            result = self.run_program(program(name), "--version")
+            self.assertEqual((result.returncode, result.stdout), (0, f"{name} 0.1.0\n".encode()))
+
     def test_without_a_cluster_or_a_folder_it_says_what_to_do(self):
         self.assertEqual(self.run_program(DEMO).returncode, 2)
         result = self.run_program(DEMO, self.folder)

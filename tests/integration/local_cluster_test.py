@@ -1,9 +1,11 @@
 """tools/local-cluster: nodes in processes of their own, over shared memory and over TCP."""
 
 import json
+import os
 import re
 import signal
 import unittest
+from pathlib import Path
 
 from programs import ROOT, Programs, processes_of, program, wait_until
 
@@ -52,6 +54,26 @@ class LocalCluster(Programs):
         result = self.run_program(program("ring-demo"), tree,
                                   env={"RING_SEEDS": seeds, "RING_ADMIN": admin})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def kill_node(self, name):
+        """Kills the process of a node from outside."""
+        for pid in processes_of(self.marker):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if words[-3:-1] == ["--node", name]:
+                os.kill(pid, signal.SIGKILL)
+                self.assertTrue(wait_until(lambda: pid not in processes_of(self.marker), 10))
+                return
+        self.fail(f"no process of {name}")
+
+    def test_only_where_nodes_may_be_made_to_fail_is_a_killed_one_no_failure(self):
+        for options, status, text in ((("--fault-injection",), 0, "node n1 was killed, as asked"),
+                                      ((), 1, "node n1 ended with status -9")):
+            cluster = self.start(LOCAL_CLUSTER, 3, *options)
+            self.ready(cluster)
+            self.kill_node("n1")
+            ended, _, err = self.stop(cluster)
+            self.assertEqual(ended, status, err)
+            self.assertIn(text, err)
 
     def test_a_small_cluster_says_its_shape(self):
         cluster = self.start(LOCAL_CLUSTER, 3, "--dir", self.folder / "kept")

@@ -81,10 +81,10 @@ class Embedded(Programs):
         ringd = self.start(program("ringd"), "--embedded")
         ask = self.asking(*self.ready(ringd))
         cold = ask("memgest", "create", "--srs", "3,2", "--name", "cold")
-        self.assertEqual(cold["failures_tolerated"], 2)
+        self.assertEqual(cold["failures_promised"], 2)
         self.assertAlmostEqual(cold["storage_overhead"], 5 / 3)
         strict = ask("memgest", "create", "--rep", "3", "--commit", "all", "--name", "strict")
-        self.assertEqual((strict["commit"], strict["failures_tolerated"]), ("all", 2))
+        self.assertEqual((strict["commit"], strict["failures_promised"]), ("all", 2))
         put = ask("put", "k", "value", "--memgest", "cold")
         where = ask("where", "k")
         self.assertEqual((where["memgest"], where["size"], where["version"]),
@@ -174,7 +174,7 @@ class Embedded(Programs):
 
 class CommandLine(Programs):
     def test_help_and_version_go_to_the_output(self):
-        for option, text in (("--help", b"SIGNALS"), ("--version", b"ringd ")):
+        for option, text in (("--help", b"SIGNALS"), ("--version", b"ringd 0.1.0\n")):
             result = self.run_program(program("ringd"), option)
             self.assertEqual((result.returncode, result.stderr), (0, b""))
             self.assertIn(text, result.stdout)

@@ -12,17 +12,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
+#include "tools/common/protection.h"
 
 namespace ring::node {
 namespace {
 
 using rdma::DeviceFault;
 using rdma::DeviceFaultKind;
+using ::ring::testing::HoldsWithin;
+using ::ring::testing::kPatience;
 using ::ring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kPatience = absl::Seconds(90);
+constexpr absl::Duration kPause = absl::Milliseconds(1);
 constexpr int kKeys = 24;
 
 // A value says which write it is of, all over.
@@ -122,12 +126,10 @@ class DeviceFaultTest : public ::testing::TestWithParam<Transport> {
   void AwaitMore(std::uint64_t count) {
     std::vector<std::uint64_t> before;
     for (const auto& writer : writers_) before.push_back(writer->acknowledged());
-    const absl::Time end = absl::Now() + kPatience;
     for (std::size_t i = 0; i < writers_.size(); ++i) {
-      while (writers_[i]->acknowledged() < before[i] + count) {
-        ASSERT_LT(absl::Now(), end) << "writer " << i << " got no further";
-        absl::SleepFor(absl::Milliseconds(1));
-      }
+      ASSERT_TRUE(HoldsWithin(
+          kPatience, [&] { return writers_[i]->acknowledged() >= before[i] + count; }, kPause))
+          << "writer " << i << " got no further";
     }
   }
   void Inject(absl::string_view node, const DeviceFault& device) {
@@ -139,54 +141,45 @@ class DeviceFaultTest : public ::testing::TestWithParam<Transport> {
   void Clear(absl::string_view node) {
     Fault fault;
     fault.kind = FaultKind::kClear;
-    const absl::Time end = absl::Now() + kPatience;
-    absl::Status status = cluster_.admin().InjectFault(node, fault);
+    absl::Status status;
     // What is to be cleared may break the control connection that this takes.
-    while (absl::IsUnavailable(status) && absl::Now() < end) {
-      absl::SleepFor(absl::Milliseconds(1));
+    const auto answered = [&] {
       status = cluster_.admin().InjectFault(node, fault);
-    }
+      return !absl::IsUnavailable(status);
+    };
+    ASSERT_TRUE(HoldsWithin(kPatience, answered, kPause)) << status;
     ASSERT_OK(status);
   }
   rdma::DeviceFaultStatus StatusOf(absl::string_view node, DeviceFaultKind kind) {
-    const absl::Time end = absl::Now() + kPatience;
-    for (;;) {
+    rdma::DeviceFaultStatus found;
+    absl::Status failed;
+    const auto look = [&] {
       const absl::StatusOr<DeviceFaults> faults = cluster_.admin().GetDeviceFaults(node);
-      if (faults.ok()) {
-        for (const rdma::DeviceFaultStatus& status : *faults) {
-          if (status.fault.kind == kind) return status;
-        }
+      failed = faults.status();
+      if (!faults.ok()) return false;
+      for (const rdma::DeviceFaultStatus& status : *faults) {
+        if (status.fault.kind != kind) continue;
+        found = status;
+        return true;
       }
-      if (absl::Now() > end) {
-        ADD_FAILURE() << "no fault of the kind is known: " << faults.status();
-        return {};
-      }
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+      return false;
+    };
+    EXPECT_TRUE(HoldsWithin(kPatience, look, kPause))
+        << "no fault of the kind is known: " << failed;
+    return found;
   }
   void AwaitInjected(absl::string_view node, DeviceFaultKind kind, std::uint64_t count) {
-    const absl::Time end = absl::Now() + kPatience;
-    while (StatusOf(node, kind).injected < count) {
-      ASSERT_LT(absl::Now(), end) << "injected " << StatusOf(node, kind).injected;
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-  }
-  std::string Unprotected() {
-    const absl::StatusOr<cluster::Health> health = cluster_.admin().GetHealth();
-    if (!health.ok()) return std::string(health.status().message());
-    for (const cluster::MemgestHealth& memgest : health->memgests) {
-      if (memgest.condition != cluster::Condition::kProtected)
-        return absl::StrCat(memgest.name, " survives ", memgest.now, " of ", memgest.promised);
-    }
-    if (!health->shards.empty()) return health->shards[0].reason;
-    return health->warnings.empty() ? "" : health->warnings[0];
+    ASSERT_TRUE(HoldsWithin(
+        kPatience, [&] { return StatusOf(node, kind).injected >= count; }, kPause))
+        << "injected " << StatusOf(node, kind).injected;
   }
   void AwaitProtected() {
-    const absl::Time end = absl::Now() + kPatience;
-    for (std::string missing = Unprotected(); !missing.empty(); missing = Unprotected()) {
-      ASSERT_LT(absl::Now(), end) << missing;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+    std::string missing;
+    const auto whole = [&] {
+      missing = tools::Unprotected(cluster_.admin().GetHealth());
+      return missing.empty();
+    };
+    ASSERT_TRUE(HoldsWithin(kPatience, whole, absl::Milliseconds(5))) << missing;
   }
   // A fault that is over leaves a cluster in which nothing is lost and everything is protected.
   void ExpectWhole() {

@@ -22,12 +22,12 @@
 
 #include "absl/time/clock.h"
 #include "api/client.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
 #include "ring/cluster/cluster_state.h"
 #include "ring/cluster/routing.h"
 #include "ring/node/host.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/reactor.h"
 #include "tests/node/run_on_reactor.h"
@@ -300,7 +300,7 @@ class EpochCluster {
   }
 
   NodeConfig config_;
-  MonotonicClock clock_;
+  BootClock clock_;
   SeededRandom random_{1};
   std::optional<cluster::ClusterState> state_;
   bool loses_first_ = false;

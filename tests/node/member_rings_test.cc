@@ -14,8 +14,8 @@
 #include "gtest/gtest.h"
 #include "memgest/log_writer.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/node/member_port.h"
-#include "ring/node/monotonic_clock.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
@@ -217,7 +217,7 @@ class MemberRingsTest : public ::testing::Test {
 
   static constexpr std::size_t kCreditsSize = 8192;
 
-  MonotonicClock clock_;
+  BootClock clock_;
   std::unique_ptr<rdma::Device> node_ = OpenDevice("node");
   std::unique_ptr<rdma::Device> peer_ = OpenDevice("peer");
   cluster::View view_;

@@ -18,11 +18,11 @@
 
 #include "absl/strings/strip.h"
 #include "api/client.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/random.h"
 #include "ring/base/status.h"
 #include "ring/node/control/cluster_admin.h"
 #include "ring/node/host.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/reactor.h"
 #include "tests/node/run_on_reactor.h"
@@ -231,7 +231,7 @@ class NodeCluster {
   }
 
   NodeConfig config_;
-  MonotonicClock clock_;
+  BootClock clock_;
   std::atomic<int> cards_lost_{0};
   NodeId apart_id_ = cluster::kNoNode;
   const DeviceFactory* factory_ = nullptr;

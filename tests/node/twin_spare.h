@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/check.h"
 #include "ring/base/sync.h"
 #include "ring/base/wire.h"
@@ -26,7 +27,6 @@
 #include "ring/node/control/control_change.h"
 #include "ring/node/control/control_port.h"
 #include "ring/node/control/drain_message.h"
-#include "ring/node/monotonic_clock.h"
 #include "tests/support/await.h"
 
 namespace ring::node::testing {
@@ -145,7 +145,7 @@ class TwinSpare {
 
   const NodeConfig config_;
   const NodeId id_;
-  MonotonicClock clock_;
+  BootClock clock_;
   std::unique_ptr<rdma::Device> device_;
   std::unique_ptr<ControlPort> port_;
   std::uint32_t epoch_ = 1;

@@ -1,4 +1,5 @@
 #include "ring/protocol/client_frame.h"
+#include "ring/base/limits.h"
 
 #include <bit>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace ring::protocol {
 namespace {
 
 constexpr std::size_t kCells = kRequestRingSize / kCell;
-constexpr std::size_t kValueMax = kValueSizeMaxDefault;
+constexpr std::size_t kValueMax = kValueSizeMax;
 
 // A ring on the heap, exactly as long as one: a sanitizer sees what reads past it.
 class DecodeRequestTest : public ::testing::Test {

@@ -56,14 +56,14 @@ class TcpCalls : public FabricContract {
     ASSERT_EQ(poll(&entry, 1, 30'000), 1);
     if (uring) side.device->SetSleeping(false);
   }
-  static bool HasUring(const Side& side) { return side.device->system_calls().urings != 0; }
+  static bool HasUring(const Side& side) { return side.device->device_counters().urings != 0; }
   static std::uint64_t WordOf(const Side& side, std::size_t offset) {
     std::uint64_t value = 0;
     std::memcpy(&value, side.memory + offset, sizeof(value));
     return value;
   }
   static std::uint64_t CallsToReceive(const Side& side) {
-    const SystemCalls calls = side.device->system_calls();
+    const DeviceCounters calls = side.device->device_counters();
     return calls.receives + calls.waits + calls.uring_enters;
   }
   // A word every turn, until b has learnt that there is no other socket to ask for.
@@ -81,31 +81,31 @@ class TcpCalls : public FabricContract {
 
 TEST_P(TcpCalls, ABatchOfUnacknowledgedWritesIsOneSendAndNoAnswer) {
   a_->device->Progress();  // a turn of its own
-  const SystemCalls a_before = a_->device->system_calls();
-  const SystemCalls b_before = b_->device->system_calls();
+  const DeviceCounters a_before = a_->device->device_counters();
+  const DeviceCounters b_before = b_->device->device_counters();
   PostChain(32, 64, true);
-  EXPECT_EQ(a_->device->system_calls().sends, a_before.sends + 1);
+  EXPECT_EQ(a_->device->device_counters().sends, a_before.sends + 1);
   EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
   EXPECT_TRUE(WaitFor([&] { return LandedAtB(32, 64); }));
   EXPECT_TRUE(IsQuiet(*a_, *a_->send_cq));
-  EXPECT_EQ(a_->device->system_calls().sends, a_before.sends + 1);
-  EXPECT_EQ(b_->device->system_calls().sends, b_before.sends);
+  EXPECT_EQ(a_->device->device_counters().sends, a_before.sends + 1);
+  EXPECT_EQ(b_->device->device_counters().sends, b_before.sends);
 }
 
 TEST_P(TcpCalls, ABatchOfWritesIsOneSendAndOneAcknowledgement) {
   a_->device->Progress();
-  const SystemCalls a_before = a_->device->system_calls();
-  const SystemCalls b_before = b_->device->system_calls();
+  const DeviceCounters a_before = a_->device->device_counters();
+  const DeviceCounters b_before = b_->device->device_counters();
   PostChain(32, 64, false);
   EXPECT_EQ(OneCompletion(*a_, *a_->send_cq).status, WcStatus::kSuccess);
   EXPECT_TRUE(LandedAtB(32, 64));
-  EXPECT_EQ(a_->device->system_calls().sends, a_before.sends + 1);
-  EXPECT_LE(b_->device->system_calls().sends, b_before.sends + 2);
+  EXPECT_EQ(a_->device->device_counters().sends, a_before.sends + 1);
+  EXPECT_LE(b_->device->device_counters().sends, b_before.sends + 2);
 }
 
 TEST_P(TcpCalls, SmallPostsOfOneTurnShareASend) {
   a_->device->Progress();
-  const SystemCalls before = a_->device->system_calls();
+  const DeviceCounters before = a_->device->device_counters();
   const Sge sge = a_->At(0, 8);
   for (int i = 0; i < 20; ++i) {
     WorkRequest wr = Write(sge, 0);
@@ -113,13 +113,13 @@ TEST_P(TcpCalls, SmallPostsOfOneTurnShareASend) {
     ASSERT_TRUE(a_->qp->PostSend(wr).ok());
   }
   a_->device->Progress();
-  EXPECT_LE(a_->device->system_calls().sends, before.sends + 2);
+  EXPECT_LE(a_->device->device_counters().sends, before.sends + 2);
 }
 
 TEST_P(TcpCalls, ABusySocketCostsOneCallABatchInEachDirection) {
   MakeBusy();
   constexpr std::uint64_t kBatches = 800;
-  const SystemCalls a_before = a_->device->system_calls();
+  const DeviceCounters a_before = a_->device->device_counters();
   const std::uint64_t b_before = CallsToReceive(*b_);
   for (std::uint64_t i = 0; i < kBatches; ++i) {
     SendWord(*a_->qp, *a_, *b_, 0, i + 2);
@@ -127,7 +127,7 @@ TEST_P(TcpCalls, ABusySocketCostsOneCallABatchInEachDirection) {
     b_->device->Progress();
     ASSERT_EQ(WordOf(*b_, 0), i + 2);
   }
-  EXPECT_EQ(a_->device->system_calls().sends, a_before.sends + kBatches);
+  EXPECT_EQ(a_->device->device_counters().sends, a_before.sends + kBatches);
   // A look now and then, and nothing to find out that a socket is empty.
   EXPECT_LE(CallsToReceive(*b_), b_before + kBatches + kBatches / kBatchesPerLook);
 }
@@ -190,14 +190,14 @@ TEST_P(TcpCalls, OfAnyNumberOfBusySocketsEachCostsOneCallABatchInEachDirection) 
       }
     };
     turns(200);
-    const SystemCalls before = a_->device->system_calls();
-    const SystemCalls b_before = b_->device->system_calls();
+    const DeviceCounters before = a_->device->device_counters();
+    const DeviceCounters b_before = b_->device->device_counters();
     constexpr std::uint64_t kTurns = 400;
     turns(kTurns);
     for (std::size_t i = 0; i < pairs; ++i) EXPECT_EQ(WordOf(*b_, 64 * i), kTurns);
     for (const bool is_a : {true, false}) {
-      const SystemCalls& from = is_a ? before : b_before;
-      const SystemCalls to = (is_a ? a_ : b_)->device->system_calls();
+      const DeviceCounters& from = is_a ? before : b_before;
+      const DeviceCounters to = (is_a ? a_ : b_)->device->device_counters();
       const std::uint64_t batches = to.batches_received - from.batches_received;
       EXPECT_GE(batches, kTurns * pairs * 9 / 10);
       EXPECT_LE(to.uring_enters - from.uring_enters, batches);
@@ -218,7 +218,7 @@ TEST_P(TcpCalls, SocketsThatAreSeldomBusyAreFoundByALook) {
   std::vector<std::unique_ptr<QueuePair>> at_b(kPairs);
   for (std::size_t i = 0; i < kPairs; ++i) Connect(&from_a[i], &at_b[i]);
   constexpr std::uint64_t kTurns = 600;
-  const SystemCalls before = b_->device->system_calls();
+  const DeviceCounters before = b_->device->device_counters();
   for (std::uint64_t turn = 1; turn <= kTurns; ++turn) {
     const std::size_t i = turn % kPairs;
     SendWord(*from_a[i], *a_, *b_, 64 * i, turn);
@@ -226,7 +226,7 @@ TEST_P(TcpCalls, SocketsThatAreSeldomBusyAreFoundByALook) {
     for (int tries = 0; WordOf(*b_, 64 * i) != turn && tries < 10; ++tries) b_->device->Progress();
     ASSERT_EQ(WordOf(*b_, 64 * i), turn);
   }
-  const SystemCalls after = b_->device->system_calls();
+  const DeviceCounters after = b_->device->device_counters();
   EXPECT_LE(after.receives - before.receives, kTurns + kTurns / kBatchesPerLook + kSlack);
   EXPECT_LE(after.waits - before.waits, kTurns + kTurns / kBatchesPerLook + kSlack);
 }
@@ -259,12 +259,12 @@ class TcpUringCalls : public TcpCalls {
   }
   // The work leaves nothing that was sent and has not come.
   void ExpectOneCallABatch(absl::FunctionRef<void()> work) {
-    const SystemCalls a_before = a_->device->system_calls();
-    const SystemCalls b_before = b_->device->system_calls();
+    const DeviceCounters a_before = a_->device->device_counters();
+    const DeviceCounters b_before = b_->device->device_counters();
     work();
     ASSERT_FALSE(HasFatalFailure());
-    const SystemCalls a_after = a_->device->system_calls();
-    const SystemCalls b_after = b_->device->system_calls();
+    const DeviceCounters a_after = a_->device->device_counters();
+    const DeviceCounters b_after = b_->device->device_counters();
     for (const auto& [before, after] :
          {std::pair(a_before, a_after), std::pair(b_before, b_after)}) {
       const std::uint64_t came = after.batches_received - before.batches_received;
@@ -338,13 +338,13 @@ TEST_P(TcpUringCalls, OneCallReceivesWhatCameOnAllConnections) {
 TEST_P(TcpUringCalls, LongWritesCostNoMoreCallsThanBatches) {
   ConnectPairs(1);
   for (const std::size_t size : {5'000, 100'000, 1'000'000}) {
-    const SystemCalls before = b_->device->system_calls();
+    const DeviceCounters before = b_->device->device_counters();
     const Sge sge = a_->At(0, size);
     std::memset(a_->memory, static_cast<int>(size % 251), size);
     ASSERT_TRUE(at_a_[0]->PostSend(Write(sge, 0)).ok());
     EXPECT_TRUE(
         WaitFor([&] { return BytesAtB(0, std::string(size, static_cast<char>(size % 251))); }));
-    const SystemCalls after = b_->device->system_calls();
+    const DeviceCounters after = b_->device->device_counters();
     EXPECT_LE(after.uring_enters - before.uring_enters,
               after.batches_received - before.batches_received);
     EXPECT_EQ(after.receives - before.receives, 0u);
@@ -355,17 +355,17 @@ TEST_P(TcpUringCalls, ATurnInWhichNothingComesCostsNoCall) {
   ConnectPairs(8);
   FromA(0, 1);
   AwaitWord(*b_, 0, 1);
-  const SystemCalls before = b_->device->system_calls();
+  const DeviceCounters before = b_->device->device_counters();
   for (int i = 0; i < 5000; ++i) b_->device->Progress();
-  EXPECT_EQ(b_->device->system_calls(), before);
+  EXPECT_EQ(b_->device->device_counters(), before);
 }
 
 // A peer that is gone without its socket having told is no reason to ask it for ever.
 TEST_P(TcpCalls, ASocketThatFellSilentIsNotAskedForLong) {
   MakeBusy();
-  const std::uint64_t before = b_->device->system_calls().receives;
+  const std::uint64_t before = b_->device->device_counters().receives;
   for (int i = 0; i < 1000; ++i) b_->device->Progress();
-  EXPECT_LE(b_->device->system_calls().receives,
+  EXPECT_LE(b_->device->device_counters().receives,
             before + soft::HotSockets::kCreditMax / soft::HotSockets::kMissCost);
 }
 

@@ -58,7 +58,7 @@ class UringReceiverTest : public FabricContract {
  protected:
   void SetUp() override {
     FabricContract::SetUp();
-    ASSERT_EQ(a_->device->system_calls().urings, 1u) << "run where the system allows io_uring";
+    ASSERT_EQ(a_->device->device_counters().urings, 1u) << "run where the system allows io_uring";
   }
   void ExpectOneWrite(char fill) {
     const Sge sge = a_->At(0, 4096);
@@ -75,7 +75,7 @@ TEST(UringBell, APeerOfAnotherLinkWakesTheDeviceAtOnce) {
   Side a(options, false);
   Side b(options, false);
   ASSERT_TRUE(b.device->Listen("tcp:127.0.0.1:0").ok());
-  ASSERT_EQ(b.device->system_calls().urings, 1u) << "run where the system allows io_uring";
+  ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
   const auto address = b.device->Listen(FreshAddress(LinkKind::kLocal));
   ASSERT_TRUE(address.ok()) << address.status();
   ConnectOne(*address, a, b, &a.qp, &b.qp);
@@ -125,9 +125,9 @@ TEST(UringRefused, SocketsAreReceivedFromOneByOneAndItIsSaidOnce) {
     });
     EXPECT_EQ(completion.status, WcStatus::kSuccess);
     for (const Side* side : {&a, &b}) {
-      EXPECT_EQ(side->device->system_calls().urings, 0u);
-      EXPECT_EQ(side->device->system_calls().uring_enters, 0u);
-      EXPECT_GT(side->device->system_calls().receives, 0u);
+      EXPECT_EQ(side->device->device_counters().urings, 0u);
+      EXPECT_EQ(side->device->device_counters().uring_enters, 0u);
+      EXPECT_GT(side->device->device_counters().receives, 0u);
     }
   });
   confined.join();
@@ -161,7 +161,7 @@ TEST(UringPause, MessagesThatWaitForReceivesKeepTheirOrder) {
   Side b(options, false);
   const auto address = b.device->Listen("tcp:127.0.0.1:0");
   ASSERT_TRUE(address.ok()) << address.status();
-  ASSERT_EQ(b.device->system_calls().urings, 1u) << "run where the system allows io_uring";
+  ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
   ConnectOne(*address, a, b, &a.qp, &b.qp);
   std::vector<Sge> sges(kCount);
   for (std::uint64_t i = 0; i < kCount; ++i) {

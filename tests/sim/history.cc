@@ -49,15 +49,11 @@ void WriteLoss(const Loss& loss, std::FILE* file) {
 
 std::string KeyName(int key) { return absl::StrCat("k", key); }
 
-std::string VersionText(Version version) {
-  return absl::StrCat(version.epoch().value(), ".", version.counter());
-}
-
 std::string Describe(const Operation& op) {
   return absl::StrCat(
       "process=", op.process, " ", KindName(op.kind), " key=", KeyName(op.key), " value=", op.value,
-      " version=", VersionText(op.version), " memgest=", op.memgest_name,
-      op.if_version.has_value() ? absl::StrCat(" if_version=", VersionText(*op.if_version)) : "",
+      " version=", ToString(op.version), " memgest=", op.memgest_name,
+      op.if_version.has_value() ? absl::StrCat(" if_version=", ToString(*op.if_version)) : "",
       " invoke=", op.invoke_ns, " return=", op.return_ns, " ", ResultName(op.result));
 }
 
@@ -65,9 +61,9 @@ void History::WriteJson(std::FILE* file) const {
   for (const Operation& op : operations_) {
     const std::string value = op.value != 0 ? absl::StrCat("\"v", op.value, "\"") : "null";
     const std::string version =
-        op.version.bits() != 0 ? absl::StrCat("\"", VersionText(op.version), "\"") : "null";
+        op.version.bits() != 0 ? absl::StrCat("\"", ToString(op.version), "\"") : "null";
     const std::string condition =
-        op.if_version.has_value() ? absl::StrCat("\"", VersionText(*op.if_version), "\"") : "null";
+        op.if_version.has_value() ? absl::StrCat("\"", ToString(*op.if_version), "\"") : "null";
     const std::string returned = op.return_ns == 0 ? "null" : absl::StrCat(op.return_ns);
     const std::string tolerates = op.tolerates < 0 ? "null" : absl::StrCat(op.tolerates);
     std::fprintf(file,

@@ -66,7 +66,6 @@ struct Operation {
 };
 
 std::string KeyName(int key);
-std::string VersionText(Version version);
 std::string Describe(const Operation& op);
 
 // What was told of these keys in epochs before `epoch` may vanish, all at once, at this time: of

@@ -92,7 +92,7 @@ TEST_F(SimCopies, F7ACopyIsTheRequestItself) {
   const Version version = At(Get(1)).version;
   cluster_.network().HealAll();
   EXPECT_EQ(Await(put).result, OpResult::kOk);
-  EXPECT_EQ(Await(Get(1)).version, At(put).version) << VersionText(version);
+  EXPECT_EQ(Await(Get(1)).version, At(put).version) << ToString(version);
 }
 
 TEST_F(SimCopies, X1ACopyOfWhatWasAnsweredIsNotExecutedAgain) {

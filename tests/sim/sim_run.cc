@@ -426,7 +426,7 @@ class Run {
         }
         if (!found) {
           Complain("collection", absl::StrCat("G1: key=", KeyName(key),
-                                              " version=", VersionText(version), " is gone"));
+                                              " version=", ToString(version), " is gone"));
         }
       }
     }

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/tools/program.h"
 
 namespace ring::testing {
@@ -34,6 +35,28 @@ TEST(RingSim, OneSeedWithNothingWrongExitsWithZero) {
     EXPECT_EQ(result.status, 0) << Joined(right) << result.out << result.err;
     EXPECT_FALSE(result.out.empty()) << Joined(right);
   }
+}
+
+TEST(RingSim, BothSummariesBeginAlike) {
+  for (const std::vector<std::string>& mode : std::vector<std::vector<std::string>>{
+           {"--seeds", "1", "--operations", "100"}, {"--consensus", "--seeds", "1"}}) {
+    const std::string out = RingSim(mode).out;
+    const auto json = nlohmann::json::parse(out.substr(out.find('{')));
+    EXPECT_EQ(json["seeds"], 1) << out;
+    EXPECT_EQ(json["failed_seeds"], 0) << out;
+    EXPECT_EQ(json["violations"], nlohmann::json::object()) << out;
+    EXPECT_EQ(json["trace_hash"].get<std::string>().size(), 16u) << out;
+    EXPECT_GT(json["simulated_seconds"], 0) << out;
+    EXPECT_GT(json["wall_seconds"], 0) << out;
+  }
+}
+
+TEST(RingSim, SaysItsVersionAndItsOptionsByGroup) {
+  EXPECT_EQ(RingSim({"--version"}).out, "ring-sim 0.1.0\n");
+  const std::string help = RingSim({"--help"}).out;
+  for (const char* const word :
+       {"Clusters:", "Faults:", "Bug switches", "Consensus:", "EXAMPLES", "EXIT STATUS"})
+    EXPECT_THAT(help, HasSubstr(word));
 }
 
 TEST(RingSim, AnOptionThatTheModeDoesNotLookAtIsRefused) {

@@ -68,7 +68,7 @@ TEST_F(RingctlAdminTest, CreatesShowsAndDeletesAMemgest) {
   EXPECT_EQ(RunJson({"memgest", "create", "--rep", "5", "--commit", "all"})["name"], "REP5-ALL");
   port_.stats.memgests = {{MemgestId(8), 11, 12, 13, 14, 15}};
   const nlohmann::json shown = RunJson({"memgest", "show", "cold"});
-  EXPECT_EQ(shown["failures_tolerated"], 1);
+  EXPECT_EQ(shown["failures_promised"], 1);
   EXPECT_EQ(shown["storage_overhead"], 1.5);
   EXPECT_EQ(shown["stats"]["keys"], 11);
   EXPECT_THAT(Run({"memgest", "show", "cold"}).out,
@@ -171,7 +171,10 @@ TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
   EXPECT_EQ(json["leader"], 2);
   EXPECT_EQ(json["shards_not_serving"][0]["coordinator"], nullptr);
   EXPECT_EQ(json["shards_not_serving"][0]["reason"], "no node");
-  EXPECT_EQ(json["warnings"].size(), 1u);
+  EXPECT_EQ(json["warnings"], nlohmann::json::array({"node 3 (n3) is down"}));
+  // People get it escaped, programs as it is.
+  port_.health.warnings = {"node \\3\t\u00fc"};
+  EXPECT_EQ(RunJson({"health"}, 2)["warnings"], nlohmann::json::array({"node \\3\t\u00fc"}));
 }
 
 TEST_F(RingctlAdminTest, HealthThatNobodyTellsIsNoFinding) {
@@ -279,7 +282,7 @@ TEST_F(RingctlAdminTest, ANodeMayBeWrittenAsAnyNumberThatIsIts) {
   EXPECT_EQ(RunJson({"node", "drain", "01", "--wait", "20"}),
             (nlohmann::json{{"node", 1}, {"node_name", "n1"}, {"drained", true}}));
   EXPECT_EQ(RunJson({"node", "drain", "02", "--no-wait"}),
-            (nlohmann::json{{"node", 2}, {"node_name", "n2"}, {"drained", false}}));
+            (nlohmann::json{{"node", 2}, {"node_name", "n2"}, {"draining", true}}));
   EXPECT_EQ(RunJson({"fault", "break", "01", "04"}),
             (nlohmann::json{{"node", 1}, {"node_name", "n1"}, {"fault", "break"}}));
   EXPECT_EQ(port_.faults.back().second.peer, NodeId(4));
@@ -307,12 +310,22 @@ TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
 }
 
 TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
-  EXPECT_THAT(Run({"accept-loss"}).err, HasSubstr("no shard is stopped"));
+  for (const bool yes : {false, true}) {
+    const ProgramResult none = yes ? Run({"accept-loss", "--yes"}) : Run({"accept-loss"});
+    EXPECT_EQ(none.status, 0);
+    EXPECT_THAT(none.out, HasSubstr("no shard is stopped"));
+  }
+  EXPECT_EQ(RunJson({"accept-loss"}), (nlohmann::json{{"stopped", nlohmann::json::array()}}));
+  EXPECT_EQ(RunJson({"accept-loss", "--yes"})["shards"], 0);
   port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), true, "too few survivors", Epoch(3)},
                          {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata", Epoch(3)}};
   const ProgramResult shown = Run({"accept-loss"});
-  EXPECT_EQ(shown.status, 1);
-  EXPECT_THAT(shown.err, AllOf(HasSubstr("stopped shards: g1/s2."), HasSubstr("--yes")));
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("group 1 shard 2"), HasSubstr("too few survivors"),
+                               HasSubstr("--yes"), Not(HasSubstr("group 0"))));
+  const nlohmann::json stopped = {
+      {"group", 1}, {"shard", 2}, {"coordinator", 5}, {"reason", "too few survivors"}};
+  EXPECT_EQ(RunJson({"accept-loss"})["stopped"], nlohmann::json::array({stopped}));
   EXPECT_THAT(port_.node_changes, ::testing::IsEmpty());
   EXPECT_EQ(RunJson({"accept-loss", "--yes"})["shards"], 1);
   EXPECT_THAT(port_.node_changes, ::testing::ElementsAre("accept-loss"));

@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import check_versions
 import tidy  # noqa: E402
 
 HEADER = """// srs/layout.h — where bytes are.
@@ -243,6 +244,29 @@ class Targets(unittest.TestCase):
         lists = {"tests/bench": "foreach(b encode)\n add_executable(${b} ${b}_bench.cc)\n"}
         self.assertEqual(tidy.check_targets(["tests/bench/encode_bench.cc"], lists), [])
         self.assertEqual(len(tidy.check_targets(["tests/bench/other_bench.cc"], lists)), 1)
+
+
+class Versions(unittest.TestCase):
+    ROWS = [("docs/P.md", "| 4 | 2 | protocol version ", "a.h", "kProtocolVersion")]
+
+    def count(self, document, source="inline constexpr int kProtocolVersion = 15;\n"):
+        files = {"docs/P.md": document, "a.h": source}
+        return len(check_versions.check_versions(files, self.ROWS))
+
+    def test_a_document_names_the_version_of_the_code(self):
+        self.assertEqual(self.count("| 4 | 2 | protocol version 15 |\n"), 0)
+        self.assertEqual(self.count("| 4 | 2 | protocol\nversion 15 |\n"), 0)
+        self.assertEqual(self.count("| 4 | 2 | protocol version 14 |\n"), 1)
+        self.assertEqual(self.count("| 4 | 2 | protocol version 15 |\n", "// moved\n"), 1)
+
+    def test_each_version_that_is_named_has_one_row(self):
+        text = "| 4 | 2 | protocol version 15 |\n"
+        self.assertEqual(self.count(text + "u8 version 3\n"), 1)
+        self.assertEqual(self.count("nothing\n"), 1)
+        self.assertEqual(self.count(text + text), 3)  # none of them is told apart
+
+    def test_a_tree_without_the_documents_has_none(self):
+        self.assertEqual(check_versions.check_versions({"a.h": ""}, self.ROWS), [])
 
 
 class Records(unittest.TestCase):

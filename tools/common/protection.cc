@@ -27,8 +27,6 @@ std::string Unprotected(const absl::StatusOr<cluster::Health>& health) {
   return absl::StrJoin(missing, "; ");
 }
 
-std::string Unprotected(admin::AdminClient& client) { return Unprotected(client.GetHealth()); }
-
 absl::Status WaitProtected(absl::FunctionRef<std::string()> unprotected, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {

@@ -14,14 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "api/admin/admin_client.h"
 #include "ring/cluster/health_summary.h"
 
 namespace ring::tools {
 
 // What keeps the cluster from being protected, as an operator is told; empty: nothing.
 std::string Unprotected(const absl::StatusOr<cluster::Health>& health);
-std::string Unprotected(admin::AdminClient& client);
 
 // unprotected: what is missing now; empty: nothing.
 absl::Status WaitProtected(absl::FunctionRef<std::string()> unprotected, absl::Duration timeout);

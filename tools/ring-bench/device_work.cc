@@ -6,9 +6,11 @@
 
 namespace ring::bench {
 
-rdma::SystemCalls Difference(const rdma::SystemCalls& after, const rdma::SystemCalls& before) {
-  rdma::SystemCalls difference;
-  for (const auto field : rdma::kSystemCallCounts) difference.*field = after.*field - before.*field;
+rdma::DeviceCounters Difference(const rdma::DeviceCounters& after,
+                                const rdma::DeviceCounters& before) {
+  rdma::DeviceCounters difference;
+  for (const auto& [name, member] : rdma::kDeviceCounters)
+    difference.*member = after.*member - before.*member;
   return difference;
 }
 
@@ -18,7 +20,7 @@ double Per(std::uint64_t count, std::uint64_t of) {
   return std::round(ratio * 1e3) / 1e3;
 }
 
-Row WorkRow(absl::string_view memgest, absl::string_view op, const rdma::SystemCalls& calls,
+Row WorkRow(absl::string_view memgest, absl::string_view op, const rdma::DeviceCounters& calls,
             std::uint64_t operations) {
   Row row;
   row["memgest"] = std::string(memgest);

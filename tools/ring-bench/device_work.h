@@ -17,12 +17,13 @@
 
 namespace ring::bench {
 
-rdma::SystemCalls Difference(const rdma::SystemCalls& after, const rdma::SystemCalls& before);
+rdma::DeviceCounters Difference(const rdma::DeviceCounters& after,
+                                const rdma::DeviceCounters& before);
 
 // count / of, to three digits behind the point.
 double Per(std::uint64_t count, std::uint64_t of);
 
-Row WorkRow(absl::string_view memgest, absl::string_view op, const rdma::SystemCalls& calls,
+Row WorkRow(absl::string_view memgest, absl::string_view op, const rdma::DeviceCounters& calls,
             std::uint64_t operations);
 
 }  // namespace ring::bench

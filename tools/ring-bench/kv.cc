@@ -36,7 +36,7 @@ struct KvCell : Cell {
   std::uint64_t allocations = 0;
   std::uint64_t switches = 0;
   double cpu_seconds = 0;
-  rdma::SystemCalls calls;  // of the cluster's nodes
+  rdma::DeviceCounters calls;  // of the cluster's nodes
 };
 
 class KvBench {
@@ -55,9 +55,9 @@ class KvBench {
   void ReportCalls();
   absl::Status ReportWork();
   // What the nodes asked of the system so far; zeros where it is not counted.
-  absl::StatusOr<rdma::SystemCalls> NodeCalls(const Cluster& cluster);
-  absl::StatusOr<rdma::SystemCalls> NodeCallsSince(const Cluster& cluster,
-                                                   const rdma::SystemCalls& before);
+  absl::StatusOr<rdma::DeviceCounters> NodeCalls(const Cluster& cluster);
+  absl::StatusOr<rdma::DeviceCounters> NodeCallsSince(const Cluster& cluster,
+                                                      const rdma::DeviceCounters& before);
   absl::Status Verdict() const;
 
   const KvOptions& options_;
@@ -170,10 +170,10 @@ absl::Status KvBench::RunCell(KvCell* cell, int round) {
   loop.pipeline = options_.pipeline;
   loop.rate = options_.rate / static_cast<double>(options_.clients);
   loop.seconds = options_.seconds;
-  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(*cell->cluster));
+  RING_ASSIGN_OR_RETURN(const rdma::DeviceCounters before, NodeCalls(*cell->cluster));
   std::vector<LoopResult> results = RunLoops(*cell->cluster, loop, round);
-  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls calls, NodeCallsSince(*cell->cluster, before));
-  for (const auto field : rdma::kSystemCallCounts) cell->calls.*field += calls.*field;
+  RING_ASSIGN_OR_RETURN(const rdma::DeviceCounters calls, NodeCallsSince(*cell->cluster, before));
+  for (const auto& [name, member] : rdma::kDeviceCounters) cell->calls.*member += calls.*member;
   Histogram all;
   for (const LoopResult& result : results) {
     all.Merge(result.gets);
@@ -285,8 +285,8 @@ void KvBench::ReportFloor() {
   context_->report.AddSection("floors, measured after the operations", rows);
 }
 
-absl::StatusOr<rdma::SystemCalls> KvBench::NodeCalls(const Cluster& cluster) {
-  rdma::SystemCalls sum;
+absl::StatusOr<rdma::DeviceCounters> KvBench::NodeCalls(const Cluster& cluster) {
+  rdma::DeviceCounters sum;
   if (!options_.count_calls) return sum;
   const absl::StatusOr<node::ClusterStats> stats =
       admin_ != nullptr ? admin_->GetStats() : cluster.target->admin()->GetStats();
@@ -295,16 +295,17 @@ absl::StatusOr<rdma::SystemCalls> KvBench::NodeCalls(const Cluster& cluster) {
                         absl::StrCat("--count-calls: ", stats.status().message()));
   }
   for (const node::NodeStats& node : stats->nodes) {
-    for (const auto field : rdma::kSystemCallCounts) sum.*field += node.system_calls.*field;
+    for (const auto& [name, member] : rdma::kDeviceCounters)
+      sum.*member += node.device_counters.*member;
   }
   return sum;
 }
 
-absl::StatusOr<rdma::SystemCalls> KvBench::NodeCallsSince(const Cluster& cluster,
-                                                          const rdma::SystemCalls& before) {
-  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls now, NodeCalls(cluster));
-  for (const auto field : rdma::kSystemCallCounts) {
-    if (now.*field >= before.*field) continue;
+absl::StatusOr<rdma::DeviceCounters> KvBench::NodeCallsSince(const Cluster& cluster,
+                                                             const rdma::DeviceCounters& before) {
+  RING_ASSIGN_OR_RETURN(const rdma::DeviceCounters now, NodeCalls(cluster));
+  for (const auto& [name, member] : rdma::kDeviceCounters) {
+    if (now.*member >= before.*member) continue;
     return absl::FailedPreconditionError(
         "--count-calls: a node went away, or was started anew, while its calls were counted");
   }
@@ -314,7 +315,7 @@ absl::StatusOr<rdma::SystemCalls> KvBench::NodeCallsSince(const Cluster& cluster
 void KvBench::ReportCalls() {
   std::vector<Row> rows;
   for (const KvCell& cell : cells_) {
-    const rdma::SystemCalls& calls = cell.calls;
+    const rdma::DeviceCounters& calls = cell.calls;
     Row row;
     row["memgest"] = cell.memgest;
     row["op"] = cell.operation;
@@ -339,9 +340,9 @@ absl::Status KvBench::ReportWork() {
   for (const KvCell& cell : cells_)
     rows.push_back(WorkRow(cell.memgest, cell.operation, cell.calls, cell.answered));
   const Cluster& cluster = *clusters_.front();
-  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls before, NodeCalls(cluster));
+  RING_ASSIGN_OR_RETURN(const rdma::DeviceCounters before, NodeCalls(cluster));
   absl::SleepFor(absl::Seconds(1));
-  RING_ASSIGN_OR_RETURN(const rdma::SystemCalls rest, NodeCallsSince(cluster, before));
+  RING_ASSIGN_OR_RETURN(const rdma::DeviceCounters rest, NodeCallsSince(cluster, before));
   rows.push_back(WorkRow("-", "a second of rest", rest, 1));
   context_->report.AddSection(
       "work of all nodes' devices for an operation: what was posted and polled over whatever link, "

@@ -1,7 +1,6 @@
 // ring-bench: measures a Ring cluster, the floors under it, and its peers.
-#include <cstdio>
-
 #include "CLI/CLI.hpp"
+#include "tools/common/program.h"
 #include "tools/ring-bench/context.h"
 
 int main(int argc, char** argv) {
@@ -15,6 +14,7 @@ int main(int argc, char** argv) {
       "one run only: shared machines are noisy. docs/BENCHMARKS.md has the commands behind the\n"
       "published tables. A SIZE is bytes, or has a unit: 4k, 16MiB.",
       "ring-bench"};
+  ring::tools::SetUpProgram(app);
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--json", context.json_path, "Write everything that was found to FILE, as JSON")
@@ -43,16 +43,13 @@ int main(int argc, char** argv) {
       "  ring-bench limits\n"
       "  ring-bench ec --scheme triec --k 6 --m 3 --op encode --fit\n"
       "  ring-bench ec-api --k 10 --m 4 --chunk 65536 --api sync,async,eco");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = ring::tools::ParseArguments(app, argc, argv); status.has_value())
+    return *status;
   if (context.status.ok() && !context.json_path.empty()) {
     context.status = context.report.WriteJson(context.json_path);
   }
   if (!context.status.ok()) {
-    std::fprintf(stderr, "ring-bench: %s\n", context.status.ToString().c_str());
+    ring::tools::PrintError("ring-bench", context.status);
     return absl::IsInvalidArgument(context.status) ? 2 : 1;
   }
   return 0;

@@ -85,7 +85,7 @@ absl::StatusOr<Row> MeasureMemgest(const std::string& name, std::uint16_t space,
   row["memgest"] = name;
   row["keys"] = stats.keys;
   row["logical_bytes"] = stats.logical_bytes;
-  row["heap_bytes"] = stats.heap_bytes;
+  row["slot_bytes"] = stats.slot_bytes;
   row["resident_bytes"] = stats.resident_bytes;
   row["scheme_ratio"] = factor;
   row["resident/logical_ratio"] = static_cast<double>(stats.resident_bytes) / logical;

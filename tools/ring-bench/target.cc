@@ -143,7 +143,6 @@ absl::StatusOr<std::unique_ptr<Client>> Target::NewClient(std::size_t window) co
   options.seeds = options_.seeds;
   RING_ASSIGN_OR_RETURN(options.transport, ParseTransport(options_.transport));
   options.window = window;
-  options.value_size_max = options_.value_size_max;
   return Client::Connect(options);
 }
 

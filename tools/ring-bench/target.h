@@ -40,7 +40,6 @@ struct TargetOptions {
   int s = 0;
   int d = 0;
   bool fault_injection = false;
-  std::size_t value_size_max = std::size_t{16} << 20;
 };
 
 class Target {

@@ -14,6 +14,7 @@
 #include "api/client.h"
 #include "ring/base/crc32c.h"
 #include "ring/base/histogram.h"
+#include "ring/base/limits.h"
 #include "ring/base/status.h"
 #include "ring/protocol/limits.h"
 #include "tools/common/folder.h"
@@ -24,7 +25,6 @@
 namespace ring::tools {
 namespace {
 
-constexpr std::uint64_t kFileSizeMax = std::uint64_t{16} << 20;
 // Key i ends in kMemgests[i % 3]; all begin in the first.
 constexpr std::array<const char*, 3> kMemgests = {"REP3", "SRS32", "REP1"};
 
@@ -75,8 +75,8 @@ absl::Status Demo::ListFiles() {
   RING_ASSIGN_OR_RETURN(Folder folder, ListFolder(options_.folder));
   for (FolderFile& file : folder.files) {
     std::string why;
-    if (file.size > kFileSizeMax)
-      why = absl::StrCat("larger than ", FormatBytes(static_cast<double>(kFileSizeMax)));
+    if (file.size > kValueSizeMax)
+      why = absl::StrCat("larger than ", FormatBytes(static_cast<double>(kValueSizeMax)));
     if (file.key.size() > protocol::kKeySizeMax)
       why = absl::StrCat("path longer than ", protocol::kKeySizeMax);
     if (!why.empty()) {
@@ -92,7 +92,6 @@ absl::Status Demo::ListFiles() {
 absl::Status Demo::Connect() {
   ClientOptions options;
   options.seeds = options_.seeds;
-  options.value_size_max = kFileSizeMax;
   options.deadline = absl::Seconds(60);
   RING_ASSIGN_OR_RETURN(client_, Client::Connect(options));
   admin::AdminClientOptions admin_options;
@@ -107,7 +106,7 @@ absl::Status Demo::LoadAll() {
   put.memgest = kMemgests[0];
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const FolderFile& file = files_[i];
-    RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kFileSizeMax));
+    RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kValueSizeMax));
     crcs_.push_back(Crc32c(bytes.data(), bytes.size()));
     const absl::Status status =
         Timed(&places_[0].puts, [&] { return client_->Put(file.key, bytes, put); }).status();
@@ -144,7 +143,7 @@ absl::Status Demo::VerifyOne(std::size_t index) {
                                          " and not in ", memgest)),
         file);
   }
-  RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kFileSizeMax));
+  RING_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(file.path, kValueSizeMax));
   if (result->value == bytes) return absl::OkStatus();
   if (Crc32c(result->value.data(), result->value.size()) == crcs_[index]) {
     return WithFile(absl::FailedPreconditionError("the file changed while the demo ran"), file);

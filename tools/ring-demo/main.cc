@@ -1,7 +1,6 @@
 // ring-demo: loads a folder into a Ring cluster and shows what memgests cost and give.
-#include <cstdio>
-
 #include "CLI/CLI.hpp"
+#include "tools/common/program.h"
 #include "tools/ring-demo/demo.h"
 
 int main(int argc, char** argv) {
@@ -13,6 +12,7 @@ int main(int argc, char** argv) {
       "the cluster, and prints memory and latency by memgest. Files above 16 MiB are left out;\n"
       "symbolic links are not followed. The keys stay in the cluster.",
       "ring-demo"};
+  ring::tools::SetUpProgram(app);
   app.add_option("folder", options.folder, "The folder to load")->required()->type_name("FOLDER");
   app.add_option("--seeds", options.seeds, "The cluster: HOST:PORT[,HOST:PORT...]")
       ->delimiter(',')
@@ -28,14 +28,10 @@ int main(int argc, char** argv) {
   app.footer(
       "EXIT STATUS\n  0 every byte and every copy is right; 1 something is not, or an error;\n"
       "  2 the command line is wrong.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = ring::tools::ParseArguments(app, argc, argv); status.has_value())
+    return *status;
   if (const absl::Status status = ring::tools::RunDemo(options); !status.ok()) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "ring-demo: %s\n", status.ToString().c_str());
+    ring::tools::PrintError("ring-demo", status);
     return absl::IsInvalidArgument(status) ? 2 : 1;
   }
   return 0;

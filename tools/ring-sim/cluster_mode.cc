@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -40,40 +39,31 @@ constexpr Count kCounts[] = {
 };
 
 struct Totals {
-  std::uint64_t seeds = 0;
-  std::uint64_t failed_seeds = 0;
+  SummaryHead head;
   std::uint64_t overrun_seeds = 0;
-  sim::RunResult sum;  // of kCounts, sim_ns and faults; trace_hash: over all, in order
-  std::map<std::string, std::uint64_t> violations;
+  sim::RunResult sum;  // of kCounts, sim_ns and faults
 
   void Add(const sim::RunResult& run) {
-    ++seeds;
-    failed_seeds += run.violations.empty() ? 0 : 1;
+    ++head.seeds;
+    head.failed_seeds += run.violations.empty() ? 0 : 1;
     overrun_seeds += run.overran ? 1 : 0;
     for (const Count& count : kCounts) sum.*count.field += run.*count.field;
     sum.sim_ns += run.sim_ns;
-    sum.trace_hash = sum.trace_hash * 0x100000001b3 ^ run.trace_hash;
+    head.trace_hash = head.trace_hash * 0x100000001b3 ^ run.trace_hash;
     sum.faults.Add(run.faults);
-    for (const sim::Violation& violation : run.violations) ++violations[violation.kind];
+    for (const sim::Violation& violation : run.violations) ++head.violations[violation.kind];
   }
 };
 
-std::string HashText(std::uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
-
-nlohmann::ordered_json ToJson(const Totals& totals, double wall_seconds) {
-  nlohmann::ordered_json json;
-  json["seeds"] = totals.seeds;
-  json["failed_seeds"] = totals.failed_seeds;
+nlohmann::ordered_json ToJson(Totals totals, double wall_seconds) {
+  totals.head.simulated_seconds = static_cast<double>(totals.sum.sim_ns) / 1e9;
+  totals.head.wall_seconds = wall_seconds;
+  nlohmann::ordered_json json = SummaryJson(totals.head);
   json["overrun_seeds"] = totals.overrun_seeds;
-  json["simulated_seconds"] = static_cast<double>(totals.sum.sim_ns) / 1e9;
-  json["wall_seconds"] = wall_seconds;
   for (const Count& count : kCounts) json[count.name] = totals.sum.*count.field;
   for (std::size_t i = 1; i < rdma::sim::kFaultClassCount; ++i)
     json["faults"]["F" + std::to_string(i)] = totals.sum.faults.by_class[i];
   for (const auto& [kind, count] : totals.sum.faults.by_kind) json["fault_kinds"][kind] = count;
-  json["violations"] = nlohmann::ordered_json::object();
-  for (const auto& [kind, count] : totals.violations) json["violations"][kind] = count;
-  json["trace_hash"] = HashText(totals.sum.trace_hash);
   return json;
 }
 
@@ -133,7 +123,7 @@ int RunClusters(const ClusterMode& mode) {
   const std::string summary = ToJson(totals, wall_seconds).dump(2);
   std::printf("%s\n", summary.c_str());
   if (!WriteText(mode.json, summary + "\n")) return 2;
-  return totals.failed_seeds == 0 ? 0 : 1;
+  return totals.head.failed_seeds == 0 ? 0 : 1;
 }
 
 }  // namespace ring::tools

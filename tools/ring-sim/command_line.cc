@@ -2,11 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ring/base/status.h"
+#include "tools/common/program.h"
 #include "tools/ring-sim/directed_workloads.h"
 
 namespace ring::tools {
@@ -14,11 +14,31 @@ namespace {
 
 using Mode = CommandLine::Mode;
 
+constexpr char kDescription[] =
+    "Runs whole clusters, or the consensus alone, in one thread on virtual time, with faults, and\n"
+    "checks what clients were told. A seed is a run: the same seed of the same build is the same\n"
+    "run, to the last event. docs/TESTING.md says what is simulated and what is checked.";
+
 constexpr char kFooter[] =
     "EXIT STATUS\n"
-    "  0  nothing is wrong; of switches, all went as their rows of the table say\n"
-    "  1  something is: a line each\n"
-    "  2  the command line is wrong, or a file cannot be written";
+    "  0  nothing is wrong; of bug switches, all went as their rows of the table say\n"
+    "  1  something is wrong: a line each\n"
+    "  2  the command line is wrong, or a file cannot be written\n\n"
+    "EXAMPLES\n"
+    "  ring-sim --seeds 1..1000                        a thousand clusters\n"
+    "  ring-sim --trace 4711                           one again, a line for each event\n"
+    "  ring-sim --seeds 447 -v                         one, and what befell its nodes\n"
+    "  ring-sim --seeds 1..20 --history F.jsonl        what clients asked and were told\n"
+    "  ring-sim --fault f5_zombie_run_one_in=1         nodes stand still in every seed\n"
+    "  ring-sim --workload aside --seeds 1..200        a situation that is rare otherwise\n"
+    "  ring-sim --consensus --seeds 1..10000           the consensus alone\n"
+    "  ring-sim --mutants --no-clusters                every bug switch, by its scenario\n"
+    "  ring-sim --mutant G7 --seeds 1..20              clusters with one bug switch on";
+
+constexpr char kClusters[] = "Clusters";
+constexpr char kFaults[] = "Faults";
+constexpr char kSwitches[] = "Bug switches (in builds of the preset mutants)";
+constexpr char kConsensus[] = "Consensus";
 
 struct Given {
   std::string seeds = "1..10";
@@ -53,50 +73,94 @@ absl::Status SetFaults(const std::string& workload, const std::vector<std::strin
 
 void AddClusterOptions(CLI::App* app, Given* given, CommandLine* out) {
   ClusterMode& clusters = out->clusters;
-  CLI::Option* const seeds = app->add_option("--seeds", given->seeds, "A..B, or one");
-  app->add_option("--operations", clusters.run.operations, "of all clients of a seed")
-      ->capture_default_str();
-  app->add_option("--json", clusters.json, "a file for the summary");
+  CLI::Option* const seeds =
+      app->add_option("--seeds", given->seeds, "Run these seeds: A..B, or one number")
+          ->type_name("A..B")
+          ->capture_default_str()
+          ->group(kClusters);
+  app->add_option("--trace", given->traced, "Run this seed alone, and print a line for each event")
+      ->type_name("SEED")
+      ->excludes(seeds)
+      ->group(kClusters);
+  app->add_option("--operations", clusters.run.operations,
+                  "Have all clients of a seed together ask so much")
+      ->type_name("COUNT")
+      ->capture_default_str()
+      ->group(kClusters);
+  app->add_option("--json", clusters.json, "Write the summary into FILE")
+      ->type_name("FILE")
+      ->group(kClusters);
   app->add_option(
-      "--history", clusters.history,
-      "a file for all operations of a seed, as JSON lines; of several seeds one each, "
-      "with the seed before the suffix: F.jsonl gives F.17.jsonl; what may be forgotten of it "
-      "is in F.jsonl.losses");
-  app->add_option("--fault", out->faults, "NAME=NUMBER, as --list-faults says; more than once");
-  app->add_option("--workload", given->workload,
-                  "a directed workload, below --fault: " +
-                      absl::StrJoin(DirectedWorkloads(), ", ",
-                                    [](std::string* text, const auto& one) { *text += one.name; }));
-  app->add_flag("--each-workload", given->each_workload, "the seeds under each of these in turn")
-      ->excludes("--workload", "--json", "--history");
-  app->add_flag("--list-faults", given->list_faults,
-                "all faults by class, how often and how long, only");
-  app->add_option("--trace", given->traced, "a seed to run alone, with a line for each event")
-      ->excludes(seeds);
+         "--history", clusters.history,
+         "Write all operations of a seed into FILE, as JSON lines. Of several seeds each gets a "
+         "file with the seed before the suffix: F.jsonl gives F.17.jsonl. What may be forgotten "
+         "of it is in F.jsonl.losses")
+      ->type_name("FILE")
+      ->group(kClusters);
   CLI::Option* const verbose =
-      app->add_flag("-v,--verbose", clusters.verbose, "what befell the nodes, a line each");
-  app->add_flag("--logs", clusters.run.logs, "... and what the nodes logged")->needs(verbose);
+      app->add_flag("-v,--verbose", clusters.verbose, "Print what befell the nodes, a line each")
+          ->group(kClusters);
+  app->add_flag("--logs", clusters.run.logs, "Print what the nodes logged, too")
+      ->needs(verbose)
+      ->group(kClusters);
+}
+
+void AddFaultOptions(CLI::App* app, Given* given, CommandLine* out) {
+  app->add_option("--fault", out->faults,
+                  "Set how often, or for how long, a fault comes, as --list-faults names it. May "
+                  "be given more than once")
+      ->type_name("NAME=NUMBER")
+      ->group(kFaults);
+  app->add_option("--workload", given->workload,
+                  "Set the faults of a directed workload, which --fault may change again: " +
+                      absl::StrJoin(DirectedWorkloads(), ", ",
+                                    [](std::string* text, const auto& one) { *text += one.name; }))
+      ->type_name("NAME")
+      ->group(kFaults);
+  app->add_flag("--each-workload", given->each_workload,
+                "Run the seeds under each of these workloads in turn")
+      ->excludes("--workload", "--json", "--history")
+      ->group(kFaults);
+  app->add_flag("--list-faults", given->list_faults,
+                "Print all faults by class, how often and for how long they come, and run nothing")
+      ->group(kFaults);
 }
 
 // all: every switch, one after the other.
 void AddMutantOptions(CLI::App* app, MutantMode* mutants, bool* all) {
-  app->add_flag("--mutants", *all, "runs with every bug switch on, one after the other");
+  app->add_flag("--mutants", *all, "Run with every bug switch on, one after the other")
+      ->group(kSwitches);
   app->add_option("--mutant", mutants->only,
-                  "with one of them (a build of the preset mutants): its row of the table; with "
-                  "--seeds or --trace these clusters, with it on");
-  app->add_option("--budget", mutants->budget, "seeds for each of them")->capture_default_str();
-  app->add_option("--first-seed", mutants->first, "of the budget: goes on from there")
-      ->capture_default_str();
-  app->add_flag("!--no-clusters", mutants->clusters, "of the switches only the directed scenarios")
-      ->excludes("--budget", "--first-seed");
-  app->add_flag("!--no-scenarios", mutants->scenarios, "of the switches only whole clusters")
-      ->excludes("--no-clusters");
-  app->add_flag(
-         "--survivors", mutants->survivors,
-         "of all switches those, too, that whole clusters did not notice before, or were not "
-         "tried with")
-      ->excludes("--no-clusters");
-  app->add_option("--table", mutants->table, "a file for the table of the switches, as Markdown");
+                  "Run with this one on: what its row of the table says or, with --seeds or "
+                  "--trace, these clusters")
+      ->type_name("ID")
+      ->group(kSwitches);
+  app->add_option("--budget", mutants->budget, "Try a switch with so many seeds of whole clusters")
+      ->type_name("COUNT")
+      ->capture_default_str()
+      ->group(kSwitches);
+  app->add_option("--first-seed", mutants->first, "Begin the budget with this seed")
+      ->type_name("SEED")
+      ->capture_default_str()
+      ->group(kSwitches);
+  app->add_flag_callback(
+         "--no-clusters", [mutants] { mutants->clusters = false; },
+         "Run only the directed scenarios of switches")
+      ->excludes("--budget", "--first-seed")
+      ->group(kSwitches);
+  app->add_flag_callback(
+         "--no-scenarios", [mutants] { mutants->scenarios = false; },
+         "Run only whole clusters with switches on")
+      ->excludes("--no-clusters")
+      ->group(kSwitches);
+  app->add_flag("--survivors", mutants->survivors,
+                "With --mutants: run whole clusters also with the switches that they did not "
+                "notice before, or were not tried with")
+      ->excludes("--no-clusters")
+      ->group(kSwitches);
+  app->add_option("--table", mutants->table, "Write the table of the switches into FILE (Markdown)")
+      ->type_name("FILE")
+      ->group(kSwitches);
 }
 
 // A way to run, and the options that it looks at.
@@ -168,21 +232,22 @@ absl::Status Fill(const CLI::App& app, const Given& given, CommandLine* out) {
 }  // namespace
 
 std::optional<int> ParseCommandLine(int argc, char** argv, CommandLine* out) {
-  CLI::App app("Simulates whole clusters with faults, and checks what clients were told");
+  CLI::App app(kDescription, "ring-sim");
+  SetUpProgram(app);
   Given given;
   AddClusterOptions(&app, &given, out);
+  AddFaultOptions(&app, &given, out);
   AddMutantOptions(&app, &out->mutants, &given.all_mutants);
-  app.add_flag("--consensus", given.consensus, "the consensus alone: thousands of seeds a minute");
+  app.add_flag("--consensus", given.consensus,
+               "Run the consensus alone, thousands of seeds a minute; --seeds, --trace and --json "
+               "are for it, too")
+      ->group(kConsensus);
   app.footer(kFooter);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const std::optional<int> status = ParseArguments(app, argc, argv); status.has_value())
+    return status;
   const absl::Status filled = Fill(app, given, out);
   if (filled.ok()) return std::nullopt;
-  std::fprintf(stderr, "ring-sim: %s\n", std::string(filled.message()).c_str());
-  return 2;
+  return PrintWrongUsage("ring-sim", filled.message());
 }
 
 }  // namespace ring::tools

@@ -2,12 +2,14 @@
 
 #include <cstdio>
 
+#include "tools/common/program.h"
+
 #ifndef RING_MUTANTS
 
 namespace ring::tools {
 
 bool TurnOn(const std::string&) {
-  std::fprintf(stderr, "ring-sim: no bug switches in this build: cmake --preset mutants\n");
+  PrintError("ring-sim", "no bug switches in this build: cmake --preset mutants");
   return false;
 }
 
@@ -165,8 +167,8 @@ bool Passes(const std::string& scenario, const std::string& mutant) {
   bool ran = false;
   for (const std::string& line : ended.lines) ran |= line.starts_with("[ RUN");
   if (!ran) {
-    std::fprintf(stderr, "ring-sim: %s %s ran nothing: build it, or name it right\n",
-                 program.c_str(), filter.c_str());
+    PrintError("ring-sim",
+               absl::StrCat(program, " ", filter, " ran nothing: build it, or name it right"));
     std::exit(2);
   }
   return ended.ok;
@@ -309,8 +311,8 @@ bool IsKnown(const std::string& id) {
     const bool known = std::any_of(MutantCases().begin(), MutantCases().end(),
                                    [one](const MutantCase& row) { return one == row.id; });
     if (known) continue;
-    std::fprintf(stderr, "ring-sim: --mutant=%s: no bug switch of this name: %s\n", id.c_str(),
-                 "tools/ring-sim/mutant_cases*.cc list them");
+    PrintError("ring-sim", absl::StrCat("--mutant=", id, ": no bug switch of this name: ",
+                                        "tools/ring-sim/mutant_cases*.cc list them"));
     return false;
   }
   return true;

@@ -3,15 +3,32 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "tools/common/program.h"
+
 namespace ring::tools {
 namespace {
 
 bool Fail(const std::string& name) {
-  std::fprintf(stderr, "ring-sim: cannot write %s: %s\n", name.c_str(), std::strerror(errno));
+  PrintError("ring-sim", absl::StrCat("cannot write ", name, ": ", std::strerror(errno)));
   return false;
 }
 
 }  // namespace
+
+nlohmann::ordered_json SummaryJson(const SummaryHead& head) {
+  nlohmann::ordered_json json;
+  json["seeds"] = head.seeds;
+  json["failed_seeds"] = head.failed_seeds;
+  json["violations"] = nlohmann::ordered_json::object();
+  for (const auto& [kind, count] : head.violations) json["violations"][kind] = count;
+  json["trace_hash"] = HashText(head.trace_hash);
+  json["simulated_seconds"] = head.simulated_seconds;
+  json["wall_seconds"] = head.wall_seconds;
+  return json;
+}
+
+std::string HashText(std::uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
 bool WriteText(const std::string& name, absl::string_view text) {
   std::FILE* const file = Open(name);

@@ -1,38 +1,52 @@
 // ringctl accept-loss: stopped shards go on without what nobody has (E8).
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "ring/base/status.h"
+#include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
 
 namespace ring::tools {
 namespace {
 
-absl::StatusOr<std::vector<cluster::StoppedShard>> Stopped(admin::AdminClient& client) {
+absl::StatusOr<std::vector<cluster::ShardHealth>> Stopped(admin::AdminClient& client) {
   RING_ASSIGN_OR_RETURN(const cluster::Health health, client.GetHealth());
-  std::vector<cluster::StoppedShard> stopped;
+  std::vector<cluster::ShardHealth> stopped;
   for (const cluster::ShardHealth& shard : health.shards) {
-    if (shard.stopped && shard.coordinator != cluster::kNoNode)
-      stopped.push_back({shard.group, shard.shard, shard.epoch});
+    if (shard.stopped && shard.coordinator != cluster::kNoNode) stopped.push_back(shard);
   }
-  if (stopped.empty()) return absl::FailedPreconditionError("no shard is stopped");
   return stopped;
 }
 
 // What it would be: so nobody gives values up without having seen of which shards.
-absl::Status Show(const std::vector<cluster::StoppedShard>& stopped) {
-  const std::string shards =
-      absl::StrJoin(stopped, ", ", [](std::string* out, const cluster::StoppedShard& shard) {
-        absl::StrAppend(out, "g", shard.group.value(), "/s", shard.shard.value());
-      });
-  return absl::FailedPreconditionError(
-      absl::StrCat("stopped shards: ", shards,
-                   ". What nobody has of their keys would be lost for good, also for a node that "
-                   "comes back later: repeat with --yes"));
+void Show(const Options& options, const std::vector<cluster::ShardHealth>& stopped) {
+  if (options.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const cluster::ShardHealth& shard : stopped) {
+      nlohmann::json one = {{"group", shard.group.value()},
+                            {"shard", shard.shard.value()},
+                            {"coordinator", NumberJson(shard.coordinator)}};
+      SetBytes(&one, "reason", shard.reason);
+      list.push_back(std::move(one));
+    }
+    PrintJson({{"stopped", list}});
+    return;
+  }
+  Table table({"STOPPED", "COORDINATOR", "WHY"});
+  table.AlignLeft(2);
+  for (const cluster::ShardHealth& shard : stopped) {
+    table.AddRow({absl::StrCat("group ", shard.group.value(), " shard ", shard.shard.value()),
+                  absl::StrCat(shard.coordinator.value()), ShowBytes(shard.reason)});
+  }
+  std::printf(
+      "%s\nWhat nobody has of their keys would be lost for good, also for a node that comes back "
+      "later: repeat with --yes\n",
+      table.ToString().c_str());
 }
 
 int Run(const Options& options, bool yes) {
@@ -40,8 +54,18 @@ int Run(const Options& options, bool yes) {
   if (!client.ok()) return FailToConnect(options, In("accept-loss", client.status()));
   const auto stopped = Stopped(**client);
   if (!stopped.ok()) return Fail(options, In("accept-loss", stopped.status()));
-  if (!yes) return Fail(options, In("accept-loss", Show(*stopped)));
-  const absl::StatusOr<int> count = (*client)->AcceptLoss(*stopped);
+  if (stopped->empty() && !options.json) {
+    std::printf("no shard is stopped\n");
+    return kExitOk;
+  }
+  if (!yes) {
+    Show(options, *stopped);
+    return kExitOk;
+  }
+  std::vector<cluster::StoppedShard> shards;
+  for (const cluster::ShardHealth& shard : *stopped)
+    shards.push_back({shard.group, shard.shard, shard.epoch});
+  const absl::StatusOr<int> count = shards.empty() ? 0 : (*client)->AcceptLoss(shards);
   if (!count.ok()) return Fail(options, In("accept-loss", count.status()));
   if (options.json) {
     PrintJson({{"shards", *count}});

@@ -55,20 +55,6 @@ std::string ShowNode(const cluster::NodeInfo& node) {
   return absl::StrCat(node.id.value(), " (", ShowBytes(node.name), ")");
 }
 
-std::string StateName(protocol::MemgestState state) {
-  switch (state) {
-    case protocol::MemgestState::kCreating:
-      return "creating";
-    case protocol::MemgestState::kActive:
-      return "active";
-    case protocol::MemgestState::kDraining:
-      return "draining";
-    case protocol::MemgestState::kDeleted:
-      return "deleted";
-  }
-  return "unknown";
-}
-
 std::string CommitName(const protocol::MemgestDescriptor& memgest) {
   if (memgest.scheme == protocol::Scheme::kStretchedReedSolomon) return "all parities";
   return memgest.commit == protocol::CommitRule::kAll ? "all" : "quorum";
@@ -79,10 +65,10 @@ nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_d
                         {"name", memgest.name},
                         {"scheme", memgest.SchemeName()},
                         {"commit", CommitName(memgest)},
-                        {"state", StateName(memgest.state)},
+                        {"state", std::string(protocol::StateName(memgest.state))},
                         {"default", is_default},
                         {"block_size", memgest.block_size},
-                        {"failures_tolerated", memgest.FailuresTolerated()},
+                        {"failures_promised", memgest.FailuresTolerated()},
                         {"storage_overhead", memgest.StorageOverhead()}};
   if (memgest.scheme == protocol::Scheme::kReplicated) {
     out["r"] = memgest.r;
@@ -98,7 +84,7 @@ nlohmann::json StatsJson(const node::MemgestStats& stats) {
   return {{"keys", stats.keys},
           {"versions", stats.versions},
           {"logical_bytes", stats.logical_bytes},
-          {"heap_bytes", stats.heap_bytes},
+          {"slot_bytes", stats.slot_bytes},
           {"resident_bytes", stats.resident_bytes}};
 }
 

@@ -1,7 +1,7 @@
 // tools/ringctl/admin_connect.h — the client of an operator's command, and how memgests are shown.
 //
 // What:      ConnectAdmin: an AdminClient for --admin or RING_ADMIN. FindNode: the node that a
-//            command line means. NodeJson, MemgestJson, StateName.
+//            command line means. NodeJson, MemgestJson.
 // Threads:   one.
 // Errors:    kFailedPrecondition (no address); those of admin::ReadTokenFile and of
 //            AdminClient::Create. FindNode: those of GetClusterView, kNotFound.
@@ -31,7 +31,6 @@ nlohmann::json NumberJson(NodeId node);
 // "1 (n1)"
 std::string ShowNode(const cluster::NodeInfo& node);
 
-std::string StateName(protocol::MemgestState state);
 std::string CommitName(const protocol::MemgestDescriptor& memgest);
 nlohmann::json MemgestJson(const protocol::MemgestDescriptor& memgest, bool is_default);
 nlohmann::json StatsJson(const node::MemgestStats& stats);

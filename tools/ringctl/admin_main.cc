@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Runs a Ring cluster.", "ringctl"};
   AddOptions(app,
              {absl::ToDoubleSeconds(ring::admin::kDeadlineMax),
-              "default 30, of memgest delete --force 60, of scrub none; and at most 60"},
+              "Default 30 (memgest delete --force 60, scrub without end), at most 60"},
              &invocation.options);
   AddMemgest(app, &invocation);
   AddCluster(app, &invocation);

@@ -10,7 +10,6 @@ absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options) {
         "no cluster to talk to: give --seeds HOST:PORT, or set RING_SEEDS");
   }
   client.deadline = options.timeout();
-  client.value_size_max = kValueSizeMax;
   return Client::Connect(client);
 }
 

@@ -6,7 +6,6 @@
 #ifndef RING_TOOLS_RINGCTL_CONNECT_H_
 #define RING_TOOLS_RINGCTL_CONNECT_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -14,9 +13,6 @@
 #include "tools/ringctl/options.h"
 
 namespace ring::tools {
-
-// The largest value that any cluster takes from this client; the cluster may take less.
-inline constexpr std::uint64_t kValueSizeMax = std::uint64_t{16} << 20;
 
 absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options);
 

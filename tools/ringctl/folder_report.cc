@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/format.h"
+#include "tools/common/program.h"
 #include "tools/ringctl/output.h"
 
 namespace ring::tools {
@@ -33,10 +34,9 @@ void FolderReport::Print(const std::string& verb, const Folder& folder, double s
                {"problems", problems_}});
     return;
   }
-  for (const std::string& line : lines_) std::fprintf(stderr, "ringctl: %s\n", line.c_str());
+  for (const std::string& line : lines_) PrintError("ringctl", line);
   if (problem_count_ > kShownMax) {
-    std::fprintf(stderr, "ringctl: and %s more\n",
-                 absl::StrCat(problem_count_ - kShownMax).c_str());
+    PrintError("ringctl", absl::StrCat("and ", problem_count_ - kShownMax, " more"));
   }
   std::string line =
       absl::StrCat(verb, " files=", files_, " of ", folder.files.size(), " bytes=", bytes_, " (",

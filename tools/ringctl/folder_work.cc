@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ring/base/limits.h"
 #include "tools/common/folder.h"
 #include "tools/common/ticks.h"
 #include "tools/ringctl/connect.h"

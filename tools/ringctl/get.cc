@@ -31,7 +31,7 @@ int Run(const Options& options, const GetCommand& command) {
     if (!written.ok()) return Fail(options, In(context, written));
   }
   if (options.json) {
-    nlohmann::json out = {{"version", ShowVersion(result->version)},
+    nlohmann::json out = {{"version", ToString(result->version)},
                           {"memgest", (*client)->MemgestName(result->memgest)},
                           {"size", result->value.size()}};
     SetBytes(&out, "key", command.key);

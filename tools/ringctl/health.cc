@@ -50,14 +50,13 @@ nlohmann::json HealthJson(const Health& health) {
     SetBytes(&one, "reason", shard.reason);
     shards.push_back(one);
   }
-  nlohmann::json warnings = nlohmann::json::array();
-  for (const std::string& warning : health.warnings) warnings.push_back(ShowBytes(warning));
-  return {{"level", std::string(cluster::LevelName(health.level))},
-          {"view_epoch", health.view_epoch},
-          {"leader", NumberJson(health.leader)},
-          {"memgests", memgests},
-          {"shards_not_serving", shards},
-          {"warnings", warnings}};
+  nlohmann::json out = {{"level", std::string(cluster::LevelName(health.level))},
+                        {"view_epoch", health.view_epoch},
+                        {"leader", NumberJson(health.leader)},
+                        {"memgests", memgests},
+                        {"shards_not_serving", shards}};
+  SetBytes(&out, "warnings", health.warnings);
+  return out;
 }
 
 void PrintHealth(const Health& health) {

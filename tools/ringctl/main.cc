@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tools/common/format.h"
+#include "tools/common/program.h"
 #include "tools/ringctl/options.h"
 #include "tools/ringctl/output.h"
 
@@ -48,8 +48,8 @@ int ExecuteAdmin(absl::string_view command, char** argv) {
     execv(program.c_str(), argv);
     absl::StrAppend(&tried, "\n  ", program, ": ", std::strerror(errno));
   }
-  std::fprintf(stderr, "ringctl: cannot start ringctl-admin, which this command needs; tried%s\n",
-               tried.c_str());
+  PrintError("ringctl",
+             absl::StrCat("cannot start ringctl-admin, which this command needs; tried", tried));
   return command == kHealthCommand.name ? kExitHealthUnknown : kExitRefused;
 }
 
@@ -62,8 +62,8 @@ int Main(int argc, char** argv) {
   CLI::App app{"Puts, gets and moves keys of a Ring cluster, and runs the cluster.", "ringctl"};
   AddOptions(app,
              {3600,
-              "default 10; of commands that need --admin 30, of memgest delete --force 60, "
-              "of scrub none; and at most 60"},
+              "Default 10, at most 3600; of commands that need --admin 30 (memgest delete --force "
+              "60, scrub without end), at most 60"},
              &invocation.options);
   AddPut(app, &invocation);
   AddGet(app, &invocation);

@@ -44,8 +44,8 @@ int List(const Options& options, bool all) {
       table.AddRow({absl::StrCat(memgest.id.value()), memgest.name, memgest.SchemeName(),
                     CommitName(memgest), absl::StrCat(memgest.FailuresTolerated()),
                     absl::StrFormat("%.2fx", memgest.StorageOverhead()),
-                    FormatBytes(memgest.block_size), StateName(memgest.state),
-                    is_default ? "default" : ""});
+                    FormatBytes(memgest.block_size),
+                    std::string(protocol::StateName(memgest.state)), is_default ? "default" : ""});
     }
     if (options.json) {
       PrintJson({{"memgests", list}});
@@ -63,7 +63,7 @@ void PrintMemgest(const MemgestDescriptor& memgest, bool is_default,
       {"id", absl::StrCat(memgest.id.value())},
       {"scheme", memgest.SchemeName()},
       {"commit", CommitName(memgest)},
-      {"state", absl::StrCat(StateName(memgest.state), is_default ? ", default" : "")},
+      {"state", absl::StrCat(protocol::StateName(memgest.state), is_default ? ", default" : "")},
       {"survives", absl::StrCat(memgest.FailuresTolerated(), " lost nodes (f)")},
       {"overhead", absl::StrFormat("%.2f bytes a byte of value", memgest.StorageOverhead())},
       {"block size", FormatBytes(memgest.block_size)},
@@ -73,7 +73,7 @@ void PrintMemgest(const MemgestDescriptor& memgest, bool is_default,
       {"keys", absl::StrCat(stats.keys)},
       {"versions", absl::StrCat(stats.versions)},
       {"values", FormatBytes(static_cast<double>(stats.logical_bytes))},
-      {"slots in use", FormatBytes(static_cast<double>(stats.heap_bytes))},
+      {"slots", FormatBytes(static_cast<double>(stats.slot_bytes))},
       {"resident", FormatBytes(static_cast<double>(stats.resident_bytes))}};
   for (const auto& [label, value] : lines) std::printf("%-13s %s\n", label, value.c_str());
   if (memgest.FailuresTolerated() == 0) {

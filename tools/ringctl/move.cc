@@ -26,12 +26,12 @@ int Run(const Options& options, const MoveCommand& command) {
   if (!result.ok()) return Fail(options, In(context, result.status()));
   const std::string memgest = (*client)->MemgestName(result->memgest);
   if (options.json) {
-    nlohmann::json out = {{"version", ShowVersion(result->version)}, {"memgest", memgest}};
+    nlohmann::json out = {{"version", ToString(result->version)}, {"memgest", memgest}};
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
     std::printf("moved key=%s memgest=%s version=%s\n", ShowKey(command.key).c_str(),
-                memgest.c_str(), ShowVersion(result->version).c_str());
+                memgest.c_str(), ToString(result->version).c_str());
   }
   return kExitOk;
 }

@@ -87,7 +87,7 @@ int RunDrain(const Options& options, const NodeOptions& node) {
   if (!status.ok()) return Fail(options, In("node drain", status));
   if (!node.no_wait) return WaitDrained(options, *info, node.wait_s, **client);
   if (options.json) {
-    PrintChange(*info, "drained", false);
+    PrintChange(*info, "draining", true);
   } else {
     std::printf("node %s gives its roles away\n", ShowNode(*info).c_str());
   }

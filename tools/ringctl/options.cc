@@ -1,11 +1,12 @@
 #include "tools/ringctl/options.h"
 
 #include <cstdio>
+#include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "tools/common/program.h"
 #include "tools/ringctl/output.h"
 
 namespace ring::tools {
@@ -20,6 +21,7 @@ bool IsHealth(const CLI::App& app) {
 }  // namespace
 
 void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options) {
+  SetUpProgram(app);
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--seeds", options->seeds,
@@ -35,9 +37,8 @@ void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options) {
       ->envname("RING_ADMIN_TOKEN_FILE")
       ->type_name("FILE");
   app.add_flag("--json", options->json, "Print one JSON object");
-  app.set_version_flag("--version", std::string(RING_VERSION));
   app.add_option("--timeout", options->timeout_s,
-                 absl::StrCat("Give up after so many seconds (", timeout.standard, ")"))
+                 absl::StrCat("Give up after SECONDS. ", timeout.standard))
       ->check(CLI::Range(0.001, timeout.max_s))
       ->type_name("SECONDS");
 }
@@ -59,33 +60,26 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, Invocation* invocation) {
       "  ringctl load ./photos --memgest SRS32 && ringctl verify ./photos\n"
       "  ringctl memgest create --srs 3,2 --name cold\n"
       "A key that begins with '-' stands behind '--': ringctl get -- -key");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (app.exit(error) == 0) return kExitOk;
-    return IsHealth(app) ? kExitHealthUsage : kExitUsage;
-  }
+  if (const std::optional<int> status = ParseArguments(app, argc, argv); status.has_value())
+    return *status == kExitUsage && IsHealth(app) ? kExitHealthUsage : *status;
   invocation->options.timeout_given = app.count("--timeout") > 0;
   const int status = invocation->run();
   // Output that could not be written is not done work.
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!written && status == kExitOk) {
-    std::fprintf(stderr, "ringctl: cannot write to stdout\n");
+    PrintError("ringctl", "cannot write to stdout");
     return IsHealth(app) ? kExitHealthUnknown : kExitRefused;
   }
   return status;
 }
 
 int Fail(const Options& options, const absl::Status& status) {
-  const absl::string_view message = status.message();
-  const std::string code = absl::StatusCodeToString(status.code());
   if (options.json) {
-    nlohmann::json error = {{"code", code}};
-    SetBytes(&error, "message", message);
+    nlohmann::json error = {{"code", absl::StatusCodeToString(status.code())}};
+    SetBytes(&error, "message", status.message());
     PrintJson({{"error", error}});
   } else {
-    std::fprintf(stderr, "ringctl: %.*s (%s)\n", static_cast<int>(message.size()), message.data(),
-                 absl::AsciiStrToLower(code).c_str());
+    PrintError("ringctl", status);
   }
   return kExitRefused;
 }
@@ -95,11 +89,7 @@ int FailToConnect(const Options& options, const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitRefused;
 }
 
-int FailUsage(absl::string_view message) {
-  std::fprintf(stderr, "ringctl: %.*s\nRun with --help for more information.\n",
-               static_cast<int>(message.size()), message.data());
-  return kExitUsage;
-}
+int FailUsage(absl::string_view message) { return PrintWrongUsage("ringctl", message); }
 
 std::vector<std::string> SplitList(absl::string_view list) {
   return absl::StrSplit(list, ',', absl::SkipWhitespace());

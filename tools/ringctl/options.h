@@ -17,12 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tools/common/program.h"
 
 namespace ring::tools {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitRefused = 1;
-inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUsage = kExitWrongUsage;
 // Of health 0 to 2 are levels: what tells none must not look like one.
 inline constexpr int kExitHealthUnknown = 3;
 inline constexpr int kExitHealthUsage = 4;
@@ -42,15 +43,15 @@ struct Invocation {
   std::function<int()> run;  // set by the chosen command
 };
 
-// Of --timeout: the most that the program's commands wait, and the help's word for what they wait
-// if they are not told.
+// Of --timeout: the most that the program's commands wait, and what the help says of that, and of
+// how long they wait if they are not told.
 struct TimeoutRule {
   double max_s;
   const char* standard;
 };
 
-// --seeds, --admin, --admin-token-file, --json, --timeout; the first three also from RING_SEEDS,
-// RING_ADMIN and RING_ADMIN_TOKEN_FILE.
+// --seeds, --admin, --admin-token-file, --json, --timeout, --version; the first three also from
+// RING_SEEDS, RING_ADMIN and RING_ADMIN_TOKEN_FILE.
 void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options);
 
 // Parses, runs the chosen command, and gives the exit status.
@@ -100,7 +101,7 @@ inline constexpr AdminCommand kStatsCommand = {"stats",
 inline constexpr AdminCommand kScrubCommand = {"scrub",
                                                "Compare all replicas and parities with the data"};
 inline constexpr AdminCommand kAcceptLossCommand = {
-    "accept-loss", "Let stopped shards go on without what is lost"};
+    "accept-loss", "Show the shards that stopped; with --yes they go on without what is lost"};
 // In the order of --help.
 inline constexpr std::array kAdminCommands = {kMemgestCommand, kClusterCommand, kHealthCommand,
                                               kEventsCommand,  kNodeCommand,    kFaultCommand,

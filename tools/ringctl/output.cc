@@ -1,6 +1,8 @@
 #include "tools/ringctl/output.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -23,10 +25,6 @@ std::string ShowKey(absl::string_view key) {
   return absl::StrCat(ShowBytes(key.substr(0, size)), "...(", key.size(), " bytes)");
 }
 
-std::string ShowVersion(Version version) {
-  return absl::StrCat(version.epoch().value(), ".", version.counter());
-}
-
 absl::StatusOr<Version> ParseVersion(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
   std::uint32_t epoch = 0;
@@ -47,6 +45,17 @@ void SetBytes(nlohmann::json* object, const std::string& name, absl::string_view
   } else {
     (*object)[name + "_base64"] = absl::Base64Escape(bytes);
   }
+}
+
+void SetBytes(nlohmann::json* object, const std::string& name,
+              const std::vector<std::string>& list) {
+  if (std::all_of(list.begin(), list.end(), [](const std::string& one) { return IsUtf8(one); })) {
+    (*object)[name] = list;
+    return;
+  }
+  nlohmann::json encoded = nlohmann::json::array();
+  for (const std::string& one : list) encoded.push_back(absl::Base64Escape(one));
+  (*object)[name + "_base64"] = std::move(encoded);
 }
 
 void PrintJson(const nlohmann::json& object) { std::printf("%s\n", object.dump().c_str()); }

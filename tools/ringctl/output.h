@@ -8,6 +8,7 @@
 #define RING_TOOLS_RINGCTL_OUTPUT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,10 +19,12 @@ namespace ring::tools {
 
 // For messages: of a long key its beginning and its length.
 std::string ShowKey(absl::string_view key);
-std::string ShowVersion(Version version);  // "EPOCH.COUNTER"
 absl::StatusOr<Version> ParseVersion(absl::string_view text);
 
 void SetBytes(nlohmann::json* object, const std::string& name, absl::string_view bytes);
+// A list of such; one that is no UTF-8 makes it a list of base64 as a whole.
+void SetBytes(nlohmann::json* object, const std::string& name,
+              const std::vector<std::string>& list);
 // One line on stdout.
 void PrintJson(const nlohmann::json& object);
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/limits.h"
 #include "tools/common/folder.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/connect.h"
@@ -62,12 +63,12 @@ int Run(const Options& options, const PutCommand& command) {
   const std::string memgest = (*client)->MemgestName(result->memgest);
   if (options.json) {
     nlohmann::json out = {
-        {"version", ShowVersion(result->version)}, {"memgest", memgest}, {"size", value.size()}};
+        {"version", ToString(result->version)}, {"memgest", memgest}, {"size", value.size()}};
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
     std::printf("stored key=%s size=%zu memgest=%s version=%s\n", ShowKey(command.key).c_str(),
-                value.size(), ShowBytes(memgest).c_str(), ShowVersion(result->version).c_str());
+                value.size(), ShowBytes(memgest).c_str(), ToString(result->version).c_str());
   }
   return kExitOk;
 }

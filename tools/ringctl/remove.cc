@@ -29,12 +29,12 @@ int Run(const Options& options, const DeleteCommand& command) {
   const auto result = (*client)->Delete(command.key, remove);
   if (!result.ok()) return Fail(options, In(context, result.status()));
   if (options.json) {
-    nlohmann::json out = {{"version", ShowVersion(result->version)}};
+    nlohmann::json out = {{"version", ToString(result->version)}};
     SetBytes(&out, "key", command.key);
     PrintJson(out);
   } else {
     std::printf("deleted key=%s version=%s\n", ShowKey(command.key).c_str(),
-                ShowVersion(result->version).c_str());
+                ToString(result->version).c_str());
   }
   return kExitOk;
 }

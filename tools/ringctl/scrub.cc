@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tools/common/format.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/ringctl/admin_connect.h"
 #include "tools/ringctl/output.h"
@@ -22,16 +23,15 @@ int Run(const Options& options) {
   bar.Finish();
   if (!report.ok()) return Fail(options, In("scrub", report.status()));
   if (options.json) {
-    nlohmann::json details = nlohmann::json::array();
-    for (const std::string& detail : report->details) details.push_back(ShowBytes(detail));
-    PrintJson({{"values_checked", report->values_checked},
-               {"replicas_checked", report->replicas_checked},
-               {"rows_checked", report->rows_checked},
-               {"mismatches", report->mismatches},
-               {"details", details}});
+    nlohmann::json out = {{"values_checked", report->values_checked},
+                          {"replicas_checked", report->replicas_checked},
+                          {"rows_checked", report->rows_checked},
+                          {"mismatches", report->mismatches}};
+    SetBytes(&out, "details", report->details);
+    PrintJson(out);
   } else {
     for (const std::string& detail : report->details) {
-      std::fprintf(stderr, "ringctl: %s\n", ShowBytes(detail).c_str());
+      PrintError("ringctl", ShowBytes(detail));
     }
     std::printf("scrubbed values=%llu replicas=%llu parity_rows=%llu mismatches=%llu\n",
                 static_cast<unsigned long long>(report->values_checked),

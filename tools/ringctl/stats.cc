@@ -11,27 +11,11 @@
 namespace ring::tools {
 namespace {
 
-nlohmann::json CallsJson(const rdma::SystemCalls& calls) {
-  return {{"sends", calls.sends},
-          {"batches_sent", calls.batches_sent},
-          {"receives", calls.receives},
-          {"receives_in_vain", calls.receives_in_vain},
-          {"batches_received", calls.batches_received},
-          {"waits", calls.waits},
-          {"waits_in_vain", calls.waits_in_vain},
-          {"uring_enters", calls.uring_enters},
-          {"uring_enters_in_vain", calls.uring_enters_in_vain},
-          {"urings", calls.urings},
-          {"chains", calls.chains},
-          {"requests", calls.requests},
-          {"request_bytes", calls.request_bytes},
-          {"completions", calls.completions},
-          {"card_requests", calls.card_requests},
-          {"card_doorbells", calls.card_doorbells},
-          {"card_receives", calls.card_receives},
-          {"card_completions", calls.card_completions},
-          {"card_registrations", calls.card_registrations},
-          {"card_queue_pairs", calls.card_queue_pairs}};
+nlohmann::json CountersJson(const rdma::DeviceCounters& counters) {
+  nlohmann::json out;
+  for (const rdma::DeviceCounter& counter : rdma::kDeviceCounters)
+    out[counter.name] = counters.*counter.member;
+  return out;
 }
 
 nlohmann::json NodeStatsJson(const cluster::View& view, const node::NodeStats& node) {
@@ -47,7 +31,7 @@ nlohmann::json NodeStatsJson(const cluster::View& view, const node::NodeStats& n
               {"log_entries_folded", node.log_entries_folded},
               {"log_bytes", node.log_bytes},
               {"wakeups", node.wakeups},
-              {"system_calls", CallsJson(node.system_calls)},
+              {"device_counters", CountersJson(node.device_counters)},
               {"transports", node.transports},
               {"fence", node.fence},
               {"device_faults", node.device_faults},
@@ -66,7 +50,7 @@ void PrintMemgests(const cluster::View& view, const node::ClusterStats& stats) {
     table.AddRow({memgest == nullptr ? absl::StrCat("id ", one.id.value()) : memgest->name,
                   memgest == nullptr ? "-" : memgest->SchemeName(), absl::StrCat(one.keys),
                   absl::StrCat(one.versions), FormatBytes(static_cast<double>(one.logical_bytes)),
-                  FormatBytes(static_cast<double>(one.heap_bytes)),
+                  FormatBytes(static_cast<double>(one.slot_bytes)),
                   FormatBytes(static_cast<double>(one.resident_bytes))});
   }
   std::printf("%s\n", table.ToString().c_str());

@@ -31,7 +31,7 @@ int Run(const Options& options, const std::string& key) {
     nlohmann::json out = {{"node", result->node.value()},
                           {"group", result->group.value()},
                           {"shard", result->shard.value()},
-                          {"version", ShowVersion(result->version)},
+                          {"version", ToString(result->version)},
                           {"memgest", memgest},
                           {"size", result->value_size}};
     SetBytes(&out, "node_name", node);
@@ -42,9 +42,8 @@ int Run(const Options& options, const std::string& key) {
   Table table({"KEY", "MEMGEST", "SIZE", "VERSION", "GROUP", "SHARD", "COORDINATOR"});
   table.AlignLeft(1);
   table.AlignLeft(6);
-  table.AddRow({ShowKey(key), memgest, absl::StrCat(result->value_size),
-                ShowVersion(result->version), absl::StrCat(result->group.value()),
-                absl::StrCat(result->shard.value()),
+  table.AddRow({ShowKey(key), memgest, absl::StrCat(result->value_size), ToString(result->version),
+                absl::StrCat(result->group.value()), absl::StrCat(result->shard.value()),
                 absl::StrCat(result->node.value(), node.empty() ? "" : " ", ShowBytes(node))});
   std::printf("%s", table.ToString().c_str());
   return kExitOk;

@@ -22,6 +22,7 @@
 #include "ring/base/sync.h"
 #include "ring/node/config/link_policy.h"
 #include "ring/node/host.h"
+#include "tools/common/program.h"
 #include "tools/ringd/join.h"
 
 namespace ring::tools {
@@ -87,7 +88,7 @@ void RestoreSignals() {
 }
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "ringd: %s\n", std::string(status.message()).c_str());
+  PrintError("ringd", status.message());
   const bool is_configuration = absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
   return is_configuration ? 2 : 1;
 }
@@ -216,7 +217,7 @@ int RunDaemon(const DaemonOptions& options) {
   absl::StatusOr<node::HostOptions> host_options = ReadOptions(options);
   if (!host_options.ok()) {
     // A file that is not there is as wrong as one that is.
-    std::fprintf(stderr, "ringd: %s\n", std::string(host_options.status().message()).c_str());
+    PrintError("ringd", host_options.status().message());
     return 2;
   }
   std::string admin_token;

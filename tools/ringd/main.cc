@@ -1,7 +1,6 @@
 // ringd: one node of a Ring cluster, or a whole embedded one.
-#include <cstdio>
-
 #include "CLI/CLI.hpp"
+#include "tools/common/program.h"
 #include "tools/ringd/daemon.h"
 
 namespace {
@@ -44,6 +43,7 @@ constexpr char kFooter[] =
 int main(int argc, char** argv) {
   ring::tools::DaemonOptions options;
   CLI::App app{kDescription, "ringd"};
+  ring::tools::SetUpProgram(app);
   app.footer(kFooter);
   CLI::Option* embedded =
       app.add_flag("--embedded", options.embedded, "A whole cluster in this process, on loopback");
@@ -80,15 +80,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--hints", options.hints,
                "Print what to try next, also when the output is no terminal");
-  app.set_version_flag("--version", "ringd " RING_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = ring::tools::ParseArguments(app, argc, argv); status.has_value())
+    return *status;
   if (!options.embedded && options.config_path.empty()) {
-    std::fprintf(stderr, "ringd: give --embedded or --config FILE (ringd --help says more)\n");
-    return 2;
+    return ring::tools::PrintWrongUsage("ringd", "give --embedded or --config FILE");
   }
   return ring::tools::RunDaemon(options);
 }

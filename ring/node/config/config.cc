@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ring/base/limits.h"
 #include "ring/base/status.h"
 #include "ring/cluster/catalogue.h"
 #include "ring/cluster/default_memgests.h"
@@ -84,8 +85,7 @@ void Parser::ReadCluster(TableReader& root) {
   }
   config_.s = static_cast<int>(in.Integer("s", 3, 1, cluster::kShardCountMax));
   config_.d = static_cast<int>(in.Integer("d", 2, 0, cluster::kRedundancyMax));
-  config_.value_size_max =
-      in.Size("value_size_max", protocol::kValueSizeMaxDefault, 1, cluster::kValueSizeMaxLimit);
+  config_.value_size_max = in.Size("value_size_max", kValueSizeMax, 1, kValueSizeMax);
   config_.default_memgest = in.String("default_memgest", "");
   ReadControl(in);
   in.Finish();

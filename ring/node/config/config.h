@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ring/base/id.h"
+#include "ring/base/limits.h"
 #include "ring/base/log.h"
 #include "ring/cluster/view.h"
 #include "ring/node/config/control_config.h"
@@ -78,7 +79,7 @@ struct NodeConfig {
   std::string cluster_name;
   int s = 3;
   int d = 2;
-  std::uint64_t value_size_max = protocol::kValueSizeMaxDefault;
+  std::uint64_t value_size_max = kValueSizeMax;
   std::vector<NodeEntry> nodes;  // the first s+d are active, the rest are spares
   std::size_t added_count = 0;   // the last ones of them: the file does not name them
   std::vector<protocol::MemgestDescriptor> memgests;  // numbered from 1

@@ -177,7 +177,7 @@ void Checker::OnSend(const Message& m, const MemoryStorage& disk) {
       }
       const auto [vote, first] = votes_.try_emplace({m.term, m.from}, m.to);
       if (!first && vote->second != m.to) {
-        Fail(absl::StrFormat("10.6 two votes in term=%d by server=%x", m.term, m.from.value()));
+        Fail(absl::StrFormat("10.6 two votes: term=%d server=%x", m.term, m.from.value()));
       }
       break;
     }
@@ -197,7 +197,7 @@ void Checker::OnSend(const Message& m, const MemoryStorage& disk) {
       if (m.type == MessageType::kVote) {
         const auto [vote, first] = votes_.try_emplace({m.term, m.from}, m.from);
         if (!first && vote->second != m.from) {
-          Fail(absl::StrFormat("10.6 two votes in term=%d by server=%x", m.term, m.from.value()));
+          Fail(absl::StrFormat("10.6 two votes: term=%d server=%x", m.term, m.from.value()));
         }
       }
       break;

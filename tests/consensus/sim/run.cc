@@ -111,7 +111,7 @@ void World::Nuisance() {
   RunUntil(now_ + 3 * profile_.raft.election_ticks * kTickUnits);
   if (!failed() && (leader.raft->role() != Role::kLeader || leader.raft->term() != term)) {
     checker_.Fail(
-        absl::StrFormat("10.3 server=%x was deposed by one that was cut off", leader.id.value()));
+        absl::StrFormat("10.3 deposed by one that was cut off: server=%x", leader.id.value()));
   }
 }
 

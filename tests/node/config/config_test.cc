@@ -241,6 +241,7 @@ TEST(NodeConfig, ImpossibleNumbersAreRefused) {
   ExpectRefused(Changed("s = 3", "s = 9223372036854775807"), "3:5", "must be 1 to 16");
   ExpectRefused(Changed("s = 3", "s = 4"), "8:1", "node_count=5 is less than s+d=6");
   ExpectRefused(Changed("s = 3", "value_size_max = 0"), "3:18", "value_size_max=0");
+  ExpectRefused(Changed("s = 3", "value_size_max = 16777217"), "3:18", "value_size_max=16777217");
   ExpectRefused(Changed("log_level = \"warning\"", "ring_size = \"128KiB\""), "7:13",
                 "ring_size=131072");
   ExpectRefused(Changed("log_level = \"warning\"", "ring_size = \"3MiB\""), "7:13",

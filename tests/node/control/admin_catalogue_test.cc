@@ -214,7 +214,7 @@ TEST_P(AdminCatalogueTest, StatsSumOverAllNodesAndCountEachVersionOnce) {
   EXPECT_EQ(srs->keys, 100u);
   EXPECT_EQ(srs->versions, 100u);
   EXPECT_EQ(srs->logical_bytes, 100'000u);
-  EXPECT_GE(srs->heap_bytes, 100'000u);
+  EXPECT_GE(srs->slot_bytes, 100'000u);
   EXPECT_GT(srs->resident_bytes, 100'000u);
   ASSERT_EQ(stats.nodes.size(), 6u);
   NodeStats sum;

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
-#include "ring/node/monotonic_clock.h"
+#include "ring/base/boot_clock.h"
 #include "tests/node/control/two_ports.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -82,7 +82,7 @@ class SlowPeerTest : public ::testing::Test {
     return clock_.NowNs() - begun_ns;
   }
   TwoPorts two_;
-  MonotonicClock clock_;
+  BootClock clock_;
 };
 
 TEST_F(SlowPeerTest, F11IsAskedAgainEverLater) {

@@ -16,9 +16,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
 #include "ring/node/host.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/recovery/fetch_message.h"
 #include "tests/node/control/two_ports.h"
 #include "tests/node/node_cluster.h"
@@ -241,7 +241,7 @@ class DeafPeer {
     return qp_->PostSend(request).ok();
   }
 
-  MonotonicClock clock_;
+  BootClock clock_;
   std::unique_ptr<rdma::Device> device_;
   std::unique_ptr<rdma::CompletionQueue> cq_;
   std::byte* memory_ = nullptr;

@@ -7,9 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
 #include "ring/node/control/control_port.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/protocol/hello.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -18,7 +18,7 @@ namespace ring::node {
 namespace {
 
 absl::StatusOr<std::unique_ptr<rdma::Device>> OpenDevice(const std::string& name) {
-  static const MonotonicClock clock;
+  static const BootClock clock;
   rdma::SoftDeviceOptions options;
   options.name = name;
   options.clock = &clock;

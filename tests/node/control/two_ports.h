@@ -17,9 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
 #include "ring/node/control/control_port.h"
-#include "ring/node/monotonic_clock.h"
 #include "tests/support/await.h"
 
 namespace ring::node::testing {
@@ -83,7 +83,7 @@ class TwoPorts {
   int refused() const { return refused_; }
 
  private:
-  MonotonicClock clock_;
+  BootClock clock_;
   std::array<std::uint64_t, 2> clusters_;
   std::array<std::uint32_t, 2> fences_;
   int refused_ = 0;

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "rdma/soft/soft_device.h"
+#include "ring/base/boot_clock.h"
 #include "ring/node/fence/fence_word.h"
-#include "ring/node/monotonic_clock.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -53,7 +53,7 @@ class Side {
   std::string address;
 
  private:
-  MonotonicClock clock_;
+  BootClock clock_;
   std::unique_ptr<rdma::Device> device_;
 
  public:

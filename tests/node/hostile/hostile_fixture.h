@@ -20,6 +20,7 @@
 #include "ring/cluster/routing.h"
 #include "ring/node/host.h"
 #include "tests/node/hostile/hostile_client.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -106,12 +107,8 @@ class HostileTest : public ::testing::Test {
 
   // Waits until the node counts as many clients.
   bool AwaitClients(std::size_t index, std::uint64_t count) {
-    for (int i = 0; i < 3000; ++i) {
-      const absl::StatusOr<ClusterStats> stats = host_->admin().GetStats();
-      if (stats.ok() && stats->nodes[index].clients == count) return true;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    return false;
+    return testing::HoldsWithin(
+        testing::kPatience, [&] { return ClientsAt(index) == count; }, absl::Milliseconds(5));
   }
   std::uint64_t ClientsAt(std::size_t index) {
     const absl::StatusOr<ClusterStats> stats = host_->admin().GetStats();

@@ -40,14 +40,15 @@ class HostilePeer : public HostileTest {
     }
     const std::uint64_t expected = view_->memgests.size() * kKeysPerMemgest;
     std::uint64_t versions = 0;
-    for (int i = 0; i < 3000; ++i) {
-      ASSERT_OK_AND_ASSIGN(const ClusterStats stats, host_->admin().GetStats());
+    const auto given_back = [&] {
+      const absl::StatusOr<ClusterStats> stats = host_->admin().GetStats();
+      if (!stats.ok()) return false;
       versions = 0;
-      for (const MemgestStats& memgest : stats.memgests) versions += memgest.versions;
-      if (versions == expected) return;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    FAIL() << "versions=" << versions << " expected=" << expected;
+      for (const MemgestStats& memgest : stats->memgests) versions += memgest.versions;
+      return versions == expected;
+    };
+    EXPECT_TRUE(testing::HoldsWithin(testing::kPatience, given_back, absl::Milliseconds(5)))
+        << "versions=" << versions << " expected=" << expected;
   }
 };
 

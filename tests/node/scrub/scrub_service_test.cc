@@ -11,9 +11,9 @@
 #include "api/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/base/boot_clock.h"
 #include "ring/cluster/routing.h"
 #include "ring/node/host.h"
-#include "ring/node/monotonic_clock.h"
 #include "ring/node/node.h"
 #include "ring/node/recovery/block_freezer.h"
 #include "ring/node/scrub/scrub_message.h"
@@ -216,13 +216,13 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
                });
     allocator = &found.shard->coordinator()->FindMemgest(freeze.log.memgest)->allocator();
     allocator->Freeze(0);
-    asked_ns = MonotonicClock().NowNs();
+    asked_ns = BootClock().NowNs();
   });
   // The answer releases nothing: only the reader does, or a second.
   Await("the answer", [&] { return answers.load() != 0; });
   for (int turn = 0; turn < 20; ++turn) {
     cluster_.Run([&] {
-      const bool in_time = MonotonicClock().NowNs() - asked_ns < BlockFreezer::kFreezeNs;
+      const bool in_time = BootClock().NowNs() - asked_ns < BlockFreezer::kFreezeNs;
       EXPECT_TRUE(allocator->frozen(100'000) || !in_time);
     });
   }

@@ -113,7 +113,7 @@ namespace {
 
 // Who cannot tell the peer that it sleeps ends the connection, with each sleep anew.
 TEST(ControlQueue, ACardThatTakesNothingInlineTellsThatWeSleep) {
-  SystemCalls calls;
+  DeviceCounters calls;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Nic> nic, Nic::Open({.device = "twin"}, "", &calls));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ControlQueue> queue, ControlQueue::Make(nic.get(), 1));
   EXPECT_TRUE(queue->TellSleeping({.address = 64, .rkey = 3}));

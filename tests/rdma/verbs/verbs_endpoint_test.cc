@@ -162,9 +162,9 @@ TEST_P(VerbsEndpoint, OneRegionServesPeersOfSeveralLinks) {
 TEST_P(VerbsEndpoint, AConnectionAtRestAndOneThatEndedAskTheSystemForNothing) {
   const auto looks_of = [&](int turns) {
     for (int i = 0; i < 2000; ++i) a_->CollectEvents();  // takes what came before
-    const std::uint64_t before = a_->device->system_calls().waits;
+    const std::uint64_t before = a_->device->device_counters().waits;
     for (int i = 0; i < turns; ++i) a_->device->Progress();
-    return a_->device->system_calls().waits - before;
+    return a_->device->device_counters().waits - before;
   };
   EXPECT_LE(looks_of(4096), 5u);
   b_->qp.reset();

@@ -55,9 +55,9 @@ std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel&
     if (put != puts.end() && put->second.op->key == op.key) {
       put->second.seen.insert(op.version.bits());
     } else if (foreign.emplace(op.key, op.version.bits()).second) {
-      violations.push_back({"wrong-value", absl::StrCat("key=", KeyName(op.key), " version=",
-                                                        VersionText(op.version), " has value ",
-                                                        op.value, ", which nobody put there")});
+      violations.push_back(
+          {"wrong-value", absl::StrCat("key=", KeyName(op.key), " version=", ToString(op.version),
+                                       " has value ", op.value, ", which nobody put there")});
     }
   }
   for (const auto& [value, put] : puts) {

@@ -23,7 +23,7 @@ void CheckLines(SimCluster* cluster, const cluster::Holder& holder, cluster::Pla
     found->push_back({"damage-spread",
                       absl::StrCat("F10: node ", holder.node.value(), copy ? " as a member" : "",
                                    " group=", place.group.value(), " shard=", place.shard.value(),
-                                   " line=", i, " version=", VersionText(Version(line.version)),
+                                   " line=", i, " version=", ToString(Version(line.version)),
                                    ": bytes that are not the version's")});
   }
 }

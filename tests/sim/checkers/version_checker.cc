@@ -43,7 +43,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
     if (begun.floor.any.bits() != 0 && !begun.floor.any_deleted &&
         !DeleteMayStandAbove(op, begun.floor.any)) {
       Complain("linearizability", op,
-               absl::StrCat("not found although version ", VersionText(begun.floor.any),
+               absl::StrCat("not found although version ", ToString(begun.floor.any),
                             " had been told of"));
     }
     return;
@@ -58,7 +58,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
       writes && !op.mismatch ? op.version <= begun.floor.any : op.version < begun.floor.any;
   if (stale) {
     Complain("linearizability", op,
-             absl::StrCat("older than version ", VersionText(begun.floor.any),
+             absl::StrCat("older than version ", ToString(begun.floor.any),
                           ", which had been told of before"));
   }
   // A mismatch tells of no value: a tombstone, maybe; nor of a memgest.
@@ -211,7 +211,7 @@ void VersionChecker::CheckConditions(const Story& story) {
                                                      : below->version > *op.if_version;
       if (broken)
         Complain("condition", op,
-                 absl::StrCat("V9: did not hold, below it is ", VersionText(below->version)));
+                 absl::StrCat("V9: did not hold, below it is ", ToString(below->version)));
     }
   }
 }

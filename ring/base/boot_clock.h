@@ -1,21 +1,21 @@
-// ring/node/monotonic_clock.h — the real clock.
+// ring/base/boot_clock.h — the real clock.
 //
-// What:      MonotonicClock: CLOCK_BOOTTIME, which goes on while the machine is suspended (leases
-//            need that).
+// What:      BootClock: CLOCK_BOOTTIME, which goes on while the machine is suspended (leases need
+//            that).
 // Units:     nanoseconds.
 // Threads:   any.
 // Errors:    none.
 // Cost:      about 20 ns.
-#ifndef RING_NODE_MONOTONIC_CLOCK_H_
-#define RING_NODE_MONOTONIC_CLOCK_H_
+#ifndef RING_BASE_BOOT_CLOCK_H_
+#define RING_BASE_BOOT_CLOCK_H_
 
 #include <ctime>
 
 #include "ring/base/clock.h"
 
-namespace ring::node {
+namespace ring {
 
-class MonotonicClock final : public Clock {
+class BootClock final : public Clock {
  public:
   std::uint64_t NowNs() const override {
     timespec now{};
@@ -25,6 +25,6 @@ class MonotonicClock final : public Clock {
   }
 };
 
-}  // namespace ring::node
+}  // namespace ring
 
-#endif  // RING_NODE_MONOTONIC_CLOCK_H_
+#endif  // RING_BASE_BOOT_CLOCK_H_

@@ -168,6 +168,22 @@ TEST_F(AddNodeTest, WhatCannotBeIsRefusedWithItsField) {
   EXPECT_EQ(cluster_.admin().GetView()->nodes.size(), 6u);
 }
 
+// Every node dials it, on the thread that serves: nobody looks a name up there.
+TEST_F(AddNodeTest, ANameIsAgreedUponAsANumber) {
+  cluster::NodeInfo info;
+  info.name = "n6";
+  info.tcp_address = "tcp:localhost:1";
+  ASSERT_OK(cluster_.admin().AddNode(info).status());
+  WaitFor([](const cluster::View& view) { return view.nodes.size() == 7; });
+  EXPECT_THAT(cluster_.admin().GetView()->nodes[6].tcp_address,
+              ::testing::AnyOf("tcp:127.0.0.1:1", "tcp:[::1]:1"));
+  EXPECT_THAT(cluster_.admin().AddNode(info), ::ring::testing::IsOkAndHolds(NodeId(6)));
+  info.name = "n7";
+  info.tcp_address = "tcp:nobody.invalid:1";
+  EXPECT_THAT(std::string(cluster_.admin().AddNode(info).status().message()),
+              HasSubstr("data=nobody.invalid:1: "));
+}
+
 // Nodes that take each other for those of other processes: what one knows of another's address is
 // its configuration, and what was agreed upon.
 class MovedNodeTest : public AddNodeTest {

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "ring/base/host_port.h"
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
 #include "ring/base/wire.h"
@@ -296,13 +298,30 @@ absl::Status ClusterAdmin::DrainNode(absl::string_view node, bool force) {
   return Propose(cluster::DrainNode{id}).status();
 }
 
+// In the place of a name its number, for all nodes the same: what is agreed upon is dialled by
+// threads that serve, and these look nothing up.
+absl::Status ResolveField(absl::string_view field, absl::string_view scheme, std::string* address) {
+  if (address->empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> number = ResolveHostPort(absl::StripPrefix(*address, scheme));
+  if (number.ok()) {
+    *address = absl::StrCat(scheme, *number);
+    return absl::OkStatus();
+  }
+  const std::string what = absl::StrCat(field, "=", number.status().message());
+  if (absl::IsUnavailable(number.status())) return absl::UnavailableError(what);
+  return absl::InvalidArgumentError(what);
+}
+
 absl::StatusOr<NodeId> ClusterAdmin::AddNode(const cluster::NodeInfo& info) {
   RING_ASSIGN_OR_RETURN(const Transport transport,
                         Ask<Transport>(kPatience, [](Node& node, const auto& result) {
                           result->Set(node.config().transport);
                         }));
   RING_RETURN_IF_ERROR(CheckAddedNode(info, transport));
-  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(cluster::AddNode{info}));
+  cluster::AddNode command{info};
+  RING_RETURN_IF_ERROR(ResolveField("data", "tcp:", &command.info.tcp_address));
+  RING_RETURN_IF_ERROR(ResolveField("rdma", "rdma:", &command.info.rdma_address));
+  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(command));
   return result.node;
 }
 

@@ -63,7 +63,8 @@ enum class Transport : std::uint8_t {
 
 struct ClientOptions {
   // "HOST:PORT", "tcp:HOST:PORT", "rdma:HOST:PORT", "shm:PATH" or "local:NAME"; an element may be a
-  // list with commas.
+  // list with commas. The name of a host is looked up once, by the thread that calls, when its seed
+  // is first asked: in Connect, or later, when no node of the view is there any more.
   std::vector<std::string> seeds = {};
   Transport transport = Transport::kAuto;
   // Of Connect, and of every operation that names none.

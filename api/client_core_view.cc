@@ -147,8 +147,11 @@ absl::Status ClientCore::Bootstrap() {
   // Round by round, since a cluster that starts may not answer at once.
   for (std::uint64_t round = 0; now_ns_ < until_ns; ++round) {
     for (std::size_t i = 0; i < seeds_.size() && now_ns_ < until_ns; ++i) {
-      const absl::Status status =
-          AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMillisecondNs * (round + 1)));
+      absl::Status status = ResolveSeed(&seeds_[i]);
+      now_ns_ = ClockNs();
+      if (status.ok())
+        status =
+            AskSeed(seeds_[i], std::min(until_ns, now_ns_ + 1000 * kMillisecondNs * (round + 1)));
       if (status.ok()) return status;
       errors[i] = absl::StrCat("seed=", seeds_[i], ": ", status.message());
     }
@@ -201,8 +204,10 @@ void ClientCore::ApproachSeed() {
   if (now_ns_ - seed_attempt_ns_ <= kSeedPatienceNs) return;
   seed_attempt_ns_ = now_ns_;
   if (seed_connection_ != nullptr) ResetConnection(seed_connection_.get(), true);
-  seed_connection_ = std::make_unique<Connection>(
-      &context_, std::vector<std::string>{seeds_[seed_index_++ % seeds_.size()]});
+  std::string& seed = seeds_[seed_index_++ % seeds_.size()];
+  const absl::Status resolved = ResolveSeed(&seed);
+  if (!resolved.ok()) return seed_connection_.reset();
+  seed_connection_ = std::make_unique<Connection>(&context_, std::vector<std::string>{seed});
   seed_connection_->Connect(now_ns_);
 }
 

@@ -54,6 +54,17 @@ absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string
   return addresses;
 }
 
+absl::Status ResolveSeed(std::string* seed) {
+  for (const absl::string_view scheme : {"tcp:", "rdma:"}) {
+    absl::string_view rest = *seed;
+    if (!absl::ConsumePrefix(&rest, scheme)) continue;
+    RING_ASSIGN_OR_RETURN(const std::string address, ResolveHostPort(rest));
+    *seed = absl::StrCat(scheme, address);
+    break;
+  }
+  return absl::OkStatus();
+}
+
 Transport TransportOf(absl::string_view address) {
   if (absl::StartsWith(address, "local:")) return Transport::kLocal;
   if (absl::StartsWith(address, "shm:")) return Transport::kShm;

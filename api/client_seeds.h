@@ -1,9 +1,10 @@
 // api/client_seeds.h — the addresses a client starts from, and which link to a node to take.
 //
-// What:      ParseSeeds; TransportOf an address; HasSeed; NodeAddresses, best first.
+// What:      ParseSeeds; ResolveSeed; TransportOf an address; HasSeed; NodeAddresses, best first.
 // Ownership: values.
-// Threads:   pure.
-// Errors:    kInvalidArgument naming the seed and what is wrong with it.
+// Threads:   any; pure but for ResolveSeed, which may wait for the system's resolver.
+// Errors:    kInvalidArgument naming the seed and what is wrong with it; ResolveSeed: as
+//            ResolveHostPort (ring/base/host_port.h).
 #ifndef RING_API_CLIENT_SEEDS_H_
 #define RING_API_CLIENT_SEEDS_H_
 
@@ -20,6 +21,10 @@ namespace ring::api {
 
 // Full addresses ("tcp:HOST:PORT", ...), in order, each once.
 absl::StatusOr<std::vector<std::string>> ParseSeeds(absl::Span<const std::string> seeds);
+
+// Puts a number in the place of the name of a tcp or rdma seed's host: devices connect to numbers
+// alone. A seed that has one stays, and nobody is asked.
+absl::Status ResolveSeed(std::string* seed);
 
 // REQUIRES: an address that ParseSeeds gave or that a view holds.
 Transport TransportOf(absl::string_view address);

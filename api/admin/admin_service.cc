@@ -312,7 +312,7 @@ class FaultInjectionService final : public v1::FaultInjection::Service {
 class GrpcAdminServer final : public AdminServer {
  public:
   GrpcAdminServer(node::AdminPort* port, std::string token)
-      : gate_(std::move(token)), service_(port, &gate_), faults_(port, &gate_) {}
+      : port_(port), gate_(std::move(token)), service_(port, &gate_), faults_(port, &gate_) {}
   ~GrpcAdminServer() override { Shutdown(); }
 
   absl::Status Start(const std::string& address) {
@@ -342,12 +342,15 @@ class GrpcAdminServer final : public AdminServer {
   void Shutdown() override {
     if (server_ == nullptr) return;
     listener_->Stop();
+    // gRPC waits for its handlers, and these for what may take minutes.
+    port_->EndCalls();
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
     server_.reset();
   }
 
  private:
+  node::AdminPort* const port_;
   const Gate gate_;
   AdminService service_;
   FaultInjectionService faults_;

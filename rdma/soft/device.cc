@@ -15,6 +15,7 @@
 #include "rdma/soft/attachment.h"
 #include "rdma/soft/completion_queue.h"
 #include "rdma/soft/local_endpoint.h"
+#include "rdma/soft/mapping.h"
 #include "rdma/soft/queue_pair.h"
 #include "rdma/soft/shared_copy.h"
 #include "ring/base/boot_clock.h"
@@ -385,9 +386,7 @@ bool SoftDevice::PollDescriptors() {
   }
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
-      std::uint64_t wakeups = 0;
-      const ssize_t taken = read(mapping_->event_fd(), &wakeups, sizeof(wakeups));
-      static_cast<void>(taken);
+      TakeSignals(mapping_->event_fd());
     } else if (FdHandler* handler = ready_[static_cast<std::size_t>(i)]; handler != nullptr) {
       handler->OnReady(events[i].events);
     }

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -200,6 +201,16 @@ void Mapping::CloseDescriptors() {
     if (*descriptor >= 0) close(*descriptor);
     *descriptor = -1;
   }
+}
+
+// Peers have the descriptor, and with it its flags: one that clears O_NONBLOCK must not have the
+// owner wait for a signal.
+void TakeSignals(int event_fd) {
+  std::uint64_t signals = 0;
+  const iovec bytes{&signals, sizeof(signals)};
+  ssize_t taken = preadv2(event_fd, &bytes, 1, -1, RWF_NOWAIT);
+  if (taken < 0 && errno == EOPNOTSUPP) taken = read(event_fd, &signals, sizeof(signals));
+  static_cast<void>(taken);  // there may be none
 }
 
 void Mapping::Wake() const {

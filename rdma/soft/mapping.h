@@ -90,6 +90,9 @@ class Mapping {
   bool owner_locked_ = false;
 };
 
+// Of the device's own event_fd; never waits, whatever peers did with the descriptor.
+void TakeSignals(int event_fd);
+
 // Futex word of a robust mutex: thread id while held, kOwnerDied set by the kernel when the holder
 // died.
 inline bool Mapping::OwnerAlive() const {

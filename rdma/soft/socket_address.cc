@@ -12,8 +12,8 @@
 
 namespace ring::rdma::soft {
 
-absl::StatusOr<SocketAddress> ResolveAddress(absl::string_view scheme, absl::string_view address,
-                                             bool passive) {
+absl::StatusOr<SocketAddress> ReadAddress(absl::string_view scheme, absl::string_view address,
+                                          bool passive) {
   const std::size_t colon = address.rfind(':');
   std::uint32_t port = 0;
   if (colon == absl::string_view::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
@@ -27,11 +27,16 @@ absl::StatusOr<SocketAddress> ResolveAddress(absl::string_view scheme, absl::str
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = passive ? AI_PASSIVE : 0;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
   addrinfo* found = nullptr;
   const std::string name(host);
   const int error = getaddrinfo(name.empty() ? nullptr : name.c_str(), absl::StrCat(port).c_str(),
                                 &hints, &found);
+  if (error == EAI_NONAME) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(scheme, ":", address,
+                     ": not a numeric address: names are looked up before they come here"));
+  }
   if (error != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(scheme, ":", address, ": ", gai_strerror(error)));

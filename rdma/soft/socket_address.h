@@ -1,8 +1,9 @@
 // rdma/soft/socket_address.h — "HOST:PORT" of an address, as the system's calls want it.
 //
-// What:      ResolveAddress, FormatAddress. HOST is an address or a name; "[...]" around IPv6;
-//            empty for any of this host's.
-// Threads:   any. A name that is not an address is resolved in the call and may block.
+// What:      ReadAddress, FormatAddress. HOST is a number, "[...]" around IPv6, or empty for any of
+//            this host's. A name is none: devices connect on threads that serve, and to look a name
+//            up may take ten seconds (ring/base/host_port.h does it elsewhere).
+// Threads:   any; nobody is asked, nothing blocks.
 // Errors:    kInvalidArgument.
 #ifndef RING_RDMA_SOFT_SOCKET_ADDRESS_H_
 #define RING_RDMA_SOFT_SOCKET_ADDRESS_H_
@@ -24,8 +25,8 @@ struct SocketAddress {
 };
 
 // scheme: for messages, as "tcp". passive: an empty HOST is any address to listen at.
-absl::StatusOr<SocketAddress> ResolveAddress(absl::string_view scheme, absl::string_view address,
-                                             bool passive);
+absl::StatusOr<SocketAddress> ReadAddress(absl::string_view scheme, absl::string_view address,
+                                          bool passive);
 // "tcp:HOST:PORT".
 std::string FormatAddress(absl::string_view scheme, const SocketAddress& address);
 

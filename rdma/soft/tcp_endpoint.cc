@@ -31,7 +31,7 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public T
   bool mapped() const override { return false; }
 
   absl::StatusOr<std::string> Listen(absl::string_view text) override {
-    RING_ASSIGN_OR_RETURN(SocketAddress address, ResolveAddress("tcp", text, /*passive=*/true));
+    RING_ASSIGN_OR_RETURN(SocketAddress address, ReadAddress("tcp", text, /*passive=*/true));
     const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("socket: ", strerror(errno)));
     const int on = 1;
@@ -51,8 +51,7 @@ class TcpEndpoint final : public Endpoint, public SocketListener::Sink, public T
 
   absl::Status Connect(absl::string_view text, SoftQueuePair* qp,
                        absl::string_view private_data) override {
-    RING_ASSIGN_OR_RETURN(const SocketAddress address,
-                          ResolveAddress("tcp", text, /*passive=*/false));
+    RING_ASSIGN_OR_RETURN(const SocketAddress address, ReadAddress("tcp", text, /*passive=*/false));
     const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("socket: ", strerror(errno)));
     if (connect(fd, address.raw(), address.size) != 0 && errno != EINPROGRESS) {

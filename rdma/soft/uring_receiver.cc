@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rdma/soft/mapping.h"
 #include "rdma/soft/shared_copy.h"
 #include "ring/base/check.h"
 #include "ring/base/status.h"
@@ -21,7 +22,7 @@ constexpr unsigned kSubmissions = 256;
 constexpr unsigned kCompletions = 1024;
 constexpr int kBufferGroup = 0;
 // An entry that the kernel could not take for lack of memory is offered so often in one turn.
-constexpr int kTriesMax = 1000;
+constexpr int kTriesMax = 16;
 
 // Who a completion belongs to: the slot of a receive above one of these.
 constexpr std::uint64_t kReceiveTag = 0;
@@ -196,8 +197,34 @@ bool UringReceiver::Enter(DeviceCounters* calls) {
                result == -ENOMEM)
         << "io_uring_enter: " << strerror(-result);
     if (io_uring_sq_ready(&kernel_->ring) == 0) return true;
-    RING_CHECK(tries < kTriesMax) << "io_uring_enter takes no entries: " << strerror(-result);
+    if (tries == kTriesMax) {
+      Withdraw();
+      return true;
+    }
   }
+}
+
+// What the kernel has no memory for is offered again in the next turn, anew: till then a descriptor
+// may be closed, and its number another's. Between our calls nobody looks at the entries.
+void UringReceiver::Withdraw() {
+  io_uring_sq& queue = kernel_->ring.sq;
+  const unsigned first = *queue.khead;
+  for (unsigned at = first; at != queue.sqe_tail; ++at) {
+    const io_uring_sqe& entry = queue.sqes[at & *queue.kring_mask];
+    if (entry.user_data == kDescriptorsTag) {
+      watch_armed_ = false;
+    } else if (entry.user_data == kCancelTag) {
+      const auto slot = static_cast<Slot>(entry.addr >> kTagBits);
+      receives_[slot].cancelling = false;
+      Change(slot);
+    } else {
+      const auto slot = static_cast<Slot>(entry.user_data >> kTagBits);
+      receives_[slot].armed = false;
+      Change(slot);
+    }
+  }
+  queue.sqe_head = queue.sqe_tail = first;
+  __atomic_store_n(queue.ktail, first, __ATOMIC_RELEASE);
 }
 
 bool UringReceiver::Turn(DeviceCounters* calls) {
@@ -280,14 +307,12 @@ void UringReceiver::SetSleeping(bool sleeping) {
     io_uring_cq_eventfd_toggle(&kernel_->ring, false);
     return;
   }
-  std::uint64_t signals = 0;
-  const ssize_t taken = read(event_fd_, &signals, sizeof(signals));
-  static_cast<void>(taken);  // mostly there is none
+  TakeSignals(event_fd_);  // mostly there is none
   io_uring_cq_eventfd_toggle(&kernel_->ring, true);
   // The kernel signals what it finds first: what is there already we signal ourselves.
   FullFence();
   if (IsIdle()) return;
-  signals = 1;
+  const std::uint64_t signals = 1;
   const ssize_t put = write(event_fd_, &signals, sizeof(signals));
   static_cast<void>(put);  // fails only when it is readable already
 }

@@ -88,6 +88,7 @@ class UringReceiver {
   void Change(Slot slot);
   void Prepare();
   bool Enter(DeviceCounters* calls);
+  void Withdraw();
   void Collect();
   void HandOver();
   void HandOverOne(const Completion& completion);

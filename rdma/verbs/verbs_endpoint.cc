@@ -284,11 +284,11 @@ absl::Status VerbsEndpoint::Bind(rdma_cm_id* id, absl::string_view text,
 
 absl::StatusOr<std::string> VerbsEndpoint::Listen(absl::string_view text) {
   RING_ASSIGN_OR_RETURN(soft::SocketAddress address,
-                        soft::ResolveAddress(kScheme, text, /*passive=*/true));
+                        soft::ReadAddress(kScheme, text, /*passive=*/true));
   if (!device_->options().verbs.device.empty()) RING_RETURN_IF_ERROR(OpenNic("").status());
   if (IsWildcard(address) && nic_ != nullptr && !nic_->source().empty()) {
     const std::string own = absl::StrCat("[", nic_->source(), "]", text.substr(text.rfind(':')));
-    RING_ASSIGN_OR_RETURN(address, soft::ResolveAddress(kScheme, own, /*passive=*/true));
+    RING_ASSIGN_OR_RETURN(address, soft::ReadAddress(kScheme, own, /*passive=*/true));
   }
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP) != 0)
@@ -305,13 +305,13 @@ absl::StatusOr<std::string> VerbsEndpoint::Listen(absl::string_view text) {
 absl::Status VerbsEndpoint::Connect(absl::string_view text, soft::SoftQueuePair* qp,
                                     absl::string_view private_data) {
   RING_ASSIGN_OR_RETURN(const soft::SocketAddress target,
-                        soft::ResolveAddress(kScheme, text, /*passive=*/false));
+                        soft::ReadAddress(kScheme, text, /*passive=*/false));
   if (!device_->options().verbs.device.empty()) RING_RETURN_IF_ERROR(OpenNic("").status());
   const bool bound = nic_ != nullptr && !nic_->source().empty();
   soft::SocketAddress source;
   if (bound) {
     RING_ASSIGN_OR_RETURN(
-        source, soft::ResolveAddress(kScheme, absl::StrCat("[", nic_->source(), "]:0"), true));
+        source, soft::ReadAddress(kScheme, absl::StrCat("[", nic_->source(), "]:0"), true));
   }
   return Add()->Connect(channel_, bound ? &source : nullptr, target, qp, private_data);
 }

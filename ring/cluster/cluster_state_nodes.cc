@@ -62,6 +62,17 @@ absl::Status CheckAddressesFree(const View& view, const NodeInfo& info) {
   return absl::OkStatus();
 }
 
+// A drain is an operator's wish: it outlives failures and restarts of the node, not its removal.
+void GoDown(NodeInfo* node) {
+  node->was_draining |= node->status == NodeStatus::kDraining;
+  node->status = NodeStatus::kDown;
+}
+
+void ComeBack(NodeInfo* node) {
+  node->status = node->was_draining ? NodeStatus::kDraining : NodeStatus::kUp;
+  node->was_draining = false;
+}
+
 // Whether an epoch change may still want what this start of the node holds (step 2).
 bool IsSource(const View& view, const NodeInfo& node) {
   const Holder holder{node.id, node.incarnation};
@@ -113,15 +124,14 @@ absl::Status ClusterState::Execute(const AddNode& command, Draft* draft) const {
 // L8, L4: another start of the node registers, so the one that was known is over: as if it had
 // failed. The new one has an empty memory.
 absl::Status ClusterState::Restart(const NodeInfo& info, NodeInfo* node, Draft* draft) const {
-  const NodeStatus before = node->status;
   AddPast(&draft->past, node->id, node->incarnation);
+  GoDown(node);
   if (draft->view.fail_over && !Mutant("L8-start")) {
-    node->status = NodeStatus::kDown;
     Vacate(&draft->view, node->id);
     FillVacant(&draft->view);
   }
   node->incarnation = info.incarnation;
-  node->status = before == NodeStatus::kDraining ? NodeStatus::kDraining : NodeStatus::kUp;
+  ComeBack(node);
   return absl::OkStatus();
 }
 
@@ -145,7 +155,8 @@ absl::Status ClusterState::Execute(const RegisterNode& command, Draft* draft) co
   }
   if (node->incarnation.value() == 0) {
     node->incarnation = info.incarnation;
-    node->status = NodeStatus::kUp;
+    GoDown(node);
+    ComeBack(node);
     for (GroupView& group : draft->view.groups) {
       for (std::size_t x = 0; x < group.roles.size(); ++x) {
         if (group.roles[x] == node->id) group.incarnations[x] = info.incarnation;
@@ -158,7 +169,7 @@ absl::Status ClusterState::Execute(const RegisterNode& command, Draft* draft) co
         "node ", node->id.value(), " (", node->name, ") was removed: restart it, or add it again"));
   } else if (node->status == NodeStatus::kDown) {
     // It was only silent. What it holds still counts where the last Normal record names it.
-    node->status = NodeStatus::kUp;
+    ComeBack(node);
   }
   TakeAddresses(info, node);
   if (draft->view.fail_over) FillVacant(&draft->view);
@@ -177,7 +188,7 @@ absl::Status ClusterState::Execute(const FailNode& command, Draft* draft) const 
   if (node->status == NodeStatus::kDown || node->status == NodeStatus::kRemoved) {
     return absl::OkStatus();
   }
-  node->status = NodeStatus::kDown;
+  GoDown(node);
   if (!draft->view.fail_over) return absl::OkStatus();
   Vacate(&draft->view, node->id);
   FillVacant(&draft->view);
@@ -223,6 +234,7 @@ absl::Status ClusterState::Execute(const RemoveNode& command, Draft* draft) cons
                      " is still a source of values that others fetch: wait until they have them"));
   }
   node->status = NodeStatus::kRemoved;
+  node->was_draining = false;
   TakeAddresses(NodeInfo(), node);  // another node may have them
   return absl::OkStatus();
 }

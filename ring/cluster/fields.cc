@@ -5,11 +5,18 @@
 #include "ring/base/check.h"
 
 namespace ring::cluster {
+namespace {
+
+// Beside the status, in its byte: NodeInfo::was_draining.
+constexpr std::uint8_t kWasDraining = 0x80;
+
+}  // namespace
 
 void PutNode(ByteWriter& out, const NodeInfo& node) {
   out.Put(node.id.value());
   out.Put(node.incarnation.value());
-  out.Put(static_cast<std::uint8_t>(node.status));
+  const auto status = static_cast<std::uint8_t>(node.status);
+  out.Put(static_cast<std::uint8_t>(status | (node.was_draining ? kWasDraining : 0)));
   for (const std::string* text :
        {&node.name, &node.local_address, &node.shm_address, &node.tcp_address, &node.rdma_address,
         &node.admin_address, &node.host}) {
@@ -21,7 +28,9 @@ std::optional<NodeInfo> ReadNode(ByteReader& in, bool has_rdma) {
   NodeInfo node;
   node.id = NodeId(in.Get<std::uint32_t>());
   node.incarnation = Incarnation(in.Get<std::uint64_t>());
-  node.status = static_cast<NodeStatus>(in.Get<std::uint8_t>());
+  const auto status = in.Get<std::uint8_t>();
+  node.status = static_cast<NodeStatus>(status & ~kWasDraining);
+  node.was_draining = (status & kWasDraining) != 0;
   for (std::string* text : {&node.name, &node.local_address, &node.shm_address, &node.tcp_address,
                             &node.rdma_address, &node.admin_address, &node.host}) {
     if (text == &node.rdma_address && !has_rdma) continue;

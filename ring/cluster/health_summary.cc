@@ -239,8 +239,9 @@ absl::Status CheckDrainOfRole(const View& view, const Summary& summary, const Sh
       absl::StrCat("group ", name.group.value(), " shard ", name.shard.value());
   ShardHealth why;
   if (summary.NotServing(name, &why)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(where, " does not serve: ", why.reason, ": wait until it does"));
+    const std::string what = absl::StrCat(where, " does not serve: ", why.reason);
+    if (why.stopped) return absl::FailedPreconditionError(what);
+    return absl::UnavailableError(absl::StrCat(what, ": wait until it does"));
   }
   for (const MemgestDescriptor& memgest : view.memgests) {
     if (memgest.state == protocol::MemgestState::kDeleted || drained.force) continue;

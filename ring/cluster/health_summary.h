@@ -134,9 +134,9 @@ absl::string_view LevelName(HealthLevel level);
 Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> reports);
 
 // Whether a living node's roles can be given away without a loss. Errors: kNotFound,
-// kFailedPrecondition: it is not up, no spare takes its roles, a shard of its groups does not serve
-// yet, it is the last one that has some value; the message says what to do. force: values that
-// nobody else has are given up.
+// kFailedPrecondition: it is not up, no spare takes its roles, a shard of its groups is stopped, it
+// is the last one that has some value; kUnavailable: a shard of its groups is between two epochs,
+// try again; the message says what to do. force: values that nobody else has are given up.
 absl::Status CheckDrain(const View& view, absl::Span<const NodeHealth> reports, NodeId node,
                         bool force);
 

@@ -52,6 +52,7 @@ struct NodeInfo {
   std::string name;
   Incarnation incarnation;  // 0 until the node was heard of
   NodeStatus status = NodeStatus::kUp;
+  bool was_draining = false;  // of one that is down: it comes back as one that drains
   std::string local_address;  // "local:NAME" inside one process, or empty
   std::string shm_address;    // "shm:PATH", or empty
   std::string tcp_address;    // "tcp:HOST:PORT"

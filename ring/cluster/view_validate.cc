@@ -54,6 +54,9 @@ absl::Status ValidateNode(const NodeInfo& node) {
     return Refuse(absl::StrCat("node=", node.id.value(), " status=", static_cast<int>(node.status),
                                " is not known"));
   }
+  if (node.was_draining && node.status != NodeStatus::kDown) {
+    return Refuse(absl::StrCat("node=", node.id.value(), " was draining, and is not down"));
+  }
   if (node.name.empty()) return Refuse(absl::StrCat("node=", node.id.value(), " has no name"));
   return absl::OkStatus();
 }

@@ -115,11 +115,14 @@ class AdminPort {
   virtual absl::StatusOr<std::vector<NodeEvents>> GetEvents(
       absl::Span<const EventCursor> cursors) = 0;
   // Changes of nodes: a name, or a number. Each is idempotent, and returns when it is agreed upon.
-  // Errors: kNotFound; kFailedPrecondition: not now, and what to do (cluster::CheckDrain).
+  // Errors: kNotFound; kFailedPrecondition, kUnavailable: not now, and what to do
+  // (cluster::CheckDrain).
   virtual absl::Status DrainNode(absl::string_view node, bool force) = 0;
   // A node that the configuration does not name: its name and its addresses. It is a spare once it
-  // is started. Gives its number; the same again gives the same one. kAlreadyExists: the name or an
-  // address is another's; kInvalidArgument names the field; kResourceExhausted: too many nodes.
+  // is started. Names of hosts become numbers in the call. Gives its number; the same again gives
+  // the same one. kAlreadyExists: the name or an address is another's; kInvalidArgument names the
+  // field, as a host that nobody knows; kResourceExhausted: too many nodes; kUnavailable: also when
+  // no resolver answers.
   virtual absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) = 0;
   // It must hold no role; force: one that does is failed first.
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
@@ -137,6 +140,9 @@ class AdminPort {
   // kCancelled.
   virtual absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) = 0;
+  // For good: calls that wait are answered kUnavailable now, and so are all that come. What they
+  // asked for may still be done. Before the process stops, which else waits for them.
+  virtual void EndCalls() = 0;
 };
 
 }  // namespace ring::node

@@ -85,6 +85,7 @@ struct ClientPort::Connection {
   std::uint32_t outstanding = 0;  // work requests whose completions are still to come
   std::uint64_t finished = 0;     // completions that came, and as of the last sweep
   std::uint64_t finished_at_sweep = 0;
+  std::uint64_t heard_ns = 0;   // when a sweep saw that some had come
   std::uint64_t moving_ns = 0;  // when the device last had nothing to do for it, or got on
 };
 

@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t kStuckNs = 10'000'000'000;
 constexpr std::uint64_t kCrowdingNs = 1'000'000'000;  // when it stands in others' way
 constexpr std::uint64_t kSweepNs = 250'000'000;
+constexpr std::uint64_t kQuietNs =
+    5'000'000'000;  // until an idle peer is asked whether it is there
 constexpr std::uint32_t kPollsPutOff = 4;
 constexpr int kDoorbellsPerPoll = 16;
 }  // namespace
@@ -308,6 +310,11 @@ void ClientPort::EndStuck(std::uint64_t now_ns) {
     const bool crowding = shared_used_ > kSharedPlaces / 2 && connection.outstanding > kOwnPlaces;
     // One that came since the last sweep was never seen moving: its time begins now.
     const bool is_new = connection.moving_ns == 0;
+    if (is_new || connection.finished != connection.finished_at_sweep) connection.heard_ns = now_ns;
+    if (connection.outstanding == 0 && now_ns - connection.heard_ns >= kQuietNs) {
+      connection.heard_ns = now_ns;
+      Probe(connection);
+    }
     if (is_new || connection.outstanding == 0 ||
         connection.finished != connection.finished_at_sweep) {
       connection.finished_at_sweep = connection.finished;
@@ -316,6 +323,20 @@ void ClientPort::EndStuck(std::uint64_t now_ns) {
       Close(active_[i]);
     }
   }
+}
+
+// A WRITE of no bytes: its completion fails if the peer is gone, and with it the connection.
+void ClientPort::Probe(Connection& connection) {
+  if (connection.qp->transport() != options_.unwatched_transport || Room(connection) == 0) return;
+  rdma::WorkRequest nothing;
+  nothing.opcode = rdma::Opcode::kWrite;
+  nothing.signaled = true;
+  nothing.remote_address = connection.replies.address;
+  nothing.rkey = connection.replies.rkey;
+  nothing.wr_id = (std::uint64_t{1} << kCountShift) |
+                  (std::uint64_t{connection.index} << kIndexShift) | connection.completed;
+  if (connection.qp->PostSend(nothing).ok())
+    CountOutstanding(connection, connection.outstanding + 1);
 }
 
 std::uint32_t ClientPort::Room(const Connection& connection) const {

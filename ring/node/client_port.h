@@ -55,6 +55,9 @@ struct ClientPortOptions {
   Incarnation incarnation;
   // Shards of this node: completion-record handles are kept per connection and shard.
   std::size_t shard_count = 0;
+  // The transport whose connections outlast a peer that is gone without a word, as long as nothing
+  // is under way to it: TCP has its keep-alive, shared memory a socket.
+  std::string unwatched_transport = "rdma";
 };
 
 class ClientPort final : public coordinator::ReplySink {
@@ -100,6 +103,8 @@ class ClientPort final : public coordinator::ReplySink {
   // Doorbells of clients only wake the node; their receives are posted again.
   void PollDoorbells();
   // Ends connections whose peer takes nothing and gives nothing: they hold pins and large writes.
+  // Of idle ones it finds out whether the peer is there at all, where nobody else does: they hold
+  // places of clients.
   void EndStuck(std::uint64_t now_ns);
 
   // The shard of this index is another one from now on, or nobody's.
@@ -154,6 +159,7 @@ class ClientPort final : public coordinator::ReplySink {
   bool PostWords(Connection& connection, std::uint64_t captured, std::uint64_t passed);
   void RingBell(Connection& connection);
   void RingBells();
+  void Probe(Connection& connection);
   void OnCompletion(const rdma::WorkCompletion& completion);
   void Complete(Connection& connection, std::uint64_t sequence);
   // How many requests may be posted to it now.

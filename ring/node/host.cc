@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "rdma/host_identity.h"
 #include "ring/base/boot_clock.h"
+#include "ring/base/host_port.h"
 #include "ring/base/log.h"
 #include "ring/base/processors.h"
 #include "ring/base/random.h"
@@ -69,6 +70,7 @@ class HostImpl final : public Host {
 
  private:
   void OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arrivals* arrivals);
+  void FindNames(std::vector<HostName> unknown, const Resolve& resolve);
   int NeighbourCount() const;
   cluster::View MakeView(const std::vector<cluster::NodeInfo>& infos) const;
   template <class Call>
@@ -79,6 +81,7 @@ class HostImpl final : public Host {
   std::vector<std::unique_ptr<Reactor>> reactors_;
   std::vector<std::thread> threads_;
   std::unique_ptr<AdminPort> admin_;
+  std::unique_ptr<NameFinder> names_;
   std::string seeds_;
   std::string local_seed_;
 };
@@ -141,7 +144,26 @@ int HostImpl::NeighbourCount() const {
   return count;
 }
 
+void HostImpl::FindNames(std::vector<HostName> unknown, const Resolve& resolve) {
+  names_ = std::make_unique<NameFinder>(
+      std::move(unknown), resolve, options_.resolve_period,
+      [this](const HostName& name, const std::string& address) {
+        const std::string tcp = name.rdma ? "" : absl::StrCat("tcp:", address);
+        const std::string rdma = name.rdma ? absl::StrCat("rdma:", address) : "";
+        for (const std::unique_ptr<Reactor>& one : reactors_) {
+          one->Post([reactor = one.get(), id = name.node, tcp, rdma] {
+            for (const std::unique_ptr<Node>& node : reactor->nodes())
+              node->LearnContact(id, tcp, rdma);
+          });
+        }
+      });
+}
+
 absl::Status HostImpl::Open() {
+  const Resolve resolve =
+      options_.resolve == nullptr ? Resolve(&ResolveHostPort) : options_.resolve;
+  RING_ASSIGN_OR_RETURN(std::vector<HostName> unknown,
+                        ResolveNames(options_.hosted, resolve, &options_.config));
   const auto reactor_count = std::clamp<std::size_t>(
       static_cast<std::size_t>(std::max(1, options_.reactor_count)), 1, options_.hosted.size());
   Pollers pollers;
@@ -183,6 +205,7 @@ absl::Status HostImpl::Open() {
   std::vector<Reactor*> reactors;
   for (const std::unique_ptr<Reactor>& reactor : reactors_) reactors.push_back(reactor.get());
   RING_ASSIGN_OR_RETURN(admin_, StartClusterAdmin(reactors, view));
+  FindNames(std::move(unknown), resolve);  // behind the first view
   return absl::OkStatus();
 }
 
@@ -242,6 +265,7 @@ absl::Status HostImpl::Kill(NodeId node) {
 }
 
 void HostImpl::Stop() {
+  names_.reset();
   for (const std::unique_ptr<Reactor>& reactor : reactors_) reactor->Stop();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();

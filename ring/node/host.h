@@ -8,7 +8,8 @@
 // Threads:   Start, Stop and the destructor from one thread; admin() and the rest from any.
 // Errors:    Start: kInvalidArgument (config; or poll = "busy" and more threads that poll than
 //            processors, those of the host's other nodes included), kResourceExhausted,
-//            kUnavailable (address in use), naming the thing.
+//            kUnavailable (address in use), kNotFound (the name of a hosted node has no address),
+//            naming the thing.
 // Source:    docs/OPERATIONS.md "Start" (the embedded cluster).
 #ifndef RING_NODE_HOST_H_
 #define RING_NODE_HOST_H_
@@ -22,6 +23,7 @@
 #include "absl/time/time.h"
 #include "ring/node/admin_port.h"
 #include "ring/node/config/config.h"
+#include "ring/node/name_finder.h"
 
 namespace ring::node {
 
@@ -30,6 +32,9 @@ struct HostOptions {
   std::vector<NodeId> hosted;  // nodes that run here; empty: all of them
   int reactor_count = 1;
   int processor_count = 0;  // that the reactors run on; 0: the machine's
+  // Names of the configuration's hosts; null: ResolveHostPort (ring/base/host_port.h).
+  Resolve resolve = nullptr;
+  absl::Duration resolve_period = absl::Seconds(5);  // of those that have no address yet
   // A hosted node lost its RDMA card; on a thread of the host, which goes on until Stop.
   std::function<void(NodeId, const absl::Status&)> card_lost = nullptr;
 };

@@ -106,6 +106,9 @@ class Node {
   // node_roles.cc. The first view makes the node connect to its peers, and take part in the
   // agreement on the next ones; each makes it take and lose roles, and follow the catalogue.
   void ApplyView(std::shared_ptr<const cluster::View> view);
+  // Where a node of the configuration is, whose name had no address when this one was opened.
+  // Empty: nothing new. After the first view.
+  void LearnContact(NodeId id, const std::string& tcp, const std::string& rdma);
   // A view that was agreed upon; one that is not newer changes nothing.
   void TakeAgreed(const std::shared_ptr<const cluster::View>& agreed);
   const std::shared_ptr<const cluster::View>& view() const { return view_; }
@@ -175,6 +178,9 @@ class Node {
   absl::Status ListenAll();
   absl::Status ListenRdma(const std::string& address);
   std::string AddressOf(const cluster::NodeInfo& peer);
+  std::string ControlAddressOf(const cluster::NodeInfo& node);
+  std::vector<std::string> SetAddresses();
+  void FillIn(cluster::NodeInfo* node) const;
   void FillShardContext();
   absl::Status OpenMembership();
   void WatchCard();

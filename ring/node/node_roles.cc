@@ -9,6 +9,30 @@
 #include "ring/node/node.h"
 
 namespace ring::node {
+namespace {
+
+bool HasAddress(const cluster::NodeInfo& node) {
+  return !node.local_address.empty() || !node.shm_address.empty() || !node.tcp_address.empty() ||
+         !node.rdma_address.empty();
+}
+
+bool SharesAddress(const cluster::NodeInfo& a, const cluster::NodeInfo& b) {
+  const auto same = [](const std::string& one, const std::string& other) {
+    return !one.empty() && one == other;
+  };
+  return same(a.local_address, b.local_address) || same(a.shm_address, b.shm_address) ||
+         same(a.tcp_address, b.tcp_address) || same(a.rdma_address, b.rdma_address);
+}
+
+bool IsOthers(const cluster::View& view, NodeId id, const std::string& address) {
+  return std::any_of(view.nodes.begin(), view.nodes.end(), [&](const cluster::NodeInfo& node) {
+    return node.id != id && (node.tcp_address == address || node.shm_address == address ||
+                             node.rdma_address == address || node.local_address == address);
+  });
+}
+
+}  // namespace
+
 // Of a choice that nothing forced it tells once, and again when it changes; within a process there
 // is none.
 std::string Node::AddressOf(const cluster::NodeInfo& peer) {
@@ -29,6 +53,41 @@ std::string Node::AddressOf(const cluster::NodeInfo& peer) {
   return choice.address;
 }
 
+// Of a node that was removed nothing is agreed upon any more. One of the configuration that is
+// started again has to be reached all the same before it can register: where the configuration has
+// it, unless somebody else is there by now.
+std::string Node::ControlAddressOf(const cluster::NodeInfo& node) {
+  const std::size_t id = node.id.value();
+  if (node.status != cluster::NodeStatus::kRemoved || id >= contacts_.size())
+    return AddressOf(node);
+  cluster::NodeInfo contact = contacts_[id];
+  contact.status = node.status;
+  const std::string address = AddressOf(contact);
+  return IsOthers(*view_, node.id, address) ? "" : address;
+}
+
+std::vector<std::string> Node::SetAddresses() {
+  std::vector<std::string> addresses;
+  std::vector<std::string> control;
+  std::vector<std::string> fallbacks;
+  std::vector<bool> awaited;
+  for (const cluster::NodeInfo& node : view_->nodes) {
+    addresses.push_back(AddressOf(node));
+    control.push_back(ControlAddressOf(node));
+    const std::optional<Transport> policy = LinkPolicy(options_.config, options_.id, node.id);
+    fallbacks.push_back(policy.has_value() ? FallbackAddress(info_, node, *policy) : "");
+    awaited.push_back(view_->IsAwaited(node.id));
+  }
+  control_->SetAddresses(std::move(control), std::move(awaited), std::move(fallbacks));
+  if (words_ != nullptr) {
+    std::vector<WordLinks::Peer> peers;
+    for (const cluster::NodeInfo& node : view_->nodes)
+      peers.push_back({addresses[node.id.value()], node.incarnation});
+    words_->SetPeers(std::move(peers));
+  }
+  return addresses;
+}
+
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
   encoded_view_.clear();
@@ -40,23 +99,9 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
     routing_ = std::make_unique<cluster::Routing>(view_->s, view_->d);
     by_group_.assign(static_cast<std::size_t>(view_->group_count()), nullptr);
   }
-  std::vector<std::string> addresses;
-  std::vector<std::string> fallbacks;
-  std::vector<bool> awaited;
-  for (const cluster::NodeInfo& node : view_->nodes) {
+  for (const cluster::NodeInfo& node : view_->nodes)
     credits_->OnIncarnation(node.id, node.incarnation);
-    addresses.push_back(AddressOf(node));
-    const std::optional<Transport> policy = LinkPolicy(options_.config, options_.id, node.id);
-    fallbacks.push_back(policy.has_value() ? FallbackAddress(info_, node, *policy) : "");
-    awaited.push_back(view_->IsAwaited(node.id));
-  }
-  control_->SetAddresses(addresses, std::move(awaited), std::move(fallbacks));
-  if (words_ != nullptr) {
-    std::vector<WordLinks::Peer> peers;
-    for (const cluster::NodeInfo& node : view_->nodes)
-      peers.push_back({addresses[node.id.value()], node.incarnation});
-    words_->SetPeers(std::move(peers));
-  }
+  const std::vector<std::string> addresses = SetAddresses();
   TakeRoles();
   for (const std::unique_ptr<CoordinatedShard>& shard : shards_) shard->ApplyView(view_, addresses);
   connecting_ = true;
@@ -70,24 +115,44 @@ void Node::StartMembership() {
   RING_CHECK(started.ok()) << "consensus: " << started;
 }
 
-// Where a node listens is known before it registers: peers and clients go on with that. Which hosts
-// share memory, each node's configuration says.
+// What is agreed upon of where a node is: since it registered, or an operator added it there. Where
+// nothing is, peers and clients go on with the configuration. That also says which hosts share
+// memory, but not of a node that moved.
+void Node::FillIn(cluster::NodeInfo* node) const {
+  if (node->id.value() >= contacts_.size() || node->status == cluster::NodeStatus::kRemoved) return;
+  const cluster::NodeInfo& contact = contacts_[node->id.value()];
+  if (!HasAddress(*node)) {
+    node->local_address = contact.local_address;
+    node->shm_address = contact.shm_address;
+    node->tcp_address = contact.tcp_address;
+    node->rdma_address = contact.rdma_address;
+    node->admin_address = contact.admin_address;
+  }
+  if (SharesAddress(*node, contact)) node->host = contact.host;
+}
+
+void Node::LearnContact(NodeId id, const std::string& tcp, const std::string& rdma) {
+  if (id.value() >= contacts_.size()) return;
+  cluster::NodeInfo& contact = contacts_[id.value()];
+  const cluster::NodeInfo before = contact;
+  if (!tcp.empty() && !IsOthers(*view_, id, tcp)) contact.tcp_address = tcp;
+  if (!rdma.empty() && !IsOthers(*view_, id, rdma)) contact.rdma_address = rdma;
+  auto view = std::make_shared<cluster::View>(*view_);
+  cluster::NodeInfo& node = view->nodes[id.value()];
+  if (node.tcp_address == before.tcp_address) node.tcp_address = contact.tcp_address;
+  if (node.rdma_address == before.rdma_address) node.rdma_address = contact.rdma_address;
+  view_ = std::move(view);
+  encoded_view_.clear();
+  SetAddresses();
+}
+
 void Node::TakeAgreed(const std::shared_ptr<const cluster::View>& agreed) {
   for (const cluster::NodeInfo& node : agreed->nodes) {
     control_->OnRegistered(node.id, node.incarnation);
   }
   if (agreed->epoch <= view_->epoch) return;  // shown by the leader before
   auto view = std::make_shared<cluster::View>(*agreed);
-  for (std::size_t i = 0; i < std::min(contacts_.size(), view->nodes.size()); ++i) {
-    cluster::NodeInfo& node = view->nodes[i];
-    if (node.incarnation.value() == 0) {
-      const cluster::NodeStatus status = node.status;
-      node = contacts_[i];
-      node.incarnation = Incarnation();
-      node.status = status;
-    }
-    node.host = contacts_[i].host;
-  }
+  for (cluster::NodeInfo& node : view->nodes) FillIn(&node);
   if (membership_->leads()) TellChanges(*view_, *view);
   ApplyView(std::move(view));
 }

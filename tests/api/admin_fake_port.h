@@ -128,6 +128,10 @@ class FakeAdminPort : public node::AdminPort {
   }
 
   absl::Status DrainNode(absl::string_view node, bool force) override {
+    MutexLock lock(mutex_);
+    drain_waits_ = drains_hang;
+    while (drain_waits_ && !ended_) changed_.Wait(mutex_);
+    if (drain_waits_) return absl::UnavailableError("the node is stopping");
     return ChangeNode("drain", node, force, cluster::NodeStatus::kDraining);
   }
   absl::StatusOr<NodeId> AddNode(const cluster::NodeInfo& info) override {
@@ -139,6 +143,7 @@ class FakeAdminPort : public node::AdminPort {
     return NodeId(static_cast<std::uint32_t>(view_.nodes.size()));
   }
   absl::Status RemoveNode(absl::string_view node, bool force) override {
+    MutexLock lock(mutex_);
     return ChangeNode("remove", node, force, cluster::NodeStatus::kRemoved);
   }
 
@@ -171,6 +176,16 @@ class FakeAdminPort : public node::AdminPort {
     return node::ScrubReport{7, 14, 3, 1, {"key=a: replica 1 differs"}};
   }
 
+  bool drain_waits() {
+    MutexLock lock(mutex_);
+    return drain_waits_;
+  }
+  void EndCalls() override {
+    MutexLock lock(mutex_);
+    ended_ = true;
+    changed_.NotifyAll();
+  }
+
   // Set before the server starts, or by the test's thread between calls.
   std::deque<absl::Status> fail_next;   // before anything is done
   std::deque<absl::Status> fail_after;  // after the change was made: the answer is lost
@@ -179,6 +194,7 @@ class FakeAdminPort : public node::AdminPort {
   std::vector<node::NodeEvents> events;
   std::string not_empty;
   bool endless_scrub = false;
+  bool drains_hang = false;  // until EndCalls
   std::vector<node::AdminRequestId> requests;
   std::vector<std::pair<std::string, node::Fault>> faults;
   node::DeviceFaults device_faults;
@@ -210,8 +226,7 @@ class FakeAdminPort : public node::AdminPort {
   }
 
   absl::Status ChangeNode(absl::string_view what, absl::string_view name, bool force,
-                          cluster::NodeStatus to) {
-    MutexLock lock(mutex_);
+                          cluster::NodeStatus to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     node_changes.push_back(absl::StrCat(what, " ", name, force ? " force" : ""));
     if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
     const cluster::NodeInfo* const node = view_.FindNodeByText(name);
@@ -232,6 +247,9 @@ class FakeAdminPort : public node::AdminPort {
   }
 
   Mutex mutex_;
+  CondVar changed_;
+  bool ended_ = false;
+  bool drain_waits_ = false;
   cluster::View view_;
   cluster::Catalogue catalogue_;
 };

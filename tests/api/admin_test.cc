@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/api/admin_fake_port.h"
 #include "tests/api/raw_call.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::admin {
@@ -323,6 +324,24 @@ TEST_F(AdminTest, ShutdownEndsAnEndlessScrub) {
   });
   stopper.join();
   EXPECT_FALSE(report.ok());
+}
+
+// gRPC waits for its handlers, whatever it cancelled.
+TEST_F(AdminTest, ShutdownEndsCallsThatWaitForTheCluster) {
+  port_.drains_hang = true;
+  grpc::Status drained;
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    v1::DrainRequest request;
+    request.set_node("n1");
+    v1::DrainResponse response;
+    drained = stub_->Drain(&context, request, &response);
+  });
+  ring::testing::Await("the call", [&] { return port_.drain_waits(); });
+  server_->Shutdown();
+  caller.join();
+  EXPECT_EQ(drained.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(drained.error_message(), HasSubstr("is stopping"));
 }
 
 TEST_F(AdminTest, RefusesFieldsBeforeThePortIsAsked) {

@@ -35,6 +35,22 @@ TEST(ParseSeeds, NamesTheSeedThatIsWrong) {
   EXPECT_THAT(ParseSeeds(Seeds{" , "}), StatusIs(kInvalid, HasSubstr("no seeds")));
 }
 
+// Devices connect to numbers alone.
+TEST(ResolveSeed, PutsANumberInThePlaceOfAName) {
+  for (const char* const seed : {"tcp:10.0.0.1:7000", "rdma:10.0.0.1:7000", "shm:/tmp/localhost",
+                                 "local:localhost", "tcp:[::1]:7000"}) {
+    std::string resolved = seed;
+    EXPECT_OK(ResolveSeed(&resolved));
+    EXPECT_EQ(resolved, seed);
+  }
+  std::string name = "tcp:localhost:7000";
+  EXPECT_OK(ResolveSeed(&name));
+  EXPECT_THAT(name, ::testing::AnyOf("tcp:127.0.0.1:7000", "tcp:[::1]:7000"));
+  std::string nobody = "rdma:nobody.invalid:7000";
+  EXPECT_THAT(std::string(ResolveSeed(&nobody).message()), HasSubstr("nobody.invalid:7000"));
+  EXPECT_EQ(nobody, "rdma:nobody.invalid:7000");
+}
+
 TEST(NodeAddresses, AutoPrefersTheNearestLinkThatCanWork) {
   cluster::NodeInfo node;
   node.local_address = "local:n";

@@ -187,21 +187,6 @@ TEST_F(ClusterStateTest, WithoutFailOverAFailedNodeKeepsItsRoles) {
   EXPECT_THAT(state.Apply(DrainNode{NodeId(0)}).status, StatusIs(kRefused, HasSubstr("fail_over")));
 }
 
-TEST_F(ClusterStateTest, DrainingNeedsASpareAndKeepsTheNodeUp) {
-  ASSERT_OK(Do(DrainNode{NodeId(0)}).status);
-  EXPECT_EQ(view().nodes[0].status, NodeStatus::kDraining);
-  EXPECT_EQ(group(0).roles[0], NodeId(5));
-  EXPECT_FALSE(Do(DrainNode{NodeId(0)}).changed);
-  ExpectRefused(DrainNode{NodeId(1)}, "no spare");
-  ExpectRefused(DrainNode{NodeId(9)}, "node=9", absl::StatusCode::kNotFound);
-  // Draining outlives a restart, and a draining node gets no role.
-  ASSERT_OK(Do(Register(0, 200)).status);
-  EXPECT_EQ(view().nodes[0].status, NodeStatus::kDraining);
-  Fail(1, 101);
-  EXPECT_FALSE(view().HoldsRole(NodeId(0)));
-  ExpectRefused(DrainNode{NodeId(1)}, "down");
-}
-
 TEST_F(ClusterStateTest, ANodeIsRemovedWhenNobodyNeedsItAnyMore) {
   ExpectRefused(RemoveNode{NodeId(0)}, "drain it first");
   ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);

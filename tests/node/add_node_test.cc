@@ -9,6 +9,7 @@
 #include "tests/node/recovery/fail_over_fixture.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
+#include "tools/common/child_process.h"
 
 namespace ring::node {
 namespace {
@@ -165,6 +166,71 @@ TEST_F(AddNodeTest, WhatCannotBeIsRefusedWithItsField) {
   EXPECT_THAT(add("n6", taken),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("is that of node 1 (n1)")));
   EXPECT_EQ(cluster_.admin().GetView()->nodes.size(), 6u);
+}
+
+// Every node dials it, on the thread that serves: nobody looks a name up there.
+TEST_F(AddNodeTest, ANameIsAgreedUponAsANumber) {
+  cluster::NodeInfo info;
+  info.name = "n6";
+  info.tcp_address = "tcp:localhost:1";
+  ASSERT_OK(cluster_.admin().AddNode(info).status());
+  WaitFor([](const cluster::View& view) { return view.nodes.size() == 7; });
+  EXPECT_THAT(cluster_.admin().GetView()->nodes[6].tcp_address,
+              ::testing::AnyOf("tcp:127.0.0.1:1", "tcp:[::1]:1"));
+  EXPECT_THAT(cluster_.admin().AddNode(info), ::ring::testing::IsOkAndHolds(NodeId(6)));
+  info.name = "n7";
+  info.tcp_address = "tcp:nobody.invalid:1";
+  EXPECT_THAT(std::string(cluster_.admin().AddNode(info).status().message()),
+              HasSubstr("data=nobody.invalid:1: "));
+}
+
+// Nodes that take each other for those of other processes: what one knows of another's address is
+// its configuration, and what was agreed upon.
+class MovedNodeTest : public AddNodeTest {
+ protected:
+  void SetUp() override {
+    cluster_.HideLocal();
+    ASSERT_OK(cluster_.Start(/*fail_over=*/true, /*fault_injection=*/false, FenceKind::kLease,
+                             [](NodeConfig* config) {
+                               for (NodeEntry& node : config->nodes) node.shm.clear();
+                             }));
+  }
+  void Remove(NodeId id) {
+    cluster_.Kill(id);
+    WaitFor([id](const cluster::View& view) {
+      return view.nodes[id.value()].status == cluster::NodeStatus::kDown;
+    });
+    ASSERT_OK(cluster_.admin().RemoveNode(absl::StrCat("n", id.value()), false));
+  }
+};
+
+// Of its addresses nothing is agreed upon any more, and only others can connect to it.
+TEST_F(MovedNodeTest, ARemovedNodeOfTheFileComesBackWhenItIsStartedAgain) {
+  Remove(NodeId(5));
+  WaitFor([](const cluster::View& view) { return view.nodes[5].tcp_address.empty(); });
+  ASSERT_OK(cluster_.Restart(NodeId(5), nullptr));
+  WaitFor([](const cluster::View& view) {
+    return StatusOf(view, 5) == cluster::NodeStatus::kUp && view.spare_count() == 1;
+  });
+  WaitReady(NodeId(5));
+}
+
+// The others' configuration still has the former address.
+TEST_F(MovedNodeTest, ANodeThatWasAddedElsewhereIsReachedThere) {
+  const std::string former = cluster_.admin().GetView()->nodes[5].tcp_address;
+  Remove(NodeId(5));
+  ASSERT_OK_AND_ASSIGN(const std::vector<int> ports, tools::FreePorts(1));
+  cluster::NodeInfo info;
+  info.name = "n5";
+  info.tcp_address = absl::StrCat("tcp:127.0.0.1:", ports[0]);
+  ASSERT_NE(info.tcp_address, former);
+  EXPECT_THAT(cluster_.admin().AddNode(info), ::ring::testing::IsOkAndHolds(NodeId(5)));
+  WaitFor([&](const cluster::View& view) { return view.nodes[5].tcp_address == info.tcp_address; });
+  ASSERT_OK(cluster_.Restart(NodeId(5), nullptr, absl::StrCat("127.0.0.1:", ports[0])));
+  WaitFor([](const cluster::View& view) {
+    return StatusOf(view, 5) == cluster::NodeStatus::kUp && view.spare_count() == 1;
+  });
+  WaitReady(NodeId(5));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // admin requests that come again (X6), and starts (L8).
 #include "ring/node/host.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -205,6 +206,55 @@ TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   hosts_[1].reset();
   const AdminRequestId id = NextId();
   Await("a leader", kPause, [&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+}
+
+// Hosts whose names are looked up; those of others not before they are told that these are known.
+class NamesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_ = EmbeddedConfig();
+    config_.transport = Transport::kTcp;
+    ASSERT_OK_AND_ASSIGN(ports_, tools::FreePorts(static_cast<int>(config_.nodes.size())));
+    for (std::size_t i = 0; i < ports_.size(); ++i)
+      config_.nodes[i].data = absl::StrCat("host", i, ".test:", ports_[i]);
+  }
+  absl::StatusOr<std::unique_ptr<Host>> Start(std::uint32_t id, bool knows_itself) {
+    HostOptions options;
+    options.config = config_;
+    options.hosted = {NodeId(id)};
+    options.resolve_period = absl::Milliseconds(20);
+    const std::string own = knows_itself ? config_.nodes[id].data : "";
+    options.resolve = [this, own](absl::string_view text) -> absl::StatusOr<std::string> {
+      if (text != own && !known_.load())
+        return absl::NotFoundError(absl::StrCat(text, ": nobody knows it"));
+      return absl::StrCat("127.0.0.1", text.substr(text.rfind(':')));
+    };
+    return Host::Start(options);
+  }
+
+  NodeConfig config_;
+  std::vector<int> ports_;
+  std::atomic<bool> known_{false};
+};
+
+// A cluster that starts as a whole, before its names are everywhere.
+TEST_F(NamesTest, ANodeIsReachedOnceItsNameIsKnown) {
+  std::vector<std::unique_ptr<Host>> hosts;
+  for (std::uint32_t i = 0; i < config_.nodes.size(); ++i) {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Host> host, Start(i, true));
+    hosts.push_back(std::move(host));
+  }
+  EXPECT_THAT(hosts[0]->WaitReady(absl::Milliseconds(300)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("host1.test:")));
+  known_.store(true);
+  for (const std::unique_ptr<Host>& host : hosts) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
+  for (const cluster::NodeInfo& node : hosts[0]->admin().GetView()->nodes)
+    EXPECT_EQ(node.tcp_address, absl::StrCat("tcp:127.0.0.1:", ports_[node.id.value()]));
+}
+
+TEST_F(NamesTest, ANodeWhoseOwnNameNobodyKnowsDoesNotStart) {
+  EXPECT_THAT(Start(2, false).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("node n2: data=host2.test:")));
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ class NodeCluster {
     }
     seed_ = view.nodes[0].local_address;
     for (cluster::NodeInfo& node : view.nodes) {
+      listened_.emplace_back(absl::StripPrefix(node.tcp_address, "tcp:"));
       if (hides_local_) node.local_address.clear();
     }
     RING_ASSIGN_OR_RETURN(admin_,
@@ -146,11 +147,10 @@ class NodeCluster {
     return given;
   }
 
-  // A node that was killed starts again, with no memory, where it listened by tcp. factory: of its
-  // device. It is not waited for.
-  absl::Status Restart(NodeId id, const DeviceFactory* factory) {
-    const std::string tcp = admin_->GetView()->nodes[id.value()].tcp_address;
-    config_.nodes[id.value()].data = std::string(absl::StripPrefix(tcp, "tcp:"));
+  // A node that was killed starts again, with no memory, where it listened by tcp, or at data.
+  // factory: of its device. It is not waited for.
+  absl::Status Restart(NodeId id, const DeviceFactory* factory, const std::string& data = "") {
+    config_.nodes[id.value()].data = data.empty() ? listened_[id.value()] : data;
     factory_ = factory;
     absl::Status status;
     Run([&] {
@@ -236,6 +236,7 @@ class NodeCluster {
   NodeId apart_id_ = cluster::kNoNode;
   const DeviceFactory* factory_ = nullptr;
   bool hides_local_ = false;
+  std::vector<std::string> listened_;  // where nodes of the file did at first, HOST:PORT
   // Two clusters of one process have other starts of their nodes.
   static std::uint64_t NextSeed() {
     static std::atomic<std::uint64_t> last{0};

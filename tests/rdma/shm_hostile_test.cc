@@ -14,6 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "rdma/soft/shm_wire.h"
 #include "tests/contract/fabric_harness.h"
@@ -126,6 +127,31 @@ TEST_F(ShmHostile, OutOfDescriptorsIsATypedRefusal) {
   EXPECT_TRUE(absl::StrContains(late.heard(), "out of file descriptors")) << late.heard();
   EXPECT_FALSE(silent.Closed());
   ExpectServing();
+}
+
+// A peer has the device's wake-up descriptor, and with it its flags.
+TEST_F(ShmHostile, AWakeUpDescriptorThatWasMadeToBlockBlocksNobody) {
+  for (const bool by_ring : {false, true}) {
+    if (by_ring) {
+      ASSERT_TRUE(side_->device->Listen("tcp:127.0.0.1:0").ok());
+    }
+    int cleared = 0;
+    for (int fd = 3; fd < 256; ++fd) {
+      char link[64] = {};
+      if (readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), link, sizeof(link) - 1) <= 0 ||
+          std::strcmp(link, "anon_inode:[eventfd]") != 0)
+        continue;
+      ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
+      ++cleared;
+    }
+    ASSERT_GT(cleared, 0);
+    for (int i = 0; i < 3; ++i) {
+      side_->device->SetSleeping(true);
+      side_->CollectEvents();
+      side_->device->SetSleeping(false);
+    }
+    ExpectServing();
+  }
 }
 
 }  // namespace

@@ -381,5 +381,17 @@ TEST(SoftDeviceAddresses, MalformedOnesAreRefused) {
   }
 }
 
+// To look one up may take seconds, in which the thread would serve nobody.
+TEST(SoftDeviceAddresses, ANameOfAHostIsNotLookedUp) {
+  Side side(Options(true), false);
+  const absl::Status listens = side.device->Listen("tcp:localhost:0").status();
+  const absl::Status connects =
+      side.device->Connect("tcp:localhost:1", side.qp_options(), "").status();
+  for (const absl::Status& status : {listens, connects}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "not a numeric address")) << status;
+  }
+}
+
 }  // namespace
 }  // namespace ring::rdma

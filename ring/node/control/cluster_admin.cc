@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "ring/base/host_port.h"
 #include "ring/base/status.h"
 #include "ring/base/sync.h"
 #include "ring/base/wire.h"
@@ -26,30 +28,41 @@ constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
 constexpr absl::Duration kScrubPollPeriod = absl::Milliseconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(10);  // beyond the calls' own deadlines
 
+// Those that wait, all of them: they are a handful.
+struct Waiters {
+  Mutex mutex;
+  CondVar changed;
+  bool ended ABSL_GUARDED_BY(mutex) = false;
+};
+
 // What a node's thread gives to the caller's. Whoever comes late finds nobody.
 template <class T>
 class Result {
  public:
+  explicit Result(std::shared_ptr<Waiters> waiters) : waiters_(std::move(waiters)) {}
   void Set(absl::StatusOr<T> value) {
-    MutexLock lock(mutex_);
+    MutexLock lock(waiters_->mutex);
     value_ = std::move(value);
     set_ = true;
-    done_.NotifyAll();
+    waiters_->changed.NotifyAll();
   }
   absl::StatusOr<T> Wait(absl::Duration timeout) {
     const absl::Time deadline = absl::Now() + timeout;
-    MutexLock lock(mutex_);
-    while (!set_ && absl::Now() < deadline)
-      done_.WaitFor(mutex_, absl::ToChronoNanoseconds(deadline - absl::Now()));
-    if (!set_) return absl::DeadlineExceededError("the node did not answer: it may have stopped");
-    return std::move(value_);
+    MutexLock lock(waiters_->mutex);
+    while (!set_ && !waiters_->ended && absl::Now() < deadline)
+      waiters_->changed.WaitFor(waiters_->mutex, absl::ToChronoNanoseconds(deadline - absl::Now()));
+    if (set_) return std::move(value_);
+    if (waiters_->ended) {
+      return absl::UnavailableError(
+          "this node is stopping, and what was asked for may still be done: ask another node");
+    }
+    return absl::DeadlineExceededError("the node did not answer: it may have stopped");
   }
 
  private:
-  Mutex mutex_;
-  CondVar done_;
-  bool set_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::StatusOr<T> value_ ABSL_GUARDED_BY(mutex_) = absl::UnknownError("");
+  const std::shared_ptr<Waiters> waiters_;
+  bool set_ ABSL_GUARDED_BY(waiters_->mutex) = false;
+  absl::StatusOr<T> value_ ABSL_GUARDED_BY(waiters_->mutex) = absl::UnknownError("");
 };
 
 std::string EncodeEventCursor(const EventCursor& cursor) {
@@ -93,12 +106,17 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<DeviceFaults> GetDeviceFaults(absl::string_view node) override;
   absl::StatusOr<ScrubReport> Scrub(
       absl::FunctionRef<bool(const ScrubProgress&)> progress) override;
+  void EndCalls() override {
+    MutexLock lock(waiters_->mutex);
+    waiters_->ended = true;
+    waiters_->changed.NotifyAll();
+  }
 
  private:
   // Runs call(node, result) on the thread of the first node here; it sets the result now or later.
   template <class T, class Call>
   absl::StatusOr<T> Ask(absl::Duration timeout, Call call) {
-    auto result = std::make_shared<Result<T>>();
+    auto result = std::make_shared<Result<T>>(waiters_);
     Reactor* const reactor = reactors_.front();
     reactor->Post([reactor, result, call = std::move(call)]() mutable {
       if (reactor->nodes().empty()) {
@@ -127,6 +145,7 @@ class ClusterAdmin final : public AdminPort {
 
   std::vector<Reactor*> reactors_;
   std::shared_ptr<const cluster::View> view_;  // the first
+  const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>();
 };
 
 std::shared_ptr<const cluster::View> ClusterAdmin::GetView() {
@@ -279,13 +298,30 @@ absl::Status ClusterAdmin::DrainNode(absl::string_view node, bool force) {
   return Propose(cluster::DrainNode{id}).status();
 }
 
+// In the place of a name its number, for all nodes the same: what is agreed upon is dialled by
+// threads that serve, and these look nothing up.
+absl::Status ResolveField(absl::string_view field, absl::string_view scheme, std::string* address) {
+  if (address->empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> number = ResolveHostPort(absl::StripPrefix(*address, scheme));
+  if (number.ok()) {
+    *address = absl::StrCat(scheme, *number);
+    return absl::OkStatus();
+  }
+  const std::string what = absl::StrCat(field, "=", number.status().message());
+  if (absl::IsUnavailable(number.status())) return absl::UnavailableError(what);
+  return absl::InvalidArgumentError(what);
+}
+
 absl::StatusOr<NodeId> ClusterAdmin::AddNode(const cluster::NodeInfo& info) {
   RING_ASSIGN_OR_RETURN(const Transport transport,
                         Ask<Transport>(kPatience, [](Node& node, const auto& result) {
                           result->Set(node.config().transport);
                         }));
   RING_RETURN_IF_ERROR(CheckAddedNode(info, transport));
-  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(cluster::AddNode{info}));
+  cluster::AddNode command{info};
+  RING_RETURN_IF_ERROR(ResolveField("data", "tcp:", &command.info.tcp_address));
+  RING_RETURN_IF_ERROR(ResolveField("rdma", "rdma:", &command.info.rdma_address));
+  RING_ASSIGN_OR_RETURN(const cluster::ClusterResult result, Propose(command));
   return result.node;
 }
 

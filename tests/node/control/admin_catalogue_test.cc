@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/node/host.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -234,6 +235,22 @@ TEST_P(AdminCatalogueTest, StatsSumOverAllNodesAndCountEachVersionOnce) {
   EXPECT_GE(sum.log_entries_appended, 100u);
   EXPECT_GT(sum.log_bytes, 100'000u);
   EXPECT_GE(sum.clients, 1u);
+}
+
+// A deletion waits for ten seconds that the memgest becomes empty; who stops the process does not.
+TEST_P(AdminCatalogueTest, WhoWaitsForTheClusterIsAnsweredWhenCallsEnd) {
+  ASSERT_OK(client_->Put("key", "value", {.memgest = "REP2"}).status());
+  absl::Status deleted;
+  std::thread caller([&] { deleted = admin().DeleteMemgest(NextId(), "REP2", false); });
+  ring::testing::Await("the deletion", [&] {
+    const auto view = admin().GetView();
+    const protocol::MemgestDescriptor* const memgest = view->FindMemgest("REP2");
+    return memgest != nullptr && memgest->state == protocol::MemgestState::kDraining;
+  });
+  admin().EndCalls();
+  caller.join();
+  EXPECT_THAT(deleted, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is stopping")));
+  EXPECT_THAT(admin().GetStats().status(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ TEST_P(VerbsEndpoint, AnotherVersionIsRejectedWithItsReason) {
   rdma_event_channel* const channel = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), 0);
-  soft::SocketAddress target = *soft::ResolveAddress("rdma", address_.substr(5), false);
+  soft::SocketAddress target = *soft::ReadAddress("rdma", address_.substr(5), false);
   rdma_cm_event* event = nullptr;
   ASSERT_EQ(rdma_resolve_addr(id, nullptr, target.raw(), 1000), 0);
   ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);

@@ -37,14 +37,15 @@ void RefuseUring() {
   ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-// So many further calls of this thread find the kernel without memory; then all is well again.
+// So many further calls of this thread with entries find the kernel without memory for them; then
+// all is well again.
 thread_local int calls_without_memory = 0;
 
 }  // namespace
 
 // In the place of the library's: as when the kernel takes none of the entries.
 extern "C" int io_uring_submit_and_get_events(io_uring* ring) {
-  if (calls_without_memory > 0) {
+  if (calls_without_memory > 0 && io_uring_sq_ready(ring) != 0) {
     --calls_without_memory;
     ring->sq.sqe_head = ring->sq.sqe_tail;
     __atomic_store_n(ring->sq.ktail, ring->sq.sqe_tail, __ATOMIC_RELEASE);
@@ -179,7 +180,7 @@ TEST_P(UringReceiverTest, AKernelWithoutMemoryIsAskedAgainInTheNextTurn) {
   std::unique_ptr<QueuePair> from_a;
   std::unique_ptr<QueuePair> at_b;
   Connect(&from_a, &at_b);
-  EXPECT_EQ(calls_without_memory, 0);
+  EXPECT_LT(calls_without_memory, 100) << "it was never without";
   ExpectOneWrite('2');
   calls_without_memory = 100;
   from_a.reset();

@@ -100,6 +100,7 @@ class TwinSpare {
     options.node = id_;
     options.incarnation = Incarnation(77);
     options.cluster = cluster::ClusterHash(config_.cluster_name, config_.s, config_.d);
+    options.fence = config_.control.FenceTerms();
     options.node_count = config_.nodes.size();
     absl::StatusOr<std::unique_ptr<ControlPort>> port = ControlPort::Create(options);
     RING_CHECK(port.ok()) << port.status();

@@ -75,6 +75,7 @@ void AddHellos(Samples* out) {
   protocol::ControlHello control;
   control.cluster = 1;
   control.node = 2;
+  control.fence = 100;
   out->emplace_back("ControlHello", HelloBytes(control));
   protocol::ControlAccept control_accept;
   control_accept.node = 2;
@@ -227,6 +228,7 @@ void AddCluster(Samples* out) {
                     cluster::EncodeClusterCommand(cluster::NewEpoch{kGroup, kEpoch, 3, "why"}));
   out->emplace_back("ReturnRole", cluster::EncodeClusterCommand(
                                       cluster::ReturnRole{kGroup, kShard, kEpoch, Role(3)}));
+  out->emplace_back("Found", cluster::EncodeClusterCommand(cluster::Found{view}));
   out->emplace_back("SetNormal", cluster::EncodeClusterCommand(
                                      cluster::SetNormal{kGroup, kShard, kEpoch, normal.memgests}));
   out->emplace_back("CatalogueCommand", cluster::EncodeClusterCommand(cluster::CreateCommand(
@@ -310,12 +312,12 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 15;
+constexpr std::uint16_t kVersion = 16;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x1c946fd3},
       {"LogAccept", 0x70753c5d},
-      {"ControlHello", 0xb5bd29e8},
+      {"ControlHello", 0xb21c5377},
       {"ControlAccept", 0x092ae5f1},
       {"WordHello", 0x75f4b5c5},
       {"WordAccept", 0x73a2724a},
@@ -353,6 +355,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"RegisterNode", 0x21ad3a10},
       {"NewEpoch", 0x6b425ef7},
       {"ReturnRole", 0xa660492a},
+      {"Found", 0xeea23bc6},
       {"SetNormal", 0x4214a29e},
       {"CatalogueCommand", 0x9ec844bb},
       {"DeletedCommand", 0x9d6fa6fd},

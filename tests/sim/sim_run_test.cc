@@ -46,7 +46,7 @@ TEST(SimRun, SeedsHoldAllRulesAndInjectMostFaults) {
 TEST(SimRun, NodesAreLostAndNothingThatWasAcknowledged) {
   rdma::sim::FaultCounts faults;
   std::uint64_t answered = 0;
-  for (std::uint64_t seed = 2001; seed <= 2040; ++seed) {
+  for (std::uint64_t seed = 2001; seed <= 2060; ++seed) {
     const RunResult result = RunClean(seed, 300, /*node_failures=*/true);
     faults.Add(result.faults);
     answered += result.answered;

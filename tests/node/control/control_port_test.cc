@@ -176,7 +176,7 @@ class DeafPeer {
  public:
   static constexpr std::size_t kReceives = 64;
 
-  absl::Status Connect(const std::string& address, std::uint64_t cluster) {
+  absl::Status Connect(const std::string& address, std::uint64_t cluster, std::uint32_t fence) {
     rdma::SoftDeviceOptions options;
     options.name = "deaf";
     options.clock = &clock_;
@@ -189,6 +189,7 @@ class DeafPeer {
     hello.cluster = cluster;
     hello.incarnation = 7;
     hello.node = 0;
+    hello.fence = fence;
     RING_ASSIGN_OR_RETURN(
         qp_,
         device_->Connect(
@@ -263,7 +264,8 @@ TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
   DeafPeer peer;
   ASSERT_OK(peer.Connect(
       "tcp:" + options.config.nodes[5].data,
-      cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d)));
+      cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d),
+      options.config.control.FenceTerms()));
   EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
 }
 

@@ -129,6 +129,10 @@ class AdminFlood : public HostileTest {
     ASSERT_OK_AND_ASSIGN(admin_, admin::StartAdminServer("127.0.0.1:0", &host_->admin()));
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
   }
+  void TearDown() override {
+    admin_.reset();  // it borrows from the host
+    HostileTest::TearDown();
+  }
 
   std::uint16_t port() const { return static_cast<std::uint16_t>(admin_->port()); }
   std::string admin_address() const { return absl::StrCat("127.0.0.1:", admin_->port()); }

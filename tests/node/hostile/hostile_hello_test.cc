@@ -152,12 +152,14 @@ TEST_F(HostileHello, ControlConnectionsOfStrangersAreRefused) {  // L8
   good.cluster = view_->cluster;
   good.node = 0;
   good.incarnation = view_->nodes[0].incarnation.value();
+  good.fence = EmbeddedConfig().control.FenceTerms();
   const auto expect = [&](auto spoil, const std::string& reason) {
     ControlHello hello = good;
     spoil(hello);
     ExpectRefused(EncodeHello(hello), reason, 1);
   };
   expect([](ControlHello& h) { h.cluster ^= 1; }, "another cluster");
+  expect([](ControlHello& h) { ++h.fence; }, "lease_ms");
   expect([](ControlHello& h) { h.node = 1; }, "node=1");
   expect([](ControlHello& h) { h.node = 5; }, "node=5");
   expect([](ControlHello& h) { h.node = 60000; }, "node=60000");

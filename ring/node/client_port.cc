@@ -312,7 +312,7 @@ void ClientPort::EndStuck(std::uint64_t now_ns) {
     const bool is_new = connection.moving_ns == 0;
     if (is_new || connection.finished != connection.finished_at_sweep) connection.heard_ns = now_ns;
     if (connection.outstanding == 0 && now_ns - connection.heard_ns >= kQuietNs) {
-      connection.heard_ns = now_ns;
+      connection.heard_ns = connection.moving_ns = now_ns;
       Probe(connection);
     }
     if (is_new || connection.outstanding == 0 ||

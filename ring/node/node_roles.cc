@@ -137,6 +137,7 @@ void Node::LearnContact(NodeId id, const std::string& tcp, const std::string& rd
   const cluster::NodeInfo before = contact;
   if (!tcp.empty() && !IsOthers(*view_, id, tcp)) contact.tcp_address = tcp;
   if (!rdma.empty() && !IsOthers(*view_, id, rdma)) contact.rdma_address = rdma;
+  if (id.value() >= view_->nodes.size()) return;  // of this file alone
   auto view = std::make_shared<cluster::View>(*view_);
   cluster::NodeInfo& node = view->nodes[id.value()];
   if (node.tcp_address == before.tcp_address) node.tcp_address = contact.tcp_address;

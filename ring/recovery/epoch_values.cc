@@ -118,7 +118,7 @@ bool EpochChange::KeepsValues(const protocol::MemgestDescriptor& memgest, Role w
 void EpochChange::LetOneLeave() {
   if (!plan_.living) return;
   // Nor does anybody leave whom another one's absence made the last beside it.
-  const RoleMask may = plan_.last.has_value() ? MayGoOn() : 0;
+  const RoleMask may = plan_.last.has_value() ? MayGoOn() & HoldersOfLast() : 0;
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     if (Has(may, RoleAt(i)) && !roles_[i].goes_on) return;
   }

@@ -159,7 +159,7 @@ void AddControl(Samples* out) {
                     EncodeDrainAnswer({kIncarnation, {{kGroup, kShard, {1, 2, 3, 4}}}}));
   out->emplace_back("LeaseRenewal", EncodeRenewal({kIncarnation, 3}));
   out->emplace_back("ProbeAnswer",
-                    EncodeProbe({ProbeState::kFounder, kIncarnation, Incarnation(2), 3}));
+                    EncodeProbe({ProbeState::kFounder, kIncarnation, Incarnation(2), 3, 5}));
   out->emplace_back(
       "NodeEvents",
       EncodeEvents(
@@ -341,7 +341,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"DrainRequest", 0xa990161d},
       {"DrainAnswer", 0x727aaea0},
       {"LeaseRenewal", 0xa7deeb54},
-      {"ProbeAnswer", 0xf79d1c85},
+      {"ProbeAnswer", 0xd07cf535},
       {"NodeEvents", 0x281db5ff},
       {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},

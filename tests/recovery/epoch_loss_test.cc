@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ring/cluster/view.h"
 #include "tests/recovery/epoch_change_fixture.h"
 
 namespace ring::recovery {
@@ -402,6 +403,29 @@ TEST_F(EpochChangeTest, S6OfTwoThatLeaveOneIsDoneWithout) {
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_EQ(actions.proposals.back()[0].active, 0b10001u);
   EXPECT_EQ(actions.proposals.back()[1].active, 0b10001u);
+}
+
+// Role 2 is nobody's, and has nothing of the shard: it is not missed.
+TEST_F(EpochChangeTest, S6AVacantRoleOfNoMemgestKeepsNobodyFromLeaving) {
+  EpochPlan plan = LivingOn();
+  plan.holders[2] = plan.last->holders[2] = cluster::Holder{cluster::kNoNode, Incarnation()};
+  Start(std::move(plan));
+  change->OnSealed(Role(1), Ends(9, 9));
+  for (const Role role : {Role(3), Role(4)}) change->OnSealed(role, Ends(9, 9), /*leaves=*/true);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back()[0].active, 0b10001u);
+}
+
+// Of two, the other one may be cut off from this node alone, and the one that stays be lost next.
+TEST_F(EpochChangeTest, S6NobodyLeavesWhileAnotherIsMissing) {
+  Start(LivingOn());
+  for (const Role role : {Role(1), Role(2)}) change->OnSealed(role, Ends(9, 9));
+  change->OnSealed(Role(3), Ends(9, 9), /*leaves=*/true);
+  Pass(1'000'000'000);
+  ConnectAll();
+  ASSERT_EQ(actions.proposals.size(), 1u);
+  EXPECT_EQ(actions.proposals.back()[0].active, 0b01001u);
 }
 
 TEST_F(EpochChangeTest, S6WhoTakesOverDoesNotLetAnybodyLeave) {

@@ -11,6 +11,7 @@ std::string EncodeProbe(const ProbeAnswer& answer) {
   out.Put(answer.self.value());
   out.Put(answer.founded.value());
   out.Put(answer.leader);
+  out.Put(answer.voters);
   return out.Take();
 }
 
@@ -21,6 +22,7 @@ absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
   answer.self = Incarnation(in.Get<std::uint64_t>());
   answer.founded = Incarnation(in.Get<std::uint64_t>());
   answer.leader = in.Get<std::uint64_t>();
+  answer.voters = in.Get<std::uint8_t>();
   if (!in.finished()) {
     return absl::InvalidArgumentError("answer to a probe has a wrong size");
   }
@@ -44,9 +46,19 @@ Founding::Decision Founding::Decide() const {
     if (answer.state == ProbeState::kMember && (IsVoter(node) || !IsVoter(self_))) {
       return Decision::kJoin;
     }
-    agreed += IsVoter(node) && answer.state != ProbeState::kMember ? 1 : 0;
+    const bool founds = answer.state != ProbeState::kMember && answer.voters == voter_count_;
+    agreed += IsVoter(node) && founds ? 1 : 0;
   }
   return IsVoter(self_) && agreed == voter_count_ - 1 ? Decision::kFound : Decision::kWait;
+}
+
+std::string Founding::Differing() const {
+  for (const auto& [node, answer] : answers_) {
+    if (answer.voters == voter_count_) continue;
+    return absl::StrCat("voters=", voter_count_, " in this file, and ", int{answer.voters},
+                        " in that of node ", node.value());
+  }
+  return "";
 }
 
 void Founding::Found() {
@@ -64,6 +76,7 @@ ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader) const {
   const auto found = founders_.find(asker);
   if (found != founders_.end()) answer.founded = found->second;
   answer.leader = leader;
+  answer.voters = static_cast<std::uint8_t>(voter_count_);
   return answer;
 }
 

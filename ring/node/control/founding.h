@@ -33,9 +33,10 @@ enum class ProbeState : std::uint8_t {
 
 struct ProbeAnswer {
   ProbeState state = ProbeState::kNew;
-  Incarnation self;      // of who answers
-  Incarnation founded;   // a founder: the asker's start that it founded with; 0: none
-  std::uint64_t leader;  // server id; 0: not known
+  Incarnation self;         // of who answers
+  Incarnation founded;      // a founder: the asker's start that it founded with; 0: none
+  std::uint64_t leader;     // server id; 0: not known
+  std::uint8_t voters = 0;  // how many its file has
 };
 std::string EncodeProbe(const ProbeAnswer& answer);
 absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes);
@@ -53,6 +54,9 @@ class Founding {
   // that is gone has a voter less from its first moment on, and two of those have no majority.
   void OnGone(NodeId node) { answers_.erase(node); }
   Decision Decide() const;
+  // Whose file has another number of voters than this one, which founds nothing with it: two
+  // clusters with a majority each would come of it. For people; empty: nobody.
+  std::string Differing() const;
 
   // After the decision; a node that restarts with its memory calls Join at once.
   void Found();

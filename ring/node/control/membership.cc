@@ -146,7 +146,7 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   RING_ASSIGN_OR_RETURN(
       replica_, consensus::Replica::Start(options, *storage_, machine_, *this, word_.get()));
   leases_.set_replica(replica_.get());
-  keeper_ = std::make_unique<ServerKeeper>(replica_.get(), voter_count);
+  keeper_ = std::make_unique<ServerKeeper>(replica_.get(), machine_.view().voter_count);
   detector_ = std::make_unique<FailureDetector>(options_.node, control.DetectTicks(),
                                                 control.HeartbeatTicks());
   last_tick_ns_ = heard_ns_ = now_ns_;
@@ -375,6 +375,7 @@ void Membership::OnView(const std::shared_ptr<const cluster::View>& view) {
                       << "cluster was founded with, which counts: " << differs;
   }
   agreed_ = view;
+  if (keeper_ != nullptr) keeper_->set_voter_count(view->voter_count);
   options_.on_view(view);
 }
 
@@ -473,7 +474,10 @@ bool Membership::ready() const { return Missing().empty(); }
 
 std::string Membership::Missing() const {
   if (beginning_.has_value()) return "consensus: its storage";
-  if (replica_ == nullptr) return "consensus: other voters";
+  if (replica_ == nullptr) {
+    const std::string differing = founding_.Differing();
+    return absl::StrCat("consensus: ", differing.empty() ? "other voters" : differing);
+  }
   if (replica_->leader() == consensus::kNoServer) return "consensus: a leader";
   if (!Registered()) return "registration";
   const cluster::View& view = machine_.view();

@@ -23,8 +23,10 @@ namespace ring::node {
 
 class ServerKeeper {
  public:
-  ServerKeeper(consensus::Replica* replica, int voter_count)
+  ServerKeeper(consensus::Replica* replica, std::uint32_t voter_count)
       : replica_(replica), voter_count_(voter_count) {}
+  // As was agreed upon.
+  void set_voter_count(std::uint32_t count) { voter_count_ = count; }
 
   // A node says which server it is now.
   void Want(NodeId node, consensus::ServerId server) { wanted_[node] = server; }
@@ -37,7 +39,7 @@ class ServerKeeper {
   bool PromoteOne(std::uint64_t now_ns);
 
   consensus::Replica* replica_;
-  int voter_count_;
+  std::uint32_t voter_count_;
   std::map<NodeId, consensus::ServerId> wanted_;
   // A change that is under way; shared with its callback, which may outlive the keeper.
   std::shared_ptr<bool> pending_ = std::make_shared<bool>(false);

@@ -13,13 +13,13 @@ using Decision = Founding::Decision;
 constexpr std::uint64_t kNoLeader = 0;
 
 ProbeAnswer New(std::uint64_t incarnation) {
-  return {ProbeState::kNew, Incarnation(incarnation), Incarnation(), kNoLeader};
+  return {ProbeState::kNew, Incarnation(incarnation), Incarnation(), kNoLeader, 3};
 }
 ProbeAnswer Founder(std::uint64_t incarnation, std::uint64_t with) {
-  return {ProbeState::kFounder, Incarnation(incarnation), Incarnation(with), kNoLeader};
+  return {ProbeState::kFounder, Incarnation(incarnation), Incarnation(with), kNoLeader, 3};
 }
 ProbeAnswer Member(std::uint64_t incarnation) {
-  return {ProbeState::kMember, Incarnation(incarnation), Incarnation(), kNoLeader};
+  return {ProbeState::kMember, Incarnation(incarnation), Incarnation(), kNoLeader, 3};
 }
 
 // Three voters; node 0 of incarnation 10 is asked what it does.
@@ -35,6 +35,19 @@ TEST_F(FoundingTest, AClusterIsNewWhenEveryVoterSaysSo) {
   EXPECT_EQ(voter_.Decide(), Decision::kWait);
   voter_.OnAnswer(NodeId(2), New(12));
   EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
+// Each of two numbers of voters would have a majority of its own.
+TEST_F(FoundingTest, NobodyFoundsWithAFileThatHasOtherVoters) {
+  ProbeAnswer other = New(11);
+  other.voters = 5;
+  voter_.OnAnswer(NodeId(1), other);
+  voter_.OnAnswer(NodeId(2), New(12));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  EXPECT_EQ(voter_.Differing(), "voters=3 in this file, and 5 in that of node 1");
+  voter_.OnAnswer(NodeId(1), New(21));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+  EXPECT_EQ(voter_.Differing(), "");
 }
 
 TEST_F(FoundingTest, NobodyFoundsWithAStartThatIsGone) {
@@ -102,6 +115,7 @@ TEST_F(FoundingTest, AFounderNamesTheStartsThatItFoundedWith) {
   EXPECT_EQ(answer.self, Incarnation(10));
   EXPECT_EQ(answer.founded, Incarnation(11));
   EXPECT_EQ(answer.leader, 7u);
+  EXPECT_EQ(answer.voters, 3);
   EXPECT_EQ(voter_.Answer(NodeId(4), 7).founded, Incarnation());
 }
 

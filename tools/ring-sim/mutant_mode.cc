@@ -46,7 +46,7 @@ namespace {
 
 using Kind = InClusters::Kind;
 
-constexpr int kSeedSecondsMax = 20;            // of the processor: more is a turn without an end
+constexpr int kSeedSecondsMax = 40;            // of the processor: more is a turn without an end
 constexpr unsigned kScenarioSecondsMax = 300;  // by the clock, on a busy machine
 
 // What a child process said, line by line, and how it ended.
@@ -113,7 +113,10 @@ void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
   if (!TurnOn(mutant.id)) _exit(2);
   std::FILE* const pipe = fdopen(out, "w");
   if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
-  for (std::uint64_t seed = mode.first; seed <= mode.budget; ++seed) {
+  // One that was noticed late is given as long again.
+  const InClusters& known = mutant.clusters;
+  const std::uint64_t late = known.kind == Kind::kKilled ? known.seeds : 0;
+  for (std::uint64_t seed = mode.first; seed <= std::max(mode.budget, late); ++seed) {
     std::fprintf(pipe, "%llu\n", static_cast<unsigned long long>(seed));
     std::fflush(pipe);
     LimitProcessor();

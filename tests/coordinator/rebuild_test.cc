@@ -27,6 +27,18 @@ void BeginRebuild(ShardHarness& harness) {
   harness.shard().ApplyNormal(sets);
 }
 
+protocol::Outcome PutOne(ShardHarness& harness, unsigned i) {
+  return harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(8000, i))).outcome;
+}
+
+// Puts until no memory is left, and then frees every other slot.
+void FillAndDeleteHalf(ShardHarness& harness) {
+  unsigned count = 0;
+  while (PutOne(harness, count) == protocol::Outcome::kOk) ASSERT_LT(++count, 4000u);
+  for (unsigned i = 0; i < count; i += 2) harness.Run(harness.Delete(std::to_string(i)));
+  harness.Settle();
+}
+
 TEST(Rebuild, S6ANewParityIsSentNoMoreThanThePaceAllows) {
   constexpr int kValues = 100;
   constexpr std::size_t kValueSize = 20'000;
@@ -97,16 +109,10 @@ TEST(Rebuild, S6PutsThatFindNoMemoryHastenIt) {
   options.pace = &pace;
   options.memory_limit = std::size_t{24} << 20;
   ShardHarness harness(options);
-  const auto put = [&](unsigned i) {
-    return harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(8000, i))).outcome;
-  };
-  unsigned count = 0;
-  while (put(count) == protocol::Outcome::kOk) ASSERT_LT(++count, 4000u);
-  for (unsigned i = 0; i < count; i += 2) harness.Run(harness.Delete(std::to_string(i)));
-  harness.Settle();
+  ASSERT_NO_FATAL_FAILURE(FillAndDeleteHalf(harness));
   ASSERT_NO_FATAL_FAILURE(BeginRebuild(harness));
   const std::uint64_t start_ns = harness.now_ns;
-  EXPECT_EQ(put(0), protocol::Outcome::kUnavailable);
+  EXPECT_EQ(PutOne(harness, 0), protocol::Outcome::kUnavailable);
   const memgest::ParityRebuild& rebuild = harness.shard().FindMemgest(kSrs32)->rebuild();
   while (!rebuild.Complete(Role(4), harness.shard().log())) {
     ASSERT_LT(harness.now_ns - start_ns, kSecondNs) << rebuild.pushed_bytes();
@@ -114,7 +120,7 @@ TEST(Rebuild, S6PutsThatFindNoMemoryHastenIt) {
   }
   EXPECT_GT(rebuild.pushed_bytes(), 2 * kRate) << "the pace would have done";
   EXPECT_FALSE(rebuild.hurries());
-  EXPECT_EQ(put(0), protocol::Outcome::kOk);
+  EXPECT_EQ(PutOne(harness, 0), protocol::Outcome::kOk);
 }
 
 // F11: a spare that has no memory for the metadata, say, fails to join again and again. What it was
@@ -123,21 +129,15 @@ TEST(Rebuild, S6WhoFailsToJoinBarsNothing) {
   HarnessOptions options;
   options.memory_limit = std::size_t{24} << 20;
   ShardHarness harness(options);
-  const auto put = [&](unsigned i) {
-    return harness.Run(harness.Put(kSrs32, std::to_string(i), Bytes(8000, i))).outcome;
-  };
-  unsigned count = 0;
-  while (put(count) == protocol::Outcome::kOk) ASSERT_LT(++count, 4000u);
-  for (unsigned i = 0; i < count; i += 2) harness.Run(harness.Delete(std::to_string(i)));
-  harness.Settle();
+  ASSERT_NO_FATAL_FAILURE(FillAndDeleteHalf(harness));
   std::vector<NamedSet> sets = harness.LivingSets();
   for (NamedSet& set : sets) set.roles &= ~RoleBit(Role(4));
   harness.shard().ApplyNormal(sets);
   ASSERT_GT(harness.shard().FindMemgest(kSrs32)->rebuild().Begin(Role(4)), 0u);
-  ASSERT_EQ(put(0), protocol::Outcome::kUnavailable);
+  ASSERT_EQ(PutOne(harness, 0), protocol::Outcome::kUnavailable);
   harness.shard().RemoveMember(Role(4));
   EXPECT_FALSE(harness.shard().FindMemgest(kSrs32)->rebuild().active());
-  EXPECT_EQ(put(0), protocol::Outcome::kOk);
+  EXPECT_EQ(PutOne(harness, 0), protocol::Outcome::kOk);
 }
 
 }  // namespace

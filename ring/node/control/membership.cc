@@ -297,7 +297,7 @@ void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply)
 bool Membership::Known() const { return options_.node.value() < machine_.view().nodes.size(); }
 
 // What this node's file says, and others' may not, counts for all of them or for none.
-void Membership::Found(std::uint64_t now_ns) {
+void Membership::ProposeFirstView(std::uint64_t now_ns) {
   if (machine_.state().founded() || !leads() || now_ns < found_ns_) return;
   found_ns_ = now_ns + kRegisterPeriodNs;
   Propose(cluster::Found{machine_.view()}, [](const absl::StatusOr<cluster::ClusterResult>&) {});
@@ -441,7 +441,7 @@ bool Membership::Progress(std::uint64_t now_ns) {
     FailSilent(now_ns);
   }
   ProgressJoin(now_ns);
-  Found(now_ns);
+  ProposeFirstView(now_ns);
   ProgressRegistration(now_ns);
   work_ |= keeper_->Progress(now_ns);
   work_ |= leases_.Progress(now_ns);

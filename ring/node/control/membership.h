@@ -122,7 +122,7 @@ class Membership final : public consensus::ReplicaListener {
   void TellOfStorage(const absl::Status& status);
   bool HasPart(std::uint64_t now_ns);
   void ProgressJoin(std::uint64_t now_ns);
-  void Found(std::uint64_t now_ns);
+  void ProposeFirstView(std::uint64_t now_ns);
   std::string FileDiffersIn() const;
   void ProgressRegistration(std::uint64_t now_ns);
   bool Known() const;

@@ -33,6 +33,11 @@ struct Waiters {
   Mutex mutex;
   CondVar changed;
   bool ended ABSL_GUARDED_BY(mutex) = false;
+
+  bool HaveEnded() {
+    MutexLock lock(mutex);
+    return ended;
+  }
 };
 
 // What a node's thread gives to the caller's. Whoever comes late finds nobody.
@@ -116,6 +121,9 @@ class ClusterAdmin final : public AdminPort {
   // Runs call(node, result) on the thread of the first node here; it sets the result now or later.
   template <class T, class Call>
   absl::StatusOr<T> Ask(absl::Duration timeout, Call call) {
+    if (waiters_->HaveEnded()) {
+      return absl::UnavailableError("this node is stopping: ask another node");
+    }
     auto result = std::make_shared<Result<T>>(waiters_);
     Reactor* const reactor = reactors_.front();
     reactor->Post([reactor, result, call = std::move(call)]() mutable {

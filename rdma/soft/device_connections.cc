@@ -150,6 +150,7 @@ void SoftDevice::Establish(SoftQueuePair* qp, std::unique_ptr<Link> link,
   event.qp = qp;
   event.private_data = std::move(private_data);
   PushEvent(std::move(event));
+  qp->HarvestArrivals();
   // The peer may have gone before we knew it.
   CheckPeer(qp);
 }

@@ -1,12 +1,14 @@
 #include "rdma/soft/mapping.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -38,6 +40,12 @@ bool IsEventFd(int fd) {
   char link[64] = {};
   const ssize_t size = readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), link, sizeof(link) - 1);
   return size > 0 && std::strcmp(link, "anon_inode:[eventfd]") == 0;
+}
+
+// Pages of a memfd of huge pages come from a pool: a touch when that is empty kills us (SIGBUS).
+bool IsOfSmallPages(int fd) {
+  struct statfs system;
+  return fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
 absl::Status CheckLayout(const MappingLayout& layout, std::uint64_t file_size) {
@@ -168,6 +176,8 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::Attach(int memory_fd, int even
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return absl::InvalidArgumentError("the peer's memory is not a memfd sealed against shrinking");
   }
+  if (!IsOfSmallPages(memory_fd))
+    return absl::InvalidArgumentError("the peer's memory is not a memfd of ordinary pages");
   if (!IsEventFd(event_fd))
     return absl::InvalidArgumentError("the peer's wake-up descriptor is not an eventfd");
   fcntl(event_fd, F_SETFL, O_NONBLOCK);

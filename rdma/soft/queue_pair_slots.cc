@@ -201,10 +201,10 @@ void SoftQueuePair::CompleteReceive(const Arrival& arrival) {
   recv_cq_->Push(completion);
 }
 
+// What an acceptor sends at once may be here before its answer is: the connection stands first.
 void SoftQueuePair::HarvestArrivals() {
   Arrival arrival;
-  while (state_ != QpState::kError && state_ != QpState::kReset &&
-         receives_.PeekArrival(&arrival)) {
+  while (state_ == QpState::kReadyToSend && receives_.PeekArrival(&arrival)) {
     CompleteReceive(arrival);
     if (arrival.status != WcStatus::kSuccess) EnterError();
   }

@@ -92,8 +92,8 @@ absl::StatusOr<ShmReceived> ReceiveShmMessage(int socket) {
   const ssize_t size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return absl::FailedPreconditionError("nothing to read");
-  if (size <= 0) return absl::UnavailableError("the peer closed the handshake socket");
-  ShmReceived received;
+  if (size < 0) return absl::UnavailableError("the peer closed the handshake socket");
+  ShmReceived received;  // closes what came, whatever it came with
   std::size_t fd_count = 0;
   for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr;
        rights = CMSG_NXTHDR(&header, rights)) {
@@ -109,6 +109,7 @@ absl::StatusOr<ShmReceived> ReceiveShmMessage(int socket) {
       }
     }
   }
+  if (size == 0) return absl::UnavailableError("the peer closed the handshake socket");
   if (size != static_cast<ssize_t>(sizeof(packet)) || packet.magic != kMagic) {
     return absl::InvalidArgumentError("refused: not a handshake of Ring's shared-memory link");
   }

@@ -93,6 +93,42 @@ TEST_P(FabricConnection, AcceptAfterTheConnectorLeftIsNoCrash) {
   b_->Run([&] { accepted.reset(); });
 }
 
+// Whoever takes a message knows whose it is, and may answer it.
+TEST_P(FabricConnection, NothingArrivesBeforeTheConnectionStands) {
+  auto qp = *a_->device->Connect(address_, a_->qp_options(), "");
+  const Sge to = a_->At(0, 16);
+  ASSERT_TRUE(qp->PostRecv(7, absl::MakeConstSpan(&to, 1)).ok());
+  const ConnectionEvent request = EventAtB(ConnectionEvent::Kind::kConnectRequest);
+  std::unique_ptr<QueuePair> at_b;
+  bool sent = false;
+  const auto send = [&] {
+    const Sge from = b_->At(0, 8);
+    WorkRequest wr;
+    wr.opcode = Opcode::kSend;
+    wr.sges = absl::MakeConstSpan(&from, 1);
+    sent = at_b->PostSend(wr).ok();
+  };
+  b_->Run([&] {
+    at_b = *b_->device->Accept(request.request, b_->qp_options(), "");
+    send();  // mapped links: before a's device looks at the answer
+  });
+  EXPECT_TRUE(sent || !mapped());
+  WorkCompletion received;
+  bool arrived = a_->recv_cq->Poll(absl::MakeSpan(&received, 1)) == 1;
+  EXPECT_TRUE(!arrived || HasEngine(GetParam()));
+  EXPECT_TRUE(arrived || WaitFor([&] {
+                if (!sent) b_->Run(send);
+                return a_->recv_cq->Poll(absl::MakeSpan(&received, 1)) == 1;
+              }));
+  a_->CollectEvents();
+  ConnectionEvent event;
+  EXPECT_TRUE(a_->TakeEvent(ConnectionEvent::Kind::kEstablished, &event));
+  EXPECT_EQ(received.status, WcStatus::kSuccess);
+  EXPECT_EQ(received.wr_id, 7u);
+  EXPECT_EQ(received.qp, qp.get());
+  b_->Run([&] { at_b.reset(); });
+}
+
 TEST_P(FabricConnection, LongPrivateDataIsRefused) {
   const std::string longest(kPrivateDataSizeMax, 'x');
   EXPECT_EQ(a_->device->Connect(address_, a_->qp_options(), longest + "x").status().code(),

@@ -1,6 +1,8 @@
 // What a shm listener does with peers that say nothing, and when there are no descriptors left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -126,6 +128,60 @@ TEST_F(ShmHostile, OutOfDescriptorsIsATypedRefusal) {
   EXPECT_TRUE(absl::StrContains(greeting.heard(), "out of file descriptors")) << greeting.heard();
   EXPECT_TRUE(absl::StrContains(late.heard(), "out of file descriptors")) << late.heard();
   EXPECT_FALSE(silent.Closed());
+  ExpectServing();
+}
+
+std::size_t OpenDescriptors() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+// Sends no bytes at all, and two descriptors.
+void SendDescriptorsAlone(int socket) {
+  msghdr header{};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(2 * sizeof(int));
+  const int fds[2] = {STDOUT_FILENO, STDERR_FILENO};
+  std::memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+  EXPECT_EQ(sendmsg(socket, &header, MSG_NOSIGNAL), 0) << errno;
+}
+
+TEST_F(ShmHostile, DescriptorsThatComeWithNothingAreClosed) {
+  const std::size_t before = OpenDescriptors();
+  for (int i = 0; i < 20; ++i) {
+    RawShmPeer peer(address_);
+    SendDescriptorsAlone(peer.fd());
+    EXPECT_TRUE(Until([&] { return peer.Closed(); }));
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
+  ExpectServing();
+}
+
+// Its pages may not be there when they are touched, and that would end the process.
+TEST_F(ShmHostile, MemoryOfHugePagesIsRefused) {
+  const int memory = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+  if (memory < 0) return;  // a system without them has none to refuse
+  ShmMessage hello;
+  hello.kind = ShmMessage::Kind::kHello;
+  hello.layout.mailbox_offset = 37 * 4096;  // behind the control page
+  hello.layout.mailbox_stride = 4096;
+  hello.layout.mailbox_count = 1;
+  hello.layout.arena_offset = hello.layout.arena_size = std::uint64_t{2} << 20;
+  ASSERT_EQ(ftruncate(memory, static_cast<off_t>(hello.layout.total_size())), 0);
+  ASSERT_EQ(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  const int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  RawShmPeer peer(address_);
+  ASSERT_TRUE(soft::SendShmMessage(peer.fd(), hello, memory, event));
+  EXPECT_TRUE(Until([&] { return peer.Closed(); }));
+  EXPECT_TRUE(absl::StrContains(peer.heard(), "ordinary pages")) << peer.heard();
+  close(event);
+  close(memory);
   ExpectServing();
 }
 

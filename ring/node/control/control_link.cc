@@ -178,6 +178,11 @@ bool ControlLink::OnCompletion(const rdma::WorkCompletion& completion) {
                                              rdma::WcStatusName(completion.status))));
     return false;
   }
+  if (completion.opcode == rdma::Opcode::kRecvWithImm) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("control message of node ", peer_.value(), " with immediate data")));
+    return false;
+  }
   if (completion.opcode != rdma::Opcode::kRecv) {
     --posted_;
     if (completion.wr_id == kSendTag) {

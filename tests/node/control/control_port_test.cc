@@ -199,8 +199,9 @@ class DeafPeer {
     for (std::size_t i = 0; i < kReceives; ++i) Receive(i);
     return absl::OkStatus();
   }
-  // Asks until the connection ends; gives how often.
-  std::uint32_t AskUntilItEnds() {
+  // Asks until the connection ends; gives how often. has_imm: with immediate data, which no message
+  // has.
+  std::uint32_t AskUntilItEnds(bool has_imm = false) {
     std::uint32_t asked = 0;
     std::uint32_t taken = 0;
     bool up = false;
@@ -217,7 +218,7 @@ class DeafPeer {
         taken = header.consumed;
         Receive(done.wr_id);
       }
-      if (up && asked - taken < ControlLink::kWindow && Ask()) ++asked;
+      if (up && asked - taken < ControlLink::kWindow && Ask(has_imm)) ++asked;
       return false;
     });
     return asked;
@@ -229,7 +230,7 @@ class DeafPeer {
                           region_->lkey()};
     qp_->PostRecv(index, absl::MakeConstSpan(&to, 1)).IgnoreError();
   }
-  bool Ask() {
+  bool Ask(bool has_imm) {
     ControlHeader header;
     header.type = ControlType::kPing;
     std::byte* const from = memory_ + kReceives * kControlBufferSize;
@@ -238,6 +239,7 @@ class DeafPeer {
     rdma::WorkRequest request;
     request.opcode = rdma::Opcode::kSend;
     request.signaled = true;
+    request.has_imm = has_imm;
     request.sges = absl::MakeConstSpan(&sge, 1);
     return qp_->PostSend(request).ok();
   }
@@ -250,23 +252,37 @@ class DeafPeer {
   std::unique_ptr<rdma::QueuePair> qp_;
 };
 
-TEST(ControlPort, PeerThatAsksAndTakesNoAnswerLosesItsConnection) {
-  HostOptions options;
-  options.config = EmbeddedConfig();
-  ASSERT_OK_AND_ASSIGN(std::vector<int> ports,
-                       tools::FreePorts(static_cast<int>(options.config.nodes.size())));
-  for (NodeEntry& node : options.config.nodes) {
-    node.data = absl::StrCat("127.0.0.1:", ports.back());
-    ports.pop_back();
+// One node of a cluster whose others are not there, and a peer that is no node.
+class ControlPortPeerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HostOptions options;
+    options.config = EmbeddedConfig();
+    ASSERT_OK_AND_ASSIGN(std::vector<int> ports,
+                         tools::FreePorts(static_cast<int>(options.config.nodes.size())));
+    for (NodeEntry& node : options.config.nodes) {
+      node.data = absl::StrCat("127.0.0.1:", ports.back());
+      ports.pop_back();
+    }
+    options.hosted = {NodeId(5)};
+    ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
+    ASSERT_OK(peer_.Connect(
+        "tcp:" + options.config.nodes[5].data,
+        cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d),
+        options.config.control.FenceTerms()));
   }
-  options.hosted = {NodeId(5)};
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
-  DeafPeer peer;
-  ASSERT_OK(peer.Connect(
-      "tcp:" + options.config.nodes[5].data,
-      cluster::ClusterHash(options.config.cluster_name, options.config.s, options.config.d),
-      options.config.control.FenceTerms()));
-  EXPECT_GT(peer.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
+
+  std::unique_ptr<Host> host_;
+  DeafPeer peer_;
+};
+
+TEST_F(ControlPortPeerTest, WhoAsksAndTakesNoAnswerLosesItsConnection) {
+  EXPECT_GT(peer_.AskUntilItEnds(), ControlLink::kOutgoingCountMax);
+}
+
+// Such a completion is of a receive, and not of something that the node sent.
+TEST_F(ControlPortPeerTest, AMessageWithImmediateDataEndsItsConnection) {
+  EXPECT_LE(peer_.AskUntilItEnds(/*has_imm=*/true), ControlLink::kWindow);
 }
 
 TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {

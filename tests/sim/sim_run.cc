@@ -16,6 +16,7 @@
 #include "tests/sim/checkers/durability_checker.h"
 #include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
+#include "tests/sim/checkers/metadata_checker.h"
 #include "tests/sim/checkers/resurrection_checker.h"
 #include "tests/sim/checkers/scrub_checker.h"
 #include "tests/sim/checkers/search_checker.h"
@@ -374,6 +375,10 @@ class Run {
     for (Violation& found : scrub.violations) result_.violations.push_back(std::move(found));
     for (Violation& found : CheckValues(cluster_.get()))
       result_.violations.push_back(std::move(found));
+    MetadataResult metadata = CheckMetadata(cluster_.get());
+    result_.lines_compared = metadata.lines;
+    result_.records_compared = metadata.records;
+    for (Violation& found : metadata.violations) result_.violations.push_back(std::move(found));
   }
 
   void Check() {

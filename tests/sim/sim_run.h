@@ -44,12 +44,14 @@ struct RunResult {
   std::uint64_t scrubs = 0;  // of a whole cluster, at the end
   std::uint64_t values_scrubbed = 0;
   std::uint64_t rows_scrubbed = 0;
-  std::uint64_t damage_left = 0;    // values and copies with a bit that turned, at the end (F10)
-  std::uint64_t damage_found = 0;   // mismatches that the scrub found in such runs
-  std::uint64_t versions_kept = 0;  // below a weaker newest one, and looked for (G1)
-  std::uint64_t nic_deltas = 0;     // puts whose deltas a device calculated, at nodes still up
-  std::uint64_t nic_redone = 0;     // ... or failed to
-  std::uint64_t degraded_gets = 0;  // answered with decoded bytes, as nodes still up count
+  std::uint64_t damage_left = 0;       // values and copies with a bit that turned, at the end (F10)
+  std::uint64_t damage_found = 0;      // mismatches that the scrub found in such runs
+  std::uint64_t lines_compared = 0;    // of a member with its coordinator's, at the end
+  std::uint64_t records_compared = 0;  // ... completion records
+  std::uint64_t versions_kept = 0;     // below a weaker newest one, and looked for (G1)
+  std::uint64_t nic_deltas = 0;        // puts whose deltas a device calculated, at nodes still up
+  std::uint64_t nic_redone = 0;        // ... or failed to
+  std::uint64_t degraded_gets = 0;     // answered with decoded bytes, as nodes still up count
   rdma::sim::FaultCounts faults;
   bool overran = false;  // more was lost than memgests survive (F3)
   bool damaged = false;  // bits turned in values, copies or rows (F10)

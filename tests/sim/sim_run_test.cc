@@ -31,14 +31,20 @@ TEST(SimRun, SeedsHoldAllRulesAndInjectMostFaults) {
   rdma::sim::FaultCounts faults;
   std::uint64_t answered = 0;
   std::uint64_t rows = 0;
+  std::uint64_t lines = 0;
+  std::uint64_t records = 0;
   for (std::uint64_t seed = 1001; seed <= 1020; ++seed) {
     const RunResult result = RunClean(seed, 300);
     faults.Add(result.faults);
     answered += result.answered;
     rows += result.rows_scrubbed;
+    lines += result.lines_compared;
+    records += result.records_compared;
   }
   EXPECT_GT(answered, 4000u);
   EXPECT_GT(rows, 100u);
+  EXPECT_GT(lines, 100u);
+  EXPECT_GT(records, 100u);
   for (const int number : {1, 5, 6, 7, 8, 9, 11, 12})
     EXPECT_GT(faults.by_class[static_cast<std::size_t>(number)], 0u) << "F" << number;
 }

@@ -32,6 +32,8 @@ constexpr Count kCounts[] = {
     {"rows_scrubbed", &sim::RunResult::rows_scrubbed},
     {"damage_left", &sim::RunResult::damage_left},
     {"damage_found", &sim::RunResult::damage_found},
+    {"lines_compared", &sim::RunResult::lines_compared},
+    {"records_compared", &sim::RunResult::records_compared},
     {"versions_kept", &sim::RunResult::versions_kept},
     {"nic_deltas", &sim::RunResult::nic_deltas},
     {"nic_deltas_redone", &sim::RunResult::nic_redone},

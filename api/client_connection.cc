@@ -123,6 +123,19 @@ void Connection::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_n
   }
 }
 
+// What the node has under a key, or takes for a memgest, is nothing to who means another cluster.
+absl::Status Connection::CheckCluster(const protocol::ClientAccept& accept) const {
+  if (context_->cluster != 0 && accept.cluster != context_->cluster) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(address_, " is a node of another cluster: give seeds of one cluster"));
+  }
+  if (accept.founding != 0 && accept.founding < context_->founding) {
+    return absl::UnavailableError(absl::StrCat(
+        address_, " has its part in a cluster that was founded anew since: restart that node"));
+  }
+  return absl::OkStatus();
+}
+
 void Connection::Establish(const rdma::ConnectionEvent& event, std::uint64_t now_ns) {
   absl::StatusOr<protocol::ClientAccept> accept =
       protocol::DecodeHello<protocol::ClientAccept>(event.private_data);
@@ -131,6 +144,7 @@ void Connection::Establish(const rdma::ConnectionEvent& event, std::uint64_t now
                              absl::StrCat(address_, ": ", accept.status().message())),
                 now_ns);
   }
+  if (absl::Status same = CheckCluster(*accept); !same.ok()) return Fail(std::move(same), now_ns);
   accept_ = *accept;
   for (std::uint32_t i = 0; i < kRecvDepth; ++i) {
     // Only doorbells arrive, and they carry nothing.

@@ -39,6 +39,9 @@ struct ConnectionContext {
   std::uint32_t frame_lkey = 0;
   std::uint64_t client_high = 0;
   std::uint64_t client_low = 0;
+  // Of the view: which cluster, and which founding of it. 0: there is none yet.
+  std::uint64_t cluster = 0;
+  std::uint64_t founding = 0;
 };
 
 // The frame of an operation, with the zero word behind it and the PAD word that may go before it.
@@ -55,6 +58,11 @@ class Connection {
   State state() const { return state_; }
   bool ready() const { return state_ == State::kReady; }
   bool broken() const { return broken_; }
+  // The node has its part in a later founding of the cluster than the view is of: it is asked for
+  // its view, and for nothing else.
+  bool ahead() const { return ready() && accept_.founding > context_->founding; }
+  // Requests go there.
+  bool serves() const { return ready() && !broken_ && accept_.founding == context_->founding; }
   const absl::Status& last_error() const { return last_error_; }
   // Of the node's handshake. REQUIRES: it was ready once.
   const protocol::ClientAccept& accept() const { return accept_; }
@@ -116,6 +124,7 @@ class Connection {
 
   void StartAttempt(std::uint64_t now_ns);
   void Fail(absl::Status status, std::uint64_t now_ns);
+  absl::Status CheckCluster(const protocol::ClientAccept& accept) const;
   void Establish(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
   void AddWrite(const std::byte* source, std::size_t size, std::uint64_t cell, std::size_t offset);
   void RingBell();

@@ -30,6 +30,7 @@ const absl::Status& WindowFull() {
 }  // namespace
 
 absl::Status ClientCore::Check(const Request& request) const {
+  if (ends_) return absl::FailedPreconditionError("the client ends: nothing more is asked for");
   if (request.key.empty() || request.key.size() > kKeySizeMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("key length=", request.key.size(), " is not in 1..", kKeySizeMax));
@@ -202,7 +203,7 @@ void ClientCore::PlaceOrQueue(Operation* op) {
   // Behind what is queued already, so that requests leave in the order they came.
   if (queue_.empty()) {
     Connection* connection = Route(op->slot);
-    if (connection != nullptr && connection->ready() && Place(op, connection)) return;
+    if (connection != nullptr && connection->serves() && Place(op, connection)) return;
   }
   op->state = OpState::kQueued;
   queue_.push_back(op->index);
@@ -237,7 +238,8 @@ void ClientCore::Pump() {
     Connection* connection = Route(op->slot);
     if (due && connection != nullptr) {
       connection->Connect(now_ns_);
-      if (connection->ready() && !connection->broken() && Place(op, connection)) continue;
+      if (connection->serves() && Place(op, connection)) continue;
+      if (connection->ahead()) WantViewAtPace();
       // The owner cannot be reached: a later view may name another (X3).
       if (connection->state() == Connection::State::kBackingOff) {
         WantViewAtPace();
@@ -312,6 +314,7 @@ void ClientCore::FreeTaken() {
 }
 
 void ClientCore::Shutdown() {
+  ends_ = true;  // what a callback asks for is refused, or nobody would be called for it
   for (Operation& op : ops_) {
     if (op.state == OpState::kQueued || op.state == OpState::kWaiting) Expire(&op);
   }

@@ -92,7 +92,7 @@ class ClientCore {
   void FreeTaken();
   // Calls the callbacks of finished operations, and frees these. Gives whether there were any.
   bool RunCallbacks();
-  // Ends everything under way without an answer.
+  // Ends everything under way without an answer, and takes nothing more.
   void Shutdown();
 
   // Asks for the view; true once an answer was adopted.
@@ -173,6 +173,7 @@ class ClientCore {
   // client_core_view.cc
   void WantView() { view_wanted_ = true; }
   // For what is noticed again and again: at most one request every kViewPaceNs.
+  void ForgetCluster();
   void WantViewAtPace();
   void StartViewRequest();
   Connection* PickViewSource();
@@ -185,6 +186,7 @@ class ClientCore {
   const ClientOptions options_;
   const Clock* const clock_;
   Random* const random_;  // null: the system's
+  bool ends_ = false;     // since Shutdown
   bool started_ = false;  // by Start: nobody waits in Bootstrap
   int processor_count_ = ProcessorCount();
   std::vector<std::string> seeds_;

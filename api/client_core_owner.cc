@@ -48,7 +48,7 @@ void ClientCore::AskWhoOwns(const OwnerSearch::Round& round) {
   for (const std::unique_ptr<Connection>& connection : connections_) {
     if (connection == nullptr) continue;
     connection->Connect(now_ns_);
-    if (!connection->ready() || connection->broken()) continue;
+    if (!connection->serves()) continue;
     const bool owes = std::any_of(waiting_.begin(), waiting_.end(), [&](std::uint16_t index) {
       return ops_[index].sink == Sink::kOwner && ops_[index].connection == connection.get();
     });

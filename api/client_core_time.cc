@@ -104,7 +104,9 @@ void ClientCore::MarkRetried(Operation* op) {
     header->if_version = op->known_version.bits();
 }
 
+// What is sent again is judged by the time (X4), which may have stood still with the program.
 void ClientCore::ResetConnection(Connection* connection, bool graceful) {
+  now_ns_ = ClockNs();
   connection->Reset(now_ns_, graceful);
   if (Mutant("X3")) ++context_.client_low;  // what is sent again is somebody else's request
   WantView();

@@ -187,6 +187,10 @@ void ClientCore::WantViewAtPace() {
 
 Connection* ClientCore::PickViewSource() {
   const std::size_t count = connections_.size();
+  for (const std::unique_ptr<Connection>& connection : connections_) {
+    if (connection != nullptr && connection->ahead() && !connection->broken())
+      return connection.get();
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = (view_cursor_ + i) % count;
     Connection* connection = connections_[at].get();
@@ -252,6 +256,13 @@ void ClientCore::OnViewAnswer(Operation* op, OpOutcome outcome) {
   Free(op);
 }
 
+// It was founded anew, with nothing in it: numbers of epochs, versions and memgests begin again.
+void ClientCore::ForgetCluster() {
+  std::fill(owner_epochs_.begin(), owner_epochs_.end(), 0);
+  std::fill(coordinators_.begin(), coordinators_.end(), nullptr);
+  std::fill(known_versions_.begin(), known_versions_.end(), Version());
+}
+
 // False: the view is of another cluster.
 bool ClientCore::AdoptView(cluster::View view) {
   if (routing_ != nullptr) {
@@ -261,7 +272,12 @@ bool ClientCore::AdoptView(cluster::View view) {
                        ": give seeds of one cluster"));
       return false;
     }
-    if (view.epoch <= view_.epoch) return true;
+    if (view.founding < view_.founding) return true;
+    if (view.founding > view_.founding) {
+      ForgetCluster();
+    } else if (view.epoch <= view_.epoch) {
+      return true;
+    }
   } else {
     routing_ = std::make_unique<cluster::Routing>(view.s, view.d);
     windows_.resize(static_cast<std::size_t>(view.s * (view.s + view.d)));
@@ -271,6 +287,13 @@ bool ClientCore::AdoptView(cluster::View view) {
     owners_.Resize(windows_.size());
   }
   view_ = std::move(view);
+  context_.cluster = view_.cluster;
+  if (std::exchange(context_.founding, view_.founding) != view_.founding) {
+    ForEachConnection([this](Connection* connection) {
+      if (connection->ready() && connection->accept().founding < view_.founding)
+        ResetConnection(connection, /*graceful=*/false);
+    });
+  }
   if (view_.value_size_max != 0) {
     value_size_max_ =
         std::min<std::uint64_t>({options_.value_size_max, view_.value_size_max, kValueSizeMax});

@@ -219,9 +219,9 @@ class GrpcAdminClient final : public AdminClient {
     if (!IsRetried(status.error_code())) return FromGrpc(status);
     return absl::Status(
         static_cast<absl::StatusCode>(status.error_code()),
-        absl::StrCat("no answer from admin addresses=", absl::StrJoin(options_.addresses, ","),
-                     " within ", absl::FormatDuration(options_.deadline), ": ",
-                     status.error_message()));
+        absl::StrCat("tried admin addresses=", absl::StrJoin(options_.addresses, ","), " for ",
+                     absl::FormatDuration(options_.deadline),
+                     ", the last one: ", status.error_message()));
   }
 
   template <class Request, class Response>

@@ -119,13 +119,18 @@ class AdminService final : public v1::Admin::Service {
     if (!id.ok()) return ToGrpc(id.status());
     const auto descriptor = FromProto(request->spec());
     if (!descriptor.ok()) return ToGrpc(descriptor.status());
-    const auto view = port_.GetView();
-    if (absl::Status status = descriptor->Validate(view->s, view->d); !status.ok()) {
+    const auto got = port_.GetView();
+    if (!got.ok()) return ToGrpc(got.status());
+    const cluster::View& view = **got;
+    if (absl::Status status = descriptor->Validate(view.s, view.d); !status.ok()) {
       return ToGrpc(status);
     }
     const auto created = port_.CreateMemgest(*id, *descriptor);
     if (!created.ok()) return ToGrpc(created.status());
-    *response->mutable_memgest() = ToProto(*created, port_.GetView()->default_memgest);
+    // Made it is, whoever says which is the default one.
+    const auto after = port_.GetView();
+    *response->mutable_memgest() =
+        ToProto(*created, after.ok() ? (*after)->default_memgest : view.default_memgest);
     return grpc::Status::OK;
   }
 
@@ -149,24 +154,28 @@ class AdminService final : public v1::Admin::Service {
                                     v1::GetMemgestDescriptorResponse* response) override {
     if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
     if (absl::Status status = CheckName(request->name()); !status.ok()) return ToGrpc(status);
-    const auto view = port_.GetView();
-    const auto* memgest = view->FindMemgest(absl::string_view(request->name()));
+    const auto got = port_.GetView();
+    if (!got.ok()) return ToGrpc(got.status());
+    const cluster::View& view = **got;
+    const auto* memgest = view.FindMemgest(absl::string_view(request->name()));
     if (memgest == nullptr) {
       return ToGrpc(absl::NotFoundError(
           absl::StrCat("no memgest name=", request->name(), ": list the memgests")));
     }
-    *response->mutable_memgest() = ToProto(*memgest, view->default_memgest);
+    *response->mutable_memgest() = ToProto(*memgest, view.default_memgest);
     return grpc::Status::OK;
   }
 
   grpc::Status ListMemgests(ServerContext* context, const v1::ListMemgestsRequest* request,
                             v1::ListMemgestsResponse* response) override {
     if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
-    const auto view = port_.GetView();
-    for (const auto& memgest : view->memgests) {
+    const auto got = port_.GetView();
+    if (!got.ok()) return ToGrpc(got.status());
+    const cluster::View& view = **got;
+    for (const auto& memgest : view.memgests) {
       if (memgest.state == protocol::MemgestState::kDeleted && !request->include_deleted())
         continue;
-      *response->add_memgests() = ToProto(memgest, view->default_memgest);
+      *response->add_memgests() = ToProto(memgest, view.default_memgest);
     }
     return grpc::Status::OK;
   }
@@ -174,7 +183,9 @@ class AdminService final : public v1::Admin::Service {
   grpc::Status GetClusterView(ServerContext* context, const v1::GetClusterViewRequest*,
                               v1::GetClusterViewResponse* response) override {
     if (absl::Status status = gate_.Admit(*context); !status.ok()) return ToGrpc(status);
-    *response = ToProto(*port_.GetView());
+    const auto view = port_.GetView();
+    if (!view.ok()) return ToGrpc(view.status());
+    *response = ToProto(**view);
     return grpc::Status::OK;
   }
 

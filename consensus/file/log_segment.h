@@ -33,7 +33,7 @@ enum class RecordType : std::uint32_t {
 inline constexpr std::uint32_t kRecordMagic = 0x474f4c52;  // "RLOG"
 // Raised with the format, and whenever a build would apply old entries otherwise than those that
 // wrote them did: servers whose snapshots are of different entries would not agree.
-inline constexpr std::uint32_t kSegmentVersion = 3;
+inline constexpr std::uint32_t kSegmentVersion = 4;
 inline constexpr std::size_t kRecordHeaderSize = 24;
 
 // Each appends one record to a write that begins at offset `batch`.

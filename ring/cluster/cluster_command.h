@@ -47,8 +47,10 @@ struct DrainNode {
   friend bool operator==(const DrainNode&, const DrainNode&) = default;
 };
 
+// force: whatever it holds; else its roles and its values must be with others.
 struct RemoveNode {
   NodeId node;
+  bool force = false;
   friend bool operator==(const RemoveNode&, const RemoveNode&) = default;
 };
 

@@ -44,7 +44,10 @@ struct Writer {
     out.PutString(absl::string_view(command.reason).substr(0, kReasonSizeMax));
   }
   void operator()(const DrainNode& command) const { out.Put(command.node.value()); }
-  void operator()(const RemoveNode& command) const { out.Put(command.node.value()); }
+  void operator()(const RemoveNode& command) const {
+    out.Put(command.node.value());
+    out.Put(std::uint8_t{command.force});
+  }
   void operator()(const NewEpoch& command) const {
     out.Put(command.group.value());
     out.Put(command.expected.value());
@@ -137,6 +140,13 @@ absl::StatusOr<ClusterCommand> ReadOverrun(ByteReader& in) {
   return command;
 }
 
+absl::StatusOr<ClusterCommand> ReadRemove(ByteReader& in) {
+  const NodeId node(in.Get<std::uint32_t>());
+  const auto force = in.Get<std::uint8_t>();
+  if (force > 1) return Bad(absl::StrCat("force=", force));
+  return RemoveNode{node, force != 0};
+}
+
 // The catalogue's commands have a decoder of their own, which takes all that is left.
 absl::StatusOr<ClusterCommand> ReadCatalogue(ByteReader& in) {
   RING_ASSIGN_OR_RETURN(CatalogueCommand command, DecodeCommand(*in.rest()));
@@ -159,7 +169,7 @@ absl::StatusOr<ClusterCommand> ReadKind(std::uint8_t version, std::uint8_t kind,
     case 3:
       return DrainNode{NodeId(in.Get<std::uint32_t>())};
     case 4:
-      return RemoveNode{NodeId(in.Get<std::uint32_t>())};
+      return ReadRemove(in);
     case 5:
       return ReadNewEpoch(in);
     case 6:

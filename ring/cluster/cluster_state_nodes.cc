@@ -85,6 +85,31 @@ bool IsSource(const View& view, const NodeInfo& node) {
   return false;
 }
 
+// Of one that is down only what a shard that does not serve may still be waiting for: it comes back
+// with its memory if it was only silent, and what was removed does not come back.
+absl::Status CheckNotNeeded(const View& view, const NodeInfo& node) {
+  if (node.status != NodeStatus::kDown) {
+    if (!IsSource(view, node)) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node.id.value(),
+                     " is still a source of values that others fetch: wait until they have them"));
+  }
+  const Holder holder{node.id, node.incarnation};
+  for (std::size_t g = 0; g < view.groups.size(); ++g) {
+    for (std::size_t i = 0; i < view.groups[g].shards.size(); ++i) {
+      const NormalRecord& normal = view.groups[g].shards[i].normal;
+      const bool named =
+          std::find(normal.holders.begin(), normal.holders.end(), holder) != normal.holders.end();
+      if (!named || normal.epoch == view.groups[g].epoch || Mutant("I2-removed")) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "node ", node.id.value(), " may have the last copy for group=", g, " shard=", i,
+          ", which does not serve: wait until it does, or force (what only this node has is "
+          "lost)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // It counts as down until it registers. One that was removed comes back with its number; the start
@@ -224,15 +249,18 @@ absl::Status ClusterState::Execute(const RemoveNode& command, Draft* draft) cons
   NodeInfo* const node = FindNode(&draft->view, command.node);
   if (node == nullptr) return NoSuchNode(command.node);
   if (node->status == NodeStatus::kRemoved) return absl::OkStatus();
+  // In one step: a living node that was failed first would register again in between.
+  if (command.force && draft->view.fail_over) {
+    GoDown(node);
+    Vacate(&draft->view, node->id);
+    FillVacant(&draft->view);
+    RING_RETURN_IF_ERROR(RaiseEpochs(*view_, &draft->view));
+  }
   if (draft->view.HoldsRole(node->id)) {
     return absl::FailedPreconditionError(
         absl::StrCat("node ", node->id.value(), " holds roles: drain it first"));
   }
-  if (node->status != NodeStatus::kDown && IsSource(draft->view, *node)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("node ", node->id.value(),
-                     " is still a source of values that others fetch: wait until they have them"));
-  }
+  if (!command.force) RING_RETURN_IF_ERROR(CheckNotNeeded(draft->view, *node));
   node->status = NodeStatus::kRemoved;
   node->was_draining = false;
   TakeAddresses(NodeInfo(), node);  // another node may have them

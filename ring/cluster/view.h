@@ -84,6 +84,9 @@ struct GroupView {
 struct View {
   std::uint32_t epoch = 0;    // of the view
   std::uint64_t cluster = 0;  // hash of the cluster's name and shape
+  // Drawn when it was founded: epochs, ids and starts of another founding mean nothing in this one.
+  // 0: it was not yet.
+  std::uint64_t founding = 0;
   int s = 0;
   int d = 0;
   std::uint64_t value_size_max = 0;

@@ -13,7 +13,7 @@ namespace ring::cluster {
 namespace {
 
 constexpr std::uint32_t kViewMagic = 0x57455652;  // "RVEW"
-constexpr std::uint16_t kViewVersion = 3;
+constexpr std::uint16_t kViewVersion = 4;
 // Flags of the cluster.
 constexpr std::uint8_t kFailOver = 1;
 constexpr std::uint8_t kWeakWasDefault = 2;
@@ -137,6 +137,7 @@ std::string EncodeView(const View& view) {
   out.Put(static_cast<std::uint8_t>(view.d));
   out.Put(view.epoch);
   out.Put(view.cluster);
+  out.Put(view.founding);
   out.Put(view.value_size_max);
   out.Put(static_cast<std::uint8_t>(view.voter_count));
   out.Put(static_cast<std::uint8_t>(view.overrun));
@@ -173,6 +174,7 @@ absl::StatusOr<View> DecodeView(absl::string_view bytes) {
   view.d = in.Get<std::uint8_t>();
   view.epoch = in.Get<std::uint32_t>();
   view.cluster = in.Get<std::uint64_t>();
+  view.founding = in.Get<std::uint64_t>();
   view.value_size_max = in.Get<std::uint64_t>();
   view.voter_count = in.Get<std::uint8_t>();
   view.overrun = static_cast<OverrunPolicy>(in.Get<std::uint8_t>());

@@ -99,7 +99,9 @@ struct EventCursor {
 class AdminPort {
  public:
   virtual ~AdminPort() = default;
-  virtual std::shared_ptr<const cluster::View> GetView() = 0;
+  // What is agreed upon, as far as this process knows. kUnavailable: it knows nothing yet, stands
+  // still or ends.
+  virtual absl::StatusOr<std::shared_ptr<const cluster::View>> GetView() = 0;
   // kAlreadyExists (name), kInvalidArgument (descriptor). Returns once every node has it (G11).
   virtual absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
       const AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) = 0;

@@ -52,16 +52,22 @@ ClientPort::~ClientPort() {
   while (!active_.empty()) Close(active_.back());
 }
 
-void ClientPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data,
-                                  std::uint32_t view_epoch) {
-  const absl::Status status = TryAccept(request, private_data, view_epoch);
+// Who came before the cluster was founded was told of no founding: it comes again.
+void ClientPort::SetView(const cluster::View& view) {
+  view_epoch_ = view.epoch;
+  cluster_ = view.cluster;
+  if (std::exchange(founding_, view.founding) == view.founding) return;
+  while (!active_.empty()) Close(active_.back());
+}
+
+void ClientPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
+  const absl::Status status = TryAccept(request, private_data);
   if (!status.ok())
     options_.device->Reject(request,
                             std::string(status.message()).substr(0, rdma::kPrivateDataSizeMax));
 }
 
-absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view private_data,
-                                   std::uint32_t view_epoch) {
+absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view private_data) {
   RING_ASSIGN_OR_RETURN(const protocol::ClientHello hello,
                         protocol::DecodeHello<protocol::ClientHello>(private_data));
   const std::uint64_t needed = std::uint64_t{hello.reply_slot_count} * protocol::kReplySlotSize;
@@ -97,7 +103,9 @@ absl::Status ClientPort::TryAccept(std::uint64_t request, absl::string_view priv
   const rdma::RemoteBuffer ring = connection->ring.region->remote();
   accept.requests = {ring.address, ring.length, ring.rkey, 0};
   accept.node = options_.node.value();
-  accept.view_epoch = view_epoch;
+  accept.view_epoch = view_epoch_;
+  accept.cluster = cluster_;
+  accept.founding = founding_;
   accept.incarnation = options_.incarnation.value();
   accept.value_size_max = options_.value_size_max;
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =

@@ -29,6 +29,7 @@
 
 #include "ring/base/fifo.h"
 #include "ring/base/limits.h"
+#include "ring/cluster/view.h"
 #include "ring/coordinator/fence.h"
 #include "ring/coordinator/request.h"
 #include "ring/coordinator/shard.h"
@@ -65,8 +66,7 @@ class ClientPort final : public coordinator::ReplySink {
   static absl::StatusOr<std::unique_ptr<ClientPort>> Create(const ClientPortOptions& options);
   ~ClientPort() override;
 
-  void OnConnectRequest(std::uint64_t request, absl::string_view private_data,
-                        std::uint32_t view_epoch);
+  void OnConnectRequest(std::uint64_t request, absl::string_view private_data);
   void OnDisconnected(rdma::QueuePair* qp);
   bool Owns(const rdma::QueuePair* qp) const;
 
@@ -109,7 +109,8 @@ class ClientPort final : public coordinator::ReplySink {
 
   // The shard of this index is another one from now on, or nobody's.
   void ForgetShard(std::size_t shard_index);
-  void set_view_epoch(std::uint32_t epoch) { view_epoch_ = epoch; }
+  // What clients are told of.
+  void SetView(const cluster::View& view);
   // Armed before the node sleeps: doorbells of clients, and completions.
   void Arm();
   std::size_t client_count() const { return client_count_; }
@@ -166,8 +167,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::uint32_t Room(const Connection& connection) const;
   void CountOutstanding(Connection& connection, std::uint32_t outstanding);
   bool TakeRequest(Connection& connection, Incoming* incoming);
-  absl::Status TryAccept(std::uint64_t request, absl::string_view private_data,
-                         std::uint32_t view_epoch);
+  absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   void FinishRead(std::uint64_t handle, bool ok);
 
   ClientPortOptions options_;
@@ -187,6 +187,8 @@ class ClientPort final : public coordinator::ReplySink {
   std::size_t next_active_ = 0;
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
+  std::uint64_t cluster_ = 0;
+  std::uint64_t founding_ = 0;
   std::uint64_t next_sweep_ns_ = 0;
   std::uint32_t polls_put_off_ = 0;
   std::uint64_t outstanding_ = 0;  // work requests whose completions are still to come

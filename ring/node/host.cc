@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "rdma/host_identity.h"
 #include "ring/base/boot_clock.h"
 #include "ring/base/host_port.h"
@@ -109,6 +111,7 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
     options.id = id;
     options.clock = &clock_;
     options.random = &random;
+    options.wall_us = static_cast<std::uint64_t>(absl::ToUnixMicros(absl::Now()));
     options.host = rdma::HostIdentity();
     options.card_lost = options_.card_lost;
     options.wake = [reactor] { reactor->Post([] {}); };

@@ -33,7 +33,7 @@ void LogLinks::Drop(Role role) {
   link.qp.reset();  // its completions are dropped with it (L6)
   context_->credits->GiveBack(link.member, std::move(link.credit));
   context_->staging->GiveBack(std::move(link.staging));
-  const std::uint16_t attempt = link.attempt;
+  const std::uint32_t attempt = link.attempt;
   link = Link();
   link.attempt = attempt;
 }

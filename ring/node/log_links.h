@@ -57,7 +57,7 @@ class LogLinks {
   // Ends the connection. REQUIRES: no writer refers to it any more.
   void Drop(Role role);
   // Of the last Connect in this epoch; the member takes no older one any more.
-  std::uint16_t attempt(Role role) const { return links_[role.value()].attempt; }
+  std::uint32_t attempt(Role role) const { return links_[role.value()].attempt; }
 
   enum class Outcome : std::uint8_t { kNone = 0, kConnected = 1, kFailed = 2, kLost = 3 };
   struct News {
@@ -89,7 +89,7 @@ class LogLinks {
     BufferPool::Buffer staging;
     protocol::LogAccept accept;
     memgest::LogWriter* writer = nullptr;
-    std::uint16_t attempt = 0;
+    std::uint32_t attempt = 0;
     bool rung = false;                // since the member was last seen awake
     std::uint64_t rung_position = 0;  // commit position at the last doorbell
   };

@@ -63,7 +63,7 @@ class MemberPort {
     // Of the last Normal epoch, while store->sealed() reads it.
     BufferPool::Buffer sealed_ring;
     std::uint32_t sealed_ring_qp = 0;
-    std::uint16_t attempt = 0;  // of the log connection, within the epoch
+    std::uint32_t attempt = 0;  // of the log connection, within the epoch
     // Since when it has nothing of its own: its ring waits for a snapshot, or goes on behind one.
     enum class Join : std::uint8_t { kNo = 0, kAwaitsSnapshot = 1, kLearner = 2 };
     Join join = Join::kNo;

@@ -189,6 +189,7 @@ absl::Status Node::OpenMembership() {
   options.wake = options_.wake;
   options.events = &events_;
   options.lease_ns = LeaseNs();
+  options.wall_us = options_.wall_us;
   if (words_ != nullptr) options.word = words_->word();
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };
@@ -351,8 +352,7 @@ void Node::HandleEvents(std::uint64_t now_ns) {
         refusals_.Refuses(cluster::kNoNode, kind.status().message(), now_ns);
         device_->Reject(event.request, std::string(kind.status().message()));
       } else if (*kind == protocol::HelloKind::kClient) {
-        clients_->OnConnectRequest(event.request, event.private_data,
-                                   view_ == nullptr ? 0 : view_->epoch);
+        clients_->OnConnectRequest(event.request, event.private_data);
       } else if (*kind == protocol::HelloKind::kLog) {
         members_->OnConnectRequest(event.request, event.private_data);
       } else if (*kind == protocol::HelloKind::kControl) {

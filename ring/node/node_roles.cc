@@ -91,7 +91,7 @@ std::vector<std::string> Node::SetAddresses() {
 void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
   view_ = std::move(view);
   encoded_view_.clear();
-  clients_->set_view_epoch(view_->epoch);
+  clients_->SetView(*view_);
   // Members before coordinators: a memgest must be foldable before anything of it is appended
   // (G11).
   members_->ApplyView(*view_);

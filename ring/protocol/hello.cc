@@ -21,21 +21,23 @@ static_assert(sizeof(BufferFields) == 24 && offsetof(BufferFields, address) == 0
 static_assert(sizeof(ClientHello) == 56 && offsetof(ClientHello, client_high) == 8 &&
               offsetof(ClientHello, client_low) == 16 && offsetof(ClientHello, replies) == 24 &&
               offsetof(ClientHello, reply_slot_count) == 48);
-static_assert(sizeof(ClientAccept) == 56 && offsetof(ClientAccept, requests) == 8 &&
+static_assert(sizeof(ClientAccept) == 72 && offsetof(ClientAccept, requests) == 8 &&
               offsetof(ClientAccept, node) == 32 && offsetof(ClientAccept, view_epoch) == 36 &&
               offsetof(ClientAccept, incarnation) == 40 &&
-              offsetof(ClientAccept, value_size_max) == 48);
-static_assert(sizeof(LogHello) == 64 && offsetof(LogHello, cluster) == 8 &&
+              offsetof(ClientAccept, value_size_max) == 48 &&
+              offsetof(ClientAccept, cluster) == 56 && offsetof(ClientAccept, founding) == 64);
+static_assert(sizeof(LogHello) == 72 && offsetof(LogHello, cluster) == 8 &&
               offsetof(LogHello, node) == 16 && offsetof(LogHello, epoch) == 20 &&
               offsetof(LogHello, incarnation) == 24 && offsetof(LogHello, group) == 32 &&
               offsetof(LogHello, shard) == 34 && offsetof(LogHello, flags) == 36 &&
-              offsetof(LogHello, attempt) == 38 && offsetof(LogHello, credit) == 40);
+              offsetof(LogHello, credit) == 40 && offsetof(LogHello, attempt) == 64);
 static_assert(sizeof(LogAccept) == 40 && offsetof(LogAccept, incarnation) == 8 &&
               offsetof(LogAccept, ring) == 16);
-static_assert(sizeof(ControlHello) == 32 && offsetof(ControlHello, cluster) == 8 &&
-              offsetof(ControlHello, incarnation) == 16 && offsetof(ControlHello, node) == 24);
-static_assert(sizeof(ControlAccept) == 24 && offsetof(ControlAccept, incarnation) == 8 &&
-              offsetof(ControlAccept, node) == 16);
+static_assert(sizeof(ControlHello) == 40 && offsetof(ControlHello, cluster) == 8 &&
+              offsetof(ControlHello, incarnation) == 16 && offsetof(ControlHello, node) == 24 &&
+              offsetof(ControlHello, fence) == 28 && offsetof(ControlHello, founding) == 32);
+static_assert(sizeof(ControlAccept) == 32 && offsetof(ControlAccept, incarnation) == 8 &&
+              offsetof(ControlAccept, node) == 16 && offsetof(ControlAccept, founding) == 24);
 static_assert(sizeof(WordHello) == 32 && offsetof(WordHello, cluster) == 8 &&
               offsetof(WordHello, incarnation) == 16 && offsetof(WordHello, node) == 24);
 static_assert(sizeof(WordAccept) == 40 && offsetof(WordAccept, incarnation) == 8 &&

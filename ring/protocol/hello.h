@@ -23,7 +23,7 @@ namespace ring::protocol {
 inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
 // Raised when anything changes that nodes, or clients and nodes, say to each other
 // (tests/node/wire_format_test.cc).
-inline constexpr std::uint16_t kProtocolVersion = 16;
+inline constexpr std::uint16_t kProtocolVersion = 17;
 
 // Travels: never renumber.
 enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3, kWord = 4 };
@@ -57,6 +57,8 @@ struct ClientAccept {
   std::uint32_t view_epoch = 0;
   std::uint64_t incarnation = 0;
   std::uint64_t value_size_max = 0;
+  std::uint64_t cluster = 0;
+  std::uint64_t founding = 0;  // of the node's view; 0: it has none yet
 };
 
 // Travels: never renumber.
@@ -76,10 +78,12 @@ struct LogHello {
   std::uint16_t group = 0;
   std::uint16_t shard = 0;
   std::uint16_t flags = 0;  // LogHelloFlags
+  std::uint16_t reserved = 0;
+  BufferFields credit;  // 8 bytes: the member's folded position
   // Rises with each connection of the epoch to this member: an older one that comes late is
   // refused.
-  std::uint16_t attempt = 0;
-  BufferFields credit;  // 8 bytes: the member's folded position
+  std::uint32_t attempt = 0;
+  std::uint32_t reserved2 = 0;
 };
 
 struct LogAccept {
@@ -93,7 +97,8 @@ struct ControlHello {
   std::uint64_t cluster = 0;
   std::uint64_t incarnation = 0;
   std::uint32_t node = 0;
-  std::uint32_t fence = 0;  // L1: ms of leases, or what stands for none; the same at both ends
+  std::uint32_t fence = 0;     // L1: ms of leases, or what stands for none; the same at both ends
+  std::uint64_t founding = 0;  // that it has a part in; 0: in none yet
 };
 
 struct ControlAccept {
@@ -101,6 +106,7 @@ struct ControlAccept {
   std::uint64_t incarnation = 0;
   std::uint32_t node = 0;
   std::uint32_t reserved = 0;
+  std::uint64_t founding = 0;
 };
 
 // Who READs the word of a voter (L1, check).

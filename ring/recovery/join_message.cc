@@ -21,7 +21,7 @@ absl::StatusOr<InstallRequest> DecodeInstallRequest(absl::string_view bytes) {
   request.group = GroupId(reader.Get<std::uint16_t>());
   request.shard = ShardId(reader.Get<std::uint16_t>());
   request.epoch = Epoch(reader.Get<std::uint32_t>());
-  request.attempt = reader.Get<std::uint16_t>();
+  request.attempt = reader.Get<std::uint32_t>();
   if (!reader.ok()) return absl::InvalidArgumentError("install request is cut short");
   request.piece = *reader.rest();
   if (request.piece.empty()) return absl::InvalidArgumentError("install request without a piece");

@@ -4,7 +4,7 @@
 //            ProgressRequest and ProgressAnswer: how far each log is folded there, and how many
 //            values are still to come of what is.
 // Shape:     bodies of control messages; integers little-endian, no padding:
-//            install   u16 group, u16 shard, u32 epoch, u16 attempt, the piece
+//            install   u16 group, u16 shard, u32 epoch, u32 attempt, the piece
 //            progress  u16 group, u16 shard, u32 epoch
 //            answer    u16 n, n * {u16 memgest, u64 applied, u64 absent, u64 total}
 //            An install is answered with an empty body.
@@ -29,7 +29,7 @@ struct InstallRequest {
   GroupId group;
   ShardId shard;
   Epoch epoch;
-  std::uint16_t attempt = 0;  // of the log connection (LogHello) that goes on behind the snapshot
+  std::uint32_t attempt = 0;  // of the log connection (LogHello) that goes on behind the snapshot
   absl::string_view piece;    // memgest/snapshot.h
 };
 

@@ -60,7 +60,7 @@ class FakeAdminPort : public node::AdminPort {
  public:
   FakeAdminPort() : view_(FakeView()), catalogue_(view_) {}
 
-  std::shared_ptr<const cluster::View> GetView() override {
+  absl::StatusOr<std::shared_ptr<const cluster::View>> GetView() override {
     MutexLock lock(mutex_);
     return std::make_shared<const cluster::View>(view_);
   }

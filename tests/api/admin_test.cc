@@ -132,7 +132,7 @@ TEST_F(AdminTest, ANodeIsAddedWithWhatItIsReachedBy) {
   info.rdma_address = "rdma:10.1.0.9:7801";
   EXPECT_THAT(client_->AddNode(info),
               ::ring::testing::IsOkAndHolds(
-                  NodeId(static_cast<std::uint32_t>(port_.GetView()->nodes.size()))));
+                  NodeId(static_cast<std::uint32_t>((*port_.GetView())->nodes.size()))));
   EXPECT_THAT(port_.node_changes,
               ElementsAre("add n9 tcp:10.0.0.9:7800 shm:/run/n9.sock 10.0.0.9:7900 "
                           "rdma:10.1.0.9:7801"));
@@ -145,7 +145,7 @@ TEST_F(AdminTest, ANodeIsAddedWithWhatItIsReachedBy) {
 
 TEST_F(AdminTest, G10TheDefaultCanBeChangedAndThenDeleted) {
   ASSERT_OK(client_->SetDefaultMemgest("SRS32"));
-  EXPECT_EQ(client_->GetClusterView()->default_memgest, port_.GetView()->default_memgest);
+  EXPECT_EQ(client_->GetClusterView()->default_memgest, (*port_.GetView())->default_memgest);
   EXPECT_OK(client_->DeleteMemgest("REP3", false));
 }
 
@@ -191,7 +191,7 @@ TEST_F(AdminTest, NoAnswerNamesTheAddressesAndTheDeadline) {
 }
 
 TEST_F(AdminTest, ViewsAndStatisticsArriveWhole) {
-  EXPECT_THAT(client_->GetClusterView(), ::ring::testing::IsOkAndHolds(*port_.GetView()));
+  EXPECT_THAT(client_->GetClusterView(), ::ring::testing::IsOkAndHolds(**port_.GetView()));
   port_.stats.memgests = {{MemgestId(2), 1, 2, 3, 4, 5}};
   node::NodeStats node;
   node.node = NodeId(3);

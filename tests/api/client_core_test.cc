@@ -120,6 +120,66 @@ TEST_F(ClientCoreTest, X4NothingIsSentAgainAMinuteAfterTheFirstAttempt) {
   EXPECT_EQ(cluster_.store().duplicate_count, 0);
 }
 
+// The clock went on while the program stood still, and was looked at once in many steps.
+TEST_F(ClientCoreTest, X4NothingIsSentAgainByATimeThatStoodStill) {
+  cluster_.node().faults().silent = true;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("a")));
+  core_->Step();
+  ASSERT_TRUE(op->on_wire);
+  const std::string address = cluster_.node().address();
+  cluster_.Stop(0);
+  clock_.Jump(absl::Minutes(11));
+  cluster_.Restart(0, address);
+  for (int i = 0; i < 31; ++i) core_->Step();
+  Await(core_.get(), op);
+  EXPECT_EQ(op->result.outcome, OpOutcome::kUnknown);
+  core_->Free(op);
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().executed_count, 0);
+}
+
+// Epochs and memgests of another founding have the numbers of this one's, and mean others.
+TEST_F(ClientCoreTest, AClusterThatWasFoundedAnewIsAnotherOne) {
+  cluster_.ChangeView([](cluster::View* view) { view->epoch = 40; });
+  ASSERT_TRUE(core_->RefreshView(clock_.NowNs() + 60'000'000'000));
+  ASSERT_OK(CallWrite(core_.get(), *PutRequest(core_.get(), "a", "value", {.memgest = "two"})));
+  const std::string address = cluster_.node().address();
+  cluster_.Stop(0);
+  {
+    MutexLock lock(cluster_.store().mutex);
+    cluster_.store().view.founding = 5;
+    cluster_.store().view.epoch = 1;
+    std::swap(cluster_.store().view.memgests[0].name, cluster_.store().view.memgests[1].name);
+  }
+  cluster_.Restart(0, address);
+  ring::testing::Await("the new view", [&] {
+    core_->WaitStep(clock_.NowNs() + 1'000'000);
+    return core_->view().founding == 5;
+  });
+  EXPECT_EQ(core_->view().epoch, 1u);
+  EXPECT_EQ(core_->view().FindMemgest("two")->id, core_->view().memgests[0].id);
+  ASSERT_OK(CallWrite(core_.get(), *PutRequest(core_.get(), "a", "value", {.memgest = "two"})));
+}
+
+TEST_F(ClientCoreTest, ANodeOfAnotherClusterGetsNoRequests) {
+  ASSERT_OK(CallWrite(core_.get(), Put("a")));
+  const std::string address = cluster_.node().address();
+  cluster_.Stop(0);
+  {
+    MutexLock lock(cluster_.store().mutex);
+    ++cluster_.store().view.cluster;
+  }
+  cluster_.Restart(0, address);
+  Request put = Put("b");
+  put.deadline = absl::Milliseconds(300);
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(put));
+  Await(core_.get(), op);
+  EXPECT_NE(op->result.outcome, OpOutcome::kOk);
+  core_->Free(op);
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().executed_count, 1);
+}
+
 TEST_F(ClientCoreTest, ASilentConnectionIsMadeAnewAndItsWritesAreSentAgain) {
   ASSERT_OK_AND_ASSIGN(Operation * op, PutToASilentNode());
   cluster_.node().faults().silent = false;

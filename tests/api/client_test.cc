@@ -268,6 +268,24 @@ TEST(Client, ACallbackMayCallTheClient) {
   EXPECT_EQ(seen, "v");
 }
 
+// As one that asks again when it does not know what became of a put.
+TEST(Client, WhatACallbackAsksForWhenItsClientEndsIsRefusedAndItsOwnCallbackCalled) {
+  TwinCluster cluster;
+  std::unique_ptr<Client> client = cluster.Connect();
+  cluster.node().faults().silent = true;
+  Client* const ending = client.get();
+  std::vector<absl::Status> told;
+  client->PutAsync("k", "v", {}, [&](absl::StatusOr<WriteResult> result) {
+    told.push_back(result.status());
+    ending->PutAsync("k", "v", {},
+                     [&](absl::StatusOr<WriteResult> again) { told.push_back(again.status()); });
+  });
+  client.reset();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told[1],
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the client ends")));
+}
+
 // Thousands of requests of random sizes through one ring: wraps, PADs, full rings, reordered
 // answers, and every value checked.
 TEST(Client, APipelineOfRandomSizesWrapsTheRingAndKeepsEveryValue) {

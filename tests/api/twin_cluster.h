@@ -47,6 +47,7 @@ class TwinCluster {
     two.name = "two";
     MutexLock lock(store_.mutex);
     store_.view = cluster::InitialView(1, count - 1, std::move(infos), {one, two});
+    store_.view.cluster = cluster::ClusterHash("twins", 1, count - 1);
   }
 
   TwinNode& node(int i = 0) { return *nodes_[static_cast<std::size_t>(i)]; }

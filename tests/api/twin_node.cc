@@ -133,6 +133,11 @@ void TwinNode::OnEvent(const rdma::ConnectionEvent& event) {
   const rdma::RemoteBuffer remote = peer->region->remote();
   accept.requests = {remote.address, remote.length, remote.rkey, 0};
   accept.node = static_cast<std::uint32_t>(id_);
+  {
+    MutexLock lock(store_->mutex);
+    accept.cluster = store_->view.cluster;
+    accept.founding = store_->view.founding;
+  }
   rdma::QueuePairOptions options;
   options.send_cq = cq_.get();
   options.recv_cq = recv_cq_.get();

@@ -187,6 +187,26 @@ TEST_F(ClusterStateTest, WithoutFailOverAFailedNodeKeepsItsRoles) {
   EXPECT_THAT(state.Apply(DrainNode{NodeId(0)}).status, StatusIs(kRefused, HasSubstr("fail_over")));
 }
 
+// It may only have been silent, and be the only one who has what a shard stopped for (E8).
+TEST_F(ClusterStateTest, I2WhoMayHaveTheLastCopyIsNotRemovedUnasked) {
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  ASSERT_OK(Do(FailNode{NodeId(1), Incarnation(101), "silent"}).status);
+  ASSERT_FALSE(view().HoldsRole(NodeId(1)));
+  ExpectRefused(RemoveNode{NodeId(1)}, "may have the last copy for group=0 shard=0");
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  ASSERT_OK(Do(RemoveNode{NodeId(1)}).status) << "the shard serves without it";
+}
+
+// Else a living node that was failed first registers in between, and has its roles again.
+TEST_F(ClusterStateTest, ALivingNodeIsRemovedByForceInOneStep) {
+  ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);
+  ASSERT_OK(Do(RemoveNode{NodeId(1), /*force=*/true}).status);
+  EXPECT_EQ(view().nodes[1].status, NodeStatus::kRemoved);
+  EXPECT_FALSE(view().HoldsRole(NodeId(1)));
+  EXPECT_EQ(group(0).epoch, Epoch(2));
+  ExpectRefused(Register(1, 101), "was removed");
+}
+
 TEST_F(ClusterStateTest, ANodeIsRemovedWhenNobodyNeedsItAnyMore) {
   ExpectRefused(RemoveNode{NodeId(0)}, "drain it first");
   ASSERT_OK(Do(NormalOf(view(), 0, 0)).status);

@@ -294,7 +294,7 @@ TEST(DecodeView, RefusesOtherMagicAndVersion) {
 
 TEST(DecodeView, RefusesHugeCountsWithoutReservingMemory) {
   const std::string bytes = EncodeView(FullView());
-  constexpr std::size_t kNodeCountAt = 4 + 2 + 1 + 1 + 4 + 8 + 8 + 3 + 2;
+  constexpr std::size_t kNodeCountAt = 4 + 2 + 1 + 1 + 4 + 8 + 8 + 8 + 3 + 2;
   for (const int high : {0x7f, 0xff, 0x80}) {
     std::string huge = bytes;
     huge[kNodeCountAt + 3] = static_cast<char>(high);

@@ -22,7 +22,7 @@ class AddNodeTest : public testing::FailOverFixture {
   // Until `done` of the view that was agreed upon.
   void WaitFor(const std::function<bool(const cluster::View&)>& done) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!done(*cluster_.admin().GetView())) {
+    while (!done(**cluster_.admin().GetView())) {
       ASSERT_LT(absl::Now(), deadline);
       ring::testing::LetOthersRun();
     }
@@ -100,7 +100,7 @@ TEST_F(AddNodeTest, AddedNodesTakeOverFromEachOtherAndAreRemoved) {
     removed = cluster_.admin().RemoveNode("n6", false);
   ASSERT_OK(removed);
   cluster_.Kill(NodeId(6));
-  EXPECT_TRUE(cluster_.admin().GetView()->HoldsRole(NodeId(7)));
+  EXPECT_TRUE((*cluster_.admin().GetView())->HoldsRole(NodeId(7)));
   // Who was removed is asked for nothing any more, and is waited for by nobody.
   ASSERT_OK(cluster_.admin().GetStats().status());
   WaitReady(NodeId(7));
@@ -117,7 +117,7 @@ TEST_F(AddNodeTest, ANodeThatWasNeverStartedHoldsNothingUp) {
   ASSERT_OK_AND_ASSIGN(const NodeId again, cluster_.admin().AddNode(info));
   EXPECT_EQ(again, NodeId(6));
   WaitFor([](const cluster::View& view) { return view.nodes.size() == 7; });
-  EXPECT_EQ(cluster_.admin().GetView()->spare_count(), 1);
+  EXPECT_EQ((*cluster_.admin().GetView())->spare_count(), 1);
   ASSERT_OK(cluster_.admin().GetStats().status());
   protocol::MemgestDescriptor descriptor;
   descriptor.name = "MORE";
@@ -127,7 +127,7 @@ TEST_F(AddNodeTest, ANodeThatWasNeverStartedHoldsNothingUp) {
   ASSERT_OK_AND_ASSIGN(const cluster::Health health, cluster_.admin().GetHealth());
   EXPECT_THAT(health.warnings, ::testing::Contains(HasSubstr("node 6 (n6) is down")));
   ASSERT_OK(cluster_.admin().RemoveNode("n6", false));
-  EXPECT_EQ(StatusOf(*cluster_.admin().GetView(), 6), cluster::NodeStatus::kRemoved);
+  EXPECT_EQ(StatusOf(**cluster_.admin().GetView(), 6), cluster::NodeStatus::kRemoved);
   info.tcp_address = "tcp:127.0.0.1:2";
   EXPECT_THAT(cluster_.admin().AddNode(info), ::ring::testing::IsOkAndHolds(NodeId(6)));
 }
@@ -161,11 +161,11 @@ TEST_F(AddNodeTest, WhatCannotBeIsRefusedWithItsField) {
               StatusIs(kInvalid, HasSubstr("is no RDMA address")));
   EXPECT_THAT(add("n2", "tcp:127.0.0.1:1"),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("name=n2")));
-  const std::string taken = cluster_.admin().GetView()->nodes[1].tcp_address;
+  const std::string taken = (*cluster_.admin().GetView())->nodes[1].tcp_address;
   ASSERT_NE(taken, "");
   EXPECT_THAT(add("n6", taken),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("is that of node 1 (n1)")));
-  EXPECT_EQ(cluster_.admin().GetView()->nodes.size(), 6u);
+  EXPECT_EQ((*cluster_.admin().GetView())->nodes.size(), 6u);
 }
 
 // Every node dials it, on the thread that serves: nobody looks a name up there.
@@ -175,7 +175,7 @@ TEST_F(AddNodeTest, ANameIsAgreedUponAsANumber) {
   info.tcp_address = "tcp:localhost:1";
   ASSERT_OK(cluster_.admin().AddNode(info).status());
   WaitFor([](const cluster::View& view) { return view.nodes.size() == 7; });
-  EXPECT_THAT(cluster_.admin().GetView()->nodes[6].tcp_address,
+  EXPECT_THAT((*cluster_.admin().GetView())->nodes[6].tcp_address,
               ::testing::AnyOf("tcp:127.0.0.1:1", "tcp:[::1]:1"));
   EXPECT_THAT(cluster_.admin().AddNode(info), ::ring::testing::IsOkAndHolds(NodeId(6)));
   info.name = "n7";
@@ -217,7 +217,7 @@ TEST_F(MovedNodeTest, ARemovedNodeOfTheFileComesBackWhenItIsStartedAgain) {
 
 // The others' configuration still has the former address.
 TEST_F(MovedNodeTest, ANodeThatWasAddedElsewhereIsReachedThere) {
-  const std::string former = cluster_.admin().GetView()->nodes[5].tcp_address;
+  const std::string former = (*cluster_.admin().GetView())->nodes[5].tcp_address;
   Remove(NodeId(5));
   ASSERT_OK_AND_ASSIGN(const std::vector<int> ports, tools::FreePorts(1));
   cluster::NodeInfo info;

@@ -55,7 +55,7 @@ class ClientPortTest : public ::testing::Test {
     rdma::ConnectionEvent event;
     while (device_->PollEvent(&event)) {
       if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest)
-        port_->OnConnectRequest(event.request, event.private_data, 1);
+        port_->OnConnectRequest(event.request, event.private_data);
     }
     port_->PollCompletions(false);
     port_->PollDoorbells();

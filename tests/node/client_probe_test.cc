@@ -85,7 +85,7 @@ class ClientProbeTest : public ::testing::Test {
       rdma::ConnectionEvent event;
       while (node_->PollEvent(&event)) {
         if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest)
-          port_->OnConnectRequest(event.request, event.private_data, 1);
+          port_->OnConnectRequest(event.request, event.private_data);
         if (event.kind == rdma::ConnectionEvent::Kind::kDisconnected)
           port_->OnDisconnected(event.qp);
       }

@@ -60,7 +60,7 @@ class ClientRingsTest : public ::testing::Test {
     rdma::ConnectionEvent event;
     while (node_->PollEvent(&event)) {
       if (event.kind == rdma::ConnectionEvent::Kind::kConnectRequest)
-        port_->OnConnectRequest(event.request, event.private_data, 1);
+        port_->OnConnectRequest(event.request, event.private_data);
       if (event.kind == rdma::ConnectionEvent::Kind::kEstablished) last_ = event.qp;
     }
   }

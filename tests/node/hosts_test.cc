@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "api/client.h"
@@ -103,13 +104,13 @@ TEST_P(OwnTransportTest, IsThatOfItsLinksAndOfNoOthers) {
           << from << " to " << to;
     }
   }
-  EXPECT_EQ(hosts_[0]->admin().GetView()->nodes[2].shm_address, "") << "nobody may come there";
+  EXPECT_EQ((*hosts_[0]->admin().GetView())->nodes[2].shm_address, "") << "nobody may come there";
 }
 
 TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
   ASSERT_OK(hosts_[3]->admin().CreateMemgest(NextId(), Stretched("new")).status());
   for (const std::unique_ptr<Host>& host : hosts_) {
-    const auto view = host->admin().GetView();
+    const auto view = *host->admin().GetView();
     ASSERT_NE(view->FindMemgest("new"), nullptr);
     EXPECT_EQ(view->FindMemgest("new")->state, protocol::MemgestState::kActive);
   }
@@ -129,27 +130,28 @@ TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
   EXPECT_EQ(client_->Get("k1").status().code(), absl::StatusCode::kNotFound);
   ASSERT_OK(hosts_[3]->admin().SetDefaultMemgest(NextId(), "REP2"));
   for (const std::unique_ptr<Host>& host : hosts_) {
-    const auto view = host->admin().GetView();
+    const auto view = *host->admin().GetView();
     EXPECT_EQ(view->default_memgest, view->FindMemgest("REP2")->id);
   }
 }
 
 constexpr absl::Duration kPause = absl::Milliseconds(5);
 void AwaitDown(Host& host, std::size_t node) {
-  Await("a node's loss", kPause,
-        [&] { return host.admin().GetView()->nodes[node].status == cluster::NodeStatus::kDown; });
+  Await("a node's loss", kPause, [&] {
+    return (*host.admin().GetView())->nodes[node].status == cluster::NodeStatus::kDown;
+  });
 }
 
 TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
   hosts_[4]->Stop();
   AwaitDown(*hosts_[1], 4);
   ASSERT_OK(hosts_[1]->admin().CreateMemgest(NextId(), Stretched("new")).status());
-  EXPECT_EQ(hosts_[0]->admin().GetView()->FindMemgest("new")->state,
+  EXPECT_EQ((*hosts_[0]->admin().GetView())->FindMemgest("new")->state,
             protocol::MemgestState::kActive);
   // G10: what its shards hold cannot be counted.
   EXPECT_THAT(hosts_[1]->admin().DeleteMemgest(NextId(), "SRS21", false),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no coordinator that lives")));
-  EXPECT_NE(hosts_[1]->admin().GetView()->FindMemgest("SRS21"), nullptr);
+  EXPECT_NE((*hosts_[1]->admin().GetView())->FindMemgest("SRS21"), nullptr);
   EXPECT_THAT(hosts_[1]->admin().GetStats().status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
 }
@@ -165,7 +167,7 @@ TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
         [&] { return hosts_[1]->admin().SetDefaultMemgest(next, "REP2").ok(); });
   // Asked again, the first change is not done again, nor is another one under its id.
   EXPECT_OK(hosts_[3]->admin().SetDefaultMemgest(id, "SRS32"));
-  const auto view = hosts_[3]->admin().GetView();
+  const auto view = *hosts_[3]->admin().GetView();
   EXPECT_EQ(view->FindMemgest("REP2")->id, view->default_memgest);
   EXPECT_THAT(hosts_[3]->admin().SetDefaultMemgest(id, "SRS31"),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -176,27 +178,27 @@ TEST_P(HostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
 }
 
 TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
-  const Incarnation before = hosts_[0]->admin().GetView()->nodes[2].incarnation;
+  const Incarnation before = (*hosts_[0]->admin().GetView())->nodes[2].incarnation;
   for (const NodeId node : {NodeId(2), NodeId(5)}) {  // a voter, and a spare
     const std::size_t at = node.value();
     hosts_[at].reset();
     HostOptions options;
     options.config = config_;
     options.hosted = {node};
-    const Incarnation known = hosts_[0]->admin().GetView()->nodes[at].incarnation;
+    const Incarnation known = (*hosts_[0]->admin().GetView())->nodes[at].incarnation;
     ASSERT_OK_AND_ASSIGN(hosts_[at], Host::Start(options));
     Await("its next start", kPause, [&] {
-      const auto view = hosts_[0]->admin().GetView();
+      const auto view = *hosts_[0]->admin().GetView();
       return view->nodes[at].incarnation != known &&
              view->nodes[at].status == cluster::NodeStatus::kUp;
     });
     // It knows what was agreed upon before.
-    const std::uint32_t epoch = hosts_[0]->admin().GetView()->epoch;
-    Await("the view", kPause, [&] { return hosts_[at]->admin().GetView()->epoch >= epoch; });
+    const std::uint32_t epoch = (*hosts_[0]->admin().GetView())->epoch;
+    Await("the view", kPause, [&] { return (*hosts_[at]->admin().GetView())->epoch >= epoch; });
     // It reaches everybody, also a node whose former start it met in the views that it caught up.
     Await("every node's statistics", kPause, [&] { return hosts_[at]->admin().GetStats().ok(); });
   }
-  const auto view = hosts_[0]->admin().GetView();
+  const auto view = *hosts_[0]->admin().GetView();
   EXPECT_NE(view->nodes[2].incarnation, before);
   // The roles are the dead start's (L8).
   EXPECT_EQ(view->groups[2].roles[0], NodeId(2));
@@ -206,6 +208,39 @@ TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   hosts_[1].reset();
   const AdminRequestId id = NextId();
   Await("a leader", kPause, [&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+}
+
+// Their servers would have the numbers of the former ones, and their entries those of others.
+TEST_P(HostsTest, R10_6VotersThatForgotEverythingFoundNothingBesideWhoRemembers) {
+  const auto start = [this](std::uint32_t i) {
+    HostOptions options;
+    options.config = config_;
+    options.hosted = {NodeId(i)};
+    absl::StatusOr<std::unique_ptr<Host>> host = Host::Start(options);
+    RING_CHECK(host.ok()) << host.status();
+    hosts_[i] = *std::move(host);
+  };
+  ASSERT_OK(client_->Put("key", "value", {.memgest = "REP3"}).status());
+  const std::uint64_t before = (*hosts_[5]->admin().GetView())->founding;
+  EXPECT_NE(before, 0u);
+  for (std::uint32_t i = 0; i < 5; ++i) hosts_[i].reset();
+  for (std::uint32_t i = 0; i < 5; ++i) start(i);
+  Await("what is waited for", kPause, [&] {
+    const absl::Status waits = hosts_[0]->WaitReady(absl::Milliseconds(100));
+    EXPECT_FALSE(waits.ok());
+    return absl::StrContains(waits.message(), "no voter remembers");
+  });
+  EXPECT_EQ((*hosts_[0]->admin().GetView())->founding, 0u);
+  hosts_[5].reset();
+  start(5);
+  for (const std::unique_ptr<Host>& host : hosts_) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
+  const std::uint64_t after = (*hosts_[0]->admin().GetView())->founding;
+  EXPECT_GT(after, before) << "whoever meets both goes to the later one";
+  // The client knew the former one: nothing of it is here.
+  EXPECT_THAT(client_->Get("key", {.deadline = absl::Seconds(20)}).status(),
+              StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(
+      client_->Put("key", "again", {.memgest = "REP3", .deadline = absl::Seconds(20)}).status());
 }
 
 // Hosts whose names are looked up; those of others not before they are told that these are known.
@@ -248,7 +283,7 @@ TEST_F(NamesTest, ANodeIsReachedOnceItsNameIsKnown) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("host1.test:")));
   known_.store(true);
   for (const std::unique_ptr<Host>& host : hosts) ASSERT_OK(host->WaitReady(absl::Seconds(20)));
-  for (const cluster::NodeInfo& node : hosts[0]->admin().GetView()->nodes)
+  for (const cluster::NodeInfo& node : (*hosts[0]->admin().GetView())->nodes)
     EXPECT_EQ(node.tcp_address, absl::StrCat("tcp:127.0.0.1:", ports_[node.id.value()]));
 }
 

@@ -66,7 +66,7 @@ class RdmaLinksTest : public ::testing::Test {
   void ExpectServed() {
     ASSERT_OK_AND_ASSIGN(
         const std::unique_ptr<Client> client,
-        Client::Connect({.seeds = {cluster_.admin().GetView()->nodes[0].tcp_address},
+        Client::Connect({.seeds = {(*cluster_.admin().GetView())->nodes[0].tcp_address},
                          .transport = ring::Transport::kTcp}));
     for (const char* memgest : {"REP3", "SRS32"}) {
       for (int i = 0; i < 20; ++i) {
@@ -112,7 +112,7 @@ TEST_F(RdmaLinksTest, AutoTakesRdmaWhereBothHaveADeviceAndTcpToTheOthers) {
   }));
   EXPECT_EQ(Schemes(3), none);
   EXPECT_EQ(Schemes(5), none);
-  const auto view = cluster_.admin().GetView();
+  const auto view = *cluster_.admin().GetView();
   EXPECT_TRUE(absl::StartsWith(view->nodes[0].rdma_address, "rdma:127.0.0.1:"));
   EXPECT_EQ(view->nodes[4].rdma_address, "");
   ExpectServed();
@@ -123,17 +123,17 @@ TEST_F(RdmaLinksTest, ANodeThatComesBackWithoutItsDeviceIsReachedByTcp) {
   Start({"n0", "n1", "n2", "n3", "n4", "n5"}, Transport::kAuto);
   ASSERT_TRUE(HoldsWithin(
       kPatience, [&] { return Schemes(0) == std::vector<std::string>(5, "rdma") && AllReady(); }));
-  const Incarnation former = cluster_.admin().GetView()->nodes[5].incarnation;
+  const Incarnation former = (*cluster_.admin().GetView())->nodes[5].incarnation;
   cluster_.Kill(NodeId(5));
   ASSERT_TRUE(HoldsWithin(kPatience, [&] {
-    const auto view = cluster_.admin().GetView();
+    const auto view = *cluster_.admin().GetView();
     return view->nodes[5].status == cluster::NodeStatus::kDown;
   }));
   const DeviceFactory none = testing::MakeCards({});
   ASSERT_OK(cluster_.Restart(NodeId(5), &none));
   const std::vector<std::string> all_but_one = {"rdma", "rdma", "rdma", "rdma", "tcp"};
   EXPECT_TRUE(HoldsWithin(kPatience, [&] {
-    const auto view = cluster_.admin().GetView();
+    const auto view = *cluster_.admin().GetView();
     return view->nodes[5].status == cluster::NodeStatus::kUp &&
            view->nodes[5].incarnation != former && view->nodes[5].rdma_address.empty() &&
            Schemes(0) == all_but_one && AllReady();
@@ -147,12 +147,12 @@ TEST_F(RdmaLinksTest, ANodeThatFailedAndDidNotRestartComesBackByRdmaOnly) {
   Start({"n0", "n1", "n2", "n3", "n4", "n5"}, Transport::kAuto);
   ASSERT_TRUE(HoldsWithin(
       kPatience, [&] { return Schemes(0) == std::vector<std::string>(5, "rdma") && AllReady(); }));
-  const Incarnation present = cluster_.admin().GetView()->nodes[5].incarnation;
+  const Incarnation present = (*cluster_.admin().GetView())->nodes[5].incarnation;
   cut_->store(true);
   cluster_.Run([&] {
     for (std::uint32_t i = 0; i < 5; ++i) cluster_.node(i).control().Break(NodeId(5));
   });
-  const auto status = [&] { return cluster_.admin().GetView()->nodes[5].status; };
+  const auto status = [&] { return (*cluster_.admin().GetView())->nodes[5].status; };
   ASSERT_TRUE(HoldsWithin(kPatience, [&] { return status() == cluster::NodeStatus::kDown; }));
   // Attempts of every other node by both ways, and none of them has it up.
   for (const char* why : {"network is cut", "its start that failed is reached by rdma only"}) {
@@ -164,7 +164,7 @@ TEST_F(RdmaLinksTest, ANodeThatFailedAndDidNotRestartComesBackByRdmaOnly) {
   cut_->store(false);
   EXPECT_TRUE(
       HoldsWithin(kPatience, [&] { return status() == cluster::NodeStatus::kUp && AllReady(); }));
-  EXPECT_EQ(cluster_.admin().GetView()->nodes[5].incarnation, present);
+  EXPECT_EQ((*cluster_.admin().GetView())->nodes[5].incarnation, present);
   EXPECT_EQ(Schemes(0), std::vector<std::string>(5, "rdma"));
 }
 

@@ -76,9 +76,11 @@ void AddHellos(Samples* out) {
   control.cluster = 1;
   control.node = 2;
   control.fence = 100;
+  control.founding = 3;
   out->emplace_back("ControlHello", HelloBytes(control));
   protocol::ControlAccept control_accept;
   control_accept.node = 2;
+  control_accept.founding = 3;
   out->emplace_back("ControlAccept", HelloBytes(control_accept));
   protocol::WordHello word;
   word.cluster = 1;
@@ -312,13 +314,13 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 16;
+constexpr std::uint16_t kVersion = 17;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
-      {"LogHello", 0x1c946fd3},
+      {"LogHello", 0x9d7cfa45},
       {"LogAccept", 0x70753c5d},
-      {"ControlHello", 0xb21c5377},
-      {"ControlAccept", 0x092ae5f1},
+      {"ControlHello", 0xf85fdeaa},
+      {"ControlAccept", 0x054ed0f9},
       {"WordHello", 0x75f4b5c5},
       {"WordAccept", 0x73a2724a},
       {"SealRequest", 0x7834e8bb},
@@ -326,7 +328,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"FetchRequest", 0xdfc6d92f},
       {"FetchAnswer", 0x9a3327b5},
       {"value batch", 0xfa595e0f},
-      {"InstallRequest", 0xf70e442b},
+      {"InstallRequest", 0x80903814},
       {"ProgressRequest", 0xe8609b17},
       {"ProgressAnswer", 0x4e37f084},
       {"FreezeRequest", 0x62520d16},
@@ -341,7 +343,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"DrainRequest", 0xa990161d},
       {"DrainAnswer", 0x727aaea0},
       {"LeaseRenewal", 0xa7deeb54},
-      {"ProbeAnswer", 0xd07cf535},
+      {"ProbeAnswer", 0xc19b3470},
       {"NodeEvents", 0x281db5ff},
       {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},
@@ -351,11 +353,11 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"ClusterResult", 0x27b6b042},
       {"NodeReport", 0xd3bb2a2c},
       {"DeviceFaults", 0x2f992d78},
-      {"View", 0x8b40d978},
+      {"View", 0xff4a3fd7},
       {"RegisterNode", 0x21ad3a10},
       {"NewEpoch", 0x6b425ef7},
       {"ReturnRole", 0xa660492a},
-      {"Found", 0xeea23bc6},
+      {"Found", 0x693e3e52},
       {"SetNormal", 0x4214a29e},
       {"CatalogueCommand", 0x9ec844bb},
       {"DeletedCommand", 0x9d6fa6fd},

@@ -293,7 +293,7 @@ TEST_F(RingctlAdminTest, ANodeMayBeWrittenAsAnyNumberThatIsIts) {
 TEST_F(RingctlAdminTest, ANodeIsAddedWithItsAddresses) {
   const nlohmann::json added = RunJson({"node", "add", "n9", "--data", "10.0.0.9:7800", "--shm",
                                         "/run/n9.sock", "--admin", "10.0.0.9:7900"});
-  EXPECT_EQ(added["node"], port_.GetView()->nodes.size());
+  EXPECT_EQ(added["node"], (*port_.GetView())->nodes.size());
   EXPECT_EQ(added["node_name"], "n9");
   const ProgramResult shown = Run({"node", "add", "n9", "--data", "10.0.0.9:7800"});
   EXPECT_EQ(shown.status, 0);

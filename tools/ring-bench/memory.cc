@@ -68,7 +68,7 @@ absl::StatusOr<Row> MeasureMemgest(const std::string& name, std::uint16_t space,
   RING_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target, Target::Start({}));
   RING_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, target->NewClient(64));
   RING_ASSIGN_OR_RETURN(const MemgestId id, client->ResolveMemgest(name));
-  const protocol::MemgestDescriptor* descriptor = target->admin()->GetView()->FindMemgest(id);
+  const protocol::MemgestDescriptor* descriptor = (*target->admin()->GetView())->FindMemgest(id);
   if (descriptor == nullptr) return absl::NotFoundError(absl::StrCat("memgest=", name));
   const double factor = descriptor->StorageOverhead();
   const std::uint64_t before = ProcessResidentBytes();

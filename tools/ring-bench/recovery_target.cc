@@ -69,7 +69,7 @@ class EmbeddedTarget final : public RecoveryTarget {
     client.transport = Transport::kLocal;
     return Client::Connect(client);
   }
-  absl::StatusOr<cluster::View> View() override { return *host_->admin().GetView(); }
+  absl::StatusOr<cluster::View> View() override { return **host_->admin().GetView(); }
   absl::StatusOr<cluster::Health> Health() override { return host_->admin().GetHealth(); }
   absl::StatusOr<std::vector<node::NodeEvents>> Events() override {
     return host_->admin().GetEvents({});

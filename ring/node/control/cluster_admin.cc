@@ -23,7 +23,8 @@ namespace {
 constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
 // Who is silent for so long is not there for an operator who wants to know.
 constexpr std::uint64_t kHealthTimeoutNs = 500'000'000;
-// A delete may drain for 10 s, a forced one for 60 s, and changes wait for each other.
+// A delete may drain for 10 s, a forced one for 60 s, who takes a role waits for its lease, and
+// changes wait for each other.
 constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
 constexpr absl::Duration kScrubPollPeriod = absl::Milliseconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(10);  // beyond the calls' own deadlines
@@ -86,16 +87,16 @@ absl::StatusOr<NodeId> FindNode(const cluster::View& view, absl::string_view tex
 
 class ClusterAdmin final : public AdminPort {
  public:
-  ClusterAdmin(std::vector<Reactor*> reactors, std::shared_ptr<const cluster::View> view)
-      : reactors_(std::move(reactors)), view_(std::move(view)) {
+  ClusterAdmin(std::vector<Reactor*> reactors, const std::shared_ptr<const cluster::View>& view)
+      : reactors_(std::move(reactors)) {
     for (Reactor* const reactor : reactors_) {
-      reactor->Post([reactor, view = view_] {
+      reactor->Post([reactor, view] {
         for (const std::unique_ptr<Node>& node : reactor->nodes()) node->ApplyView(view);
       });
     }
   }
 
-  std::shared_ptr<const cluster::View> GetView() override;
+  absl::StatusOr<std::shared_ptr<const cluster::View>> GetView() override;
   absl::StatusOr<protocol::MemgestDescriptor> CreateMemgest(
       const AdminRequestId& id, const protocol::MemgestDescriptor& descriptor) override;
   absl::Status DeleteMemgest(const AdminRequestId& id, absl::string_view name, bool force) override;
@@ -152,16 +153,18 @@ class ClusterAdmin final : public AdminPort {
   absl::StatusOr<ScrubState> PollScrub(const std::string& id);
 
   std::vector<Reactor*> reactors_;
-  std::shared_ptr<const cluster::View> view_;  // the first
   const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>();
 };
 
-std::shared_ptr<const cluster::View> ClusterAdmin::GetView() {
+absl::StatusOr<std::shared_ptr<const cluster::View>> ClusterAdmin::GetView() {
   using Shared = std::shared_ptr<const cluster::View>;
   absl::StatusOr<Shared> view = Ask<Shared>(
       kPatience,
       [](Node& node, const std::shared_ptr<Result<Shared>>& result) { result->Set(node.view()); });
-  return view.ok() && *view != nullptr ? *view : view_;
+  if (absl::IsDeadlineExceeded(view.status()))
+    return absl::UnavailableError(view.status().message());
+  if (view.ok() && *view == nullptr) return absl::UnavailableError("no view yet");
+  return view;
 }
 
 absl::StatusOr<std::string> ClusterAdmin::Change(CatalogueChange change) {
@@ -233,7 +236,7 @@ absl::StatusOr<ClusterAdmin::Answers> ClusterAdmin::AskEach(ControlType type,
 absl::StatusOr<std::vector<std::string>> ClusterAdmin::AskAll(ControlType type,
                                                               const std::string& body) {
   RING_ASSIGN_OR_RETURN(Answers answers, AskEach(type, {body}, kAskTimeoutNs));
-  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const std::shared_ptr<const cluster::View> view, GetView());
   std::vector<std::string> all;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!view->IsAwaited(NodeId(static_cast<std::uint32_t>(i)))) continue;
@@ -288,7 +291,7 @@ absl::StatusOr<cluster::ClusterResult> ClusterAdmin::Propose(
   RING_ASSIGN_OR_RETURN(
       cluster::ClusterResult result,
       Ask<cluster::ClusterResult>(
-          absl::Nanoseconds(kAskTimeoutNs) + kPatience,
+          absl::Nanoseconds(kChangeTimeoutNs) + kPatience,  // the call has its own
           [command](Node& node, const std::shared_ptr<Result<cluster::ClusterResult>>& answer) {
             node.membership().Propose(command,
                                       [answer](absl::StatusOr<cluster::ClusterResult> outcome) {
@@ -334,16 +337,9 @@ absl::StatusOr<NodeId> ClusterAdmin::AddNode(const cluster::NodeInfo& info) {
 }
 
 absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
-  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const std::shared_ptr<const cluster::View> view, GetView());
   RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
-  const cluster::NodeInfo& info = view->nodes[id.value()];
-  const bool there =
-      info.status == cluster::NodeStatus::kUp || info.status == cluster::NodeStatus::kDraining;
-  if (force && there && info.incarnation.value() != 0) {
-    RING_RETURN_IF_ERROR(
-        Propose(cluster::FailNode{id, info.incarnation, "removed by an operator"}).status());
-  }
-  return Propose(cluster::RemoveNode{id}).status();
+  return Propose(cluster::RemoveNode{id, force}).status();
 }
 
 absl::StatusOr<int> ClusterAdmin::AcceptLoss(absl::Span<const cluster::StoppedShard> shards) {
@@ -372,7 +368,7 @@ absl::StatusOr<int> ClusterAdmin::AcceptLoss(absl::Span<const cluster::StoppedSh
 
 absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& fault) {
   RING_RETURN_IF_ERROR(CheckFault(fault));
-  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const std::shared_ptr<const cluster::View> view, GetView());
   RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
   if (HasPeer(fault.kind) && (fault.peer.value() >= view->nodes.size() || fault.peer == id)) {
     return absl::InvalidArgumentError(
@@ -390,7 +386,7 @@ absl::Status ClusterAdmin::InjectFault(absl::string_view node, const Fault& faul
 }
 
 absl::StatusOr<DeviceFaults> ClusterAdmin::GetDeviceFaults(absl::string_view node) {
-  const std::shared_ptr<const cluster::View> view = GetView();
+  RING_ASSIGN_OR_RETURN(const std::shared_ptr<const cluster::View> view, GetView());
   RING_ASSIGN_OR_RETURN(const NodeId id, FindNode(*view, node));
   RING_ASSIGN_OR_RETURN(
       const std::string bytes,

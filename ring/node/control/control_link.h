@@ -81,6 +81,7 @@ class ControlLink {
   std::uint64_t moved_ns = 0;  // when that was heard of
   std::string address;         // the last one that this node connected to
   std::string last_error;
+  std::uint64_t founding = 0;  // that the peer had a part in when it connected
 
  private:
   struct Outgoing {

@@ -103,6 +103,8 @@ class ControlPort {
   bool ready() const;
   // "control to node 4: refused", for what is missing.
   std::string Missing() const;
+  // What this node has a part in: nobody who has one in another is spoken to from now on.
+  void SetFounding(std::uint64_t founding);
   // The cluster agreed that this is the node's present start: another one's connection ends.
   void OnRegistered(NodeId node, Incarnation incarnation);
   bool connected(NodeId node) const {
@@ -148,6 +150,7 @@ class ControlPort {
   rdma::CompletionQueue* QueueOf(NodeId peer) const;
   bool Awaited(const ControlLink& link) const;
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
+  absl::Status CheckFounding(std::uint64_t founding) const;
   absl::Status CheckIncarnation(std::uint32_t node, std::uint64_t incarnation);
   absl::Status CheckFallback(const ControlLink& link, std::uint64_t incarnation) const;
   void TakeIncarnation(std::uint32_t node, std::uint64_t incarnation);
@@ -187,6 +190,7 @@ class ControlPort {
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
   RefusalLog refuses_;                               // whom this node refuses
   RefusalLog refused_;                               // by whom it is refused
+  std::uint64_t founding_ = 0;                       // of the cluster; 0: in none yet
   std::vector<std::uint64_t> dropped_until_ns_;      // by node; empty: nobody ever
   std::vector<std::string> addresses_;
   std::vector<std::string> fallbacks_;

@@ -46,6 +46,24 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
   return absl::OkStatus();
 }
 
+// 10.6: voters that forgot everything may found the cluster again while others still have what it
+// was. Logs, epochs and starts of the two have the same numbers for different things.
+absl::Status ControlPort::CheckFounding(std::uint64_t founding) const {
+  if (founding == 0 || founding_ == 0 || founding == founding_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "one of the two has its part in a cluster that was founded anew since, without it: stop the "
+      "node of the former one, and start it again");
+}
+
+void ControlPort::SetFounding(std::uint64_t founding) {
+  if (founding == founding_) return;
+  founding_ = founding;
+  for (const std::unique_ptr<ControlLink>& link : links_) {
+    const absl::Status same = CheckFounding(link->founding);
+    if (link->qp() != nullptr && !same.ok()) Lose(*link, same.message());
+  }
+}
+
 // A handshake alone replaces nobody: that of a former start may come late, when the start is gone.
 void ControlPort::TakeIncarnation(std::uint32_t node, std::uint64_t incarnation) {
   std::uint64_t& known = incarnations_[node];
@@ -122,6 +140,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
     return absl::InvalidArgumentError(absl::StrCat("control connections come from lower ids: node=",
                                                    hello.node, " here=", options_.node.value()));
   }
+  RING_RETURN_IF_ERROR(CheckFounding(hello.founding));
   RING_RETURN_IF_ERROR(CheckIncarnation(hello.node, hello.incarnation));
   TakeIncarnation(hello.node, hello.incarnation);
   refuses_.Accepted(NodeId(hello.node));
@@ -131,6 +150,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   protocol::ControlAccept accept;
   accept.incarnation = options_.incarnation.value();
   accept.node = options_.node.value();
+  accept.founding = founding_;
   RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::QueuePair> qp,
                         options_.device->Accept(request,
                                                 {.send_cq = QueueOf(link.peer()),
@@ -138,6 +158,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
                                                  .send_depth = ControlLink::kSendDepth,
                                                  .recv_depth = ControlLink::kReceiveCount},
                                                 protocol::EncodeHello(accept)));
+  link.founding = hello.founding;
   const absl::Status begun = link.Begin(std::move(qp));
   if (begun.ok()) {
     Establish(link);
@@ -170,6 +191,7 @@ void ControlPort::Connect(ControlLink& link) {
   hello.incarnation = options_.incarnation.value();
   hello.node = options_.node.value();
   hello.fence = options_.fence;
+  hello.founding = founding_;
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp =
       options_.device->Connect(link.address,
                                {.send_cq = QueueOf(link.peer()),
@@ -202,11 +224,13 @@ bool ControlPort::OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_
   if (status.ok() && accept->node != link.peer().value()) {
     status = absl::InvalidArgumentError(absl::StrCat("answered by node ", accept->node));
   }
+  if (status.ok()) status = CheckFounding(accept->founding);
   if (status.ok()) status = CheckIncarnation(accept->node, accept->incarnation);
   if (status.ok()) status = CheckFallback(link, accept->incarnation);
   if (status.ok()) {
     TakeIncarnation(accept->node, accept->incarnation);
     refused_.Accepted(link.peer());
+    link.founding = accept->founding;
     Establish(link);
   } else {
     Lose(link, status.message());

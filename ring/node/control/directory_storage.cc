@@ -39,6 +39,9 @@ class DirectoryStorage final : public VoterStorage {
 
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id,
                                                            std::function<void()> ended) override {
+    // Whoever has nothing but an id is nobody yet. A founder that ended before its configuration
+    // was durable would be one that nobody adds: the others have it in theirs.
+    if (HasIdentity() && !HasMemory()) RING_RETURN_IF_ERROR(consensus::RemoveFile(Identity()));
     RING_ASSIGN_OR_RETURN(std::unique_ptr<consensus::FileStorage> storage,
                           consensus::FileStorage::Open(directory_, *id));
     *id = storage->id();
@@ -46,9 +49,10 @@ class DirectoryStorage final : public VoterStorage {
   }
 
  private:
+  std::string Identity() const { return absl::StrCat(directory_, "/identity"); }
   bool HasIdentity() const {
     struct stat info {};
-    return stat(absl::StrCat(directory_, "/identity").c_str(), &info) == 0;
+    return stat(Identity().c_str(), &info) == 0;
   }
 
   absl::StatusOr<consensus::InitialState> Read() const {

@@ -1,5 +1,7 @@
 #include "ring/node/control/founding.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "ring/base/wire.h"
 
@@ -12,6 +14,7 @@ std::string EncodeProbe(const ProbeAnswer& answer) {
   out.Put(answer.founded.value());
   out.Put(answer.leader);
   out.Put(answer.voters);
+  out.Put(answer.founding);
   return out.Take();
 }
 
@@ -23,6 +26,7 @@ absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
   answer.founded = Incarnation(in.Get<std::uint64_t>());
   answer.leader = in.Get<std::uint64_t>();
   answer.voters = in.Get<std::uint8_t>();
+  answer.founding = in.Get<std::uint64_t>();
   if (!in.finished()) {
     return absl::InvalidArgumentError("answer to a probe has a wrong size");
   }
@@ -49,7 +53,26 @@ Founding::Decision Founding::Decide() const {
     const bool founds = answer.state != ProbeState::kMember && answer.voters == voter_count_;
     agreed += IsVoter(node) && founds ? 1 : 0;
   }
-  return IsVoter(self_) && agreed == voter_count_ - 1 ? Decision::kFound : Decision::kWait;
+  const bool all = IsVoter(self_) && agreed == voter_count_ - 1 && !FindStranded().has_value();
+  return all ? Decision::kFound : Decision::kWait;
+}
+
+// What others joined is what this start is a founder of, if one of the voters founded it.
+std::optional<NodeId> Founding::FindStranded() const {
+  std::optional<NodeId> member;
+  for (const auto& [node, answer] : answers_) {
+    if (answer.state == ProbeState::kFounder) return std::nullopt;
+    if (answer.state == ProbeState::kMember && answer.founding != 0) member = node;
+  }
+  return member;
+}
+
+std::string Founding::Stranded() const {
+  const std::optional<NodeId> member = FindStranded();
+  if (!member.has_value() || !IsVoter(self_)) return "";
+  return absl::StrCat("node ", member->value(),
+                      " has its part in a cluster that no voter remembers: stop all nodes, and "
+                      "start them again");
 }
 
 std::string Founding::Differing() const {
@@ -69,7 +92,7 @@ void Founding::Found() {
   }
 }
 
-ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader) const {
+ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader, std::uint64_t founding) const {
   ProbeAnswer answer;
   answer.state = state_;
   answer.self = incarnation_;
@@ -77,6 +100,7 @@ ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader) const {
   if (found != founders_.end()) answer.founded = found->second;
   answer.leader = leader;
   answer.voters = static_cast<std::uint8_t>(voter_count_);
+  answer.founding = founding;
   return answer;
 }
 

@@ -4,7 +4,7 @@
 //            every voter says so, of the present start; then each begins as the server that the
 //            first configuration names. In all other cases a start without a memory of its own is
 //            another server, which the leader adds (10.6): a voter must never vote twice under one
-//            id because it forgot the first time.
+//            id because it forgot the first time. Nor is it new while somebody has a part in it.
 // Shape:     the answers a founder gives name the start of the asker that it founded with, so that
 //            a slow founder is told from a restarted one. To join is always safe.
 // Ownership: values.
@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,6 +38,8 @@ struct ProbeAnswer {
   Incarnation founded;      // a founder: the asker's start that it founded with; 0: none
   std::uint64_t leader;     // server id; 0: not known
   std::uint8_t voters = 0;  // how many its file has
+  // cluster::View's, of what it has a part in. 0: of nothing that it knows was founded.
+  std::uint64_t founding = 0;
 };
 std::string EncodeProbe(const ProbeAnswer& answer);
 absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes);
@@ -53,7 +56,11 @@ class Founding {
   // It is not connected: who comes next may be another start. A cluster that is founded with one
   // that is gone has a voter less from its first moment on, and two of those have no majority.
   void OnGone(NodeId node) { answers_.erase(node); }
+  bool Answered(NodeId node) const { return answers_.contains(node); }
   Decision Decide() const;
+  // Who has a part in a cluster that no voter remembers: nothing is founded while it is there, or
+  // the two would be taken for one. For people; empty: nobody.
+  std::string Stranded() const;
   // Whose file has another number of voters than this one, which founds nothing with it: two
   // clusters with a majority each would come of it. For people; empty: nobody.
   std::string Differing() const;
@@ -62,12 +69,14 @@ class Founding {
   void Found();
   void Join() { state_ = ProbeState::kMember; }
   ProbeState state() const { return state_; }
-  ProbeAnswer Answer(NodeId asker, std::uint64_t leader) const;
+  ProbeAnswer Answer(NodeId asker, std::uint64_t leader, std::uint64_t founding) const;
 
  private:
   bool IsVoter(NodeId node) const {
     return node.value() < static_cast<std::uint32_t>(voter_count_);
   }
+
+  std::optional<NodeId> FindStranded() const;
 
   NodeId self_;
   Incarnation incarnation_;

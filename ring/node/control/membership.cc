@@ -20,16 +20,12 @@ using consensus::ServerId;
 
 static_assert(Configuration::kServersMax >= cluster::kNodeCountMax);  // each node is a server
 
-constexpr std::uint64_t kProbePeriodNs = 5 * kMillisecondNs;
 constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMillisecondNs;
+// Who is not a voter, and there, has answered by then.
+constexpr std::uint64_t kFoundWithoutNs = 300 * kMillisecondNs;
 constexpr std::uint64_t kCampaignPeriodNs = 10 * kMillisecondNs;
 constexpr std::uint64_t kCampaignForNs = 1000 * kMillisecondNs;
-constexpr std::uint64_t kJoinPeriodNs = 50 * kMillisecondNs;
-// An election ends within two, unless it is repeated.
-constexpr std::uint64_t kUnheardDetections = 4;
-constexpr std::uint64_t kRegisterPeriodNs = 50 * kMillisecondNs;
 constexpr std::uint64_t kFailPeriodNs = 50 * kMillisecondNs;
-constexpr std::uint64_t kCallTimeoutNs = 5000 * kMillisecondNs;
 // The number of a server that its cluster began with; others draw theirs.
 constexpr std::uint64_t kFounderNumber = 1;
 
@@ -51,26 +47,6 @@ Configuration FirstConfiguration(int voter_count) {
   return configuration;
 }
 
-// What the cluster begins with if this node leads it first. How a node is reached, it says when it
-// registers. Who was added later is in the log.
-cluster::View FirstView(const NodeConfig& config) {
-  cluster::View view = config.InitialView();
-  view.nodes.resize(view.nodes.size() - config.added_count);
-  for (cluster::NodeInfo& node : view.nodes) {
-    cluster::NodeInfo bare;
-    bare.id = node.id;
-    bare.name = node.name;
-    node = std::move(bare);
-  }
-  return view;
-}
-
-absl::Status NotLeader(NodeId leader) {
-  if (leader == cluster::kNoNode) return absl::UnavailableError("no leader is known: try again");
-  return absl::UnavailableError(
-      absl::StrCat("is not the leader, node ", leader.value(), " is: try again"));
-}
-
 }  // namespace
 
 Membership::Membership(Options options)
@@ -89,6 +65,12 @@ Membership::Membership(Options options)
   HandleMessages();
 }
 
+absl::Status Membership::NotLeader(NodeId leader) {
+  if (leader == cluster::kNoNode) return absl::UnavailableError("no leader is known: try again");
+  return absl::UnavailableError(
+      absl::StrCat("is not the leader, node ", leader.value(), " is: try again"));
+}
+
 Membership::~Membership() { *alive_ = nullptr; }
 
 void Membership::HandleMessages() {
@@ -101,7 +83,7 @@ void Membership::HandleMessages() {
                  });
   control.Handle(ControlType::kProbe, [this](NodeId from, absl::string_view, ControlReply reply) {
     const std::uint64_t leader = replica_ == nullptr ? 0 : replica_->leader().value();
-    reply(EncodeProbe(founding_.Answer(from, leader)));
+    reply(EncodeProbe(founding_.Answer(from, leader, machine_.view().founding)));
   });
   control.Handle(ControlType::kJoin,
                  [this](NodeId from, absl::string_view body, ControlReply reply) {
@@ -142,6 +124,7 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   options.raft.nonce = options_.random->Next64();
   options.raft.heartbeat_ticks = control.HeartbeatTicks();
   options.raft.election_ticks = control.ElectionTicks();
+  options.raft.message_size_max = kMessageSizeMax;
   if (options_.word != nullptr) word_ = std::make_unique<FenceWord>(server_, options_.word);
   RING_ASSIGN_OR_RETURN(
       replica_, consensus::Replica::Start(options, *storage_, machine_, *this, word_.get()));
@@ -206,12 +189,18 @@ void Membership::Probe() {
 }
 
 void Membership::ProgressFounding(std::uint64_t now_ns) {
-  for (int voter = 0; voter < options_.config->voter_count(); ++voter) {
-    const NodeId node(static_cast<std::uint32_t>(voter));
+  bool all = true;
+  for (std::size_t i = 0; i < options_.control->node_count(); ++i) {
+    const NodeId node(static_cast<std::uint32_t>(i));
     if (!options_.control->connected(node)) founding_.OnGone(node);
+    all &= node == options_.node || founding_.Answered(node);
   }
+  if (began_ns_ == 0) began_ns_ = now_ns;
   const Founding::Decision decision = founding_.Decide();
-  if (decision == Founding::Decision::kWait) {
+  // One of those that are no voters may know of a cluster.
+  const bool soon =
+      decision == Founding::Decision::kFound && !all && now_ns - began_ns_ < kFoundWithoutNs;
+  if (decision == Founding::Decision::kWait || soon) {
     if (now_ns < probe_ns_) return;
     probe_ns_ = now_ns + kProbePeriodNs;
     return Probe();
@@ -259,92 +248,6 @@ bool Membership::TickReplica(std::uint64_t now_ns) {
   return true;
 }
 
-// Whether the others take this server for one. What names it may be no more than an entry in its
-// own log, of a leader that went before it was committed: the next one, who never had it, sends
-// nothing here. Who is named everywhere asks in vain, and no harm is done.
-bool Membership::HasPart(std::uint64_t now_ns) {
-  if (over_) return true;  // it is another start's
-  if (replica_->leader() != consensus::kNoServer) heard_ns_ = now_ns;
-  const std::uint64_t patience_ns =
-      kUnheardDetections * options_.config->control.detect_ms * kMillisecondNs;
-  return replica_->configuration().Contains(server_) && now_ns - heard_ns_ < patience_ns;
-}
-
-void Membership::ProgressJoin(std::uint64_t now_ns) {
-  if (HasPart(now_ns) || now_ns < join_ns_) return;
-  join_ns_ = now_ns + (leader() == cluster::kNoNode ? kProbePeriodNs : kJoinPeriodNs);
-  Probe();  // tells who leads
-  ByteWriter out;
-  out.Put(server_.value());
-  const NodeId to = leader();
-  if (to == cluster::kNoNode || to == options_.node) return;
-  options_.control->Call(to, ControlType::kJoin, out.Take(), kCallTimeoutNs,
-                         [](const absl::StatusOr<std::string>&) {});
-}
-
-void Membership::OnJoin(NodeId from, absl::string_view body, ControlReply reply) {
-  ByteReader in(body);
-  const ServerId server(in.Get<std::uint64_t>());
-  if (!in.finished() || consensus::NodeOf(server) != from.value()) {
-    return reply(absl::InvalidArgumentError("join names no server of the node"));
-  }
-  if (!leads()) return reply(NotLeader(leader()));
-  keeper_->Want(from, server);
-  reply(std::string());
-}
-
-// Whether this node is in the view: one that was added may not have applied that command yet.
-bool Membership::Known() const { return options_.node.value() < machine_.view().nodes.size(); }
-
-// What this node's file says, and others' may not, counts for all of them or for none.
-void Membership::ProposeFirstView(std::uint64_t now_ns) {
-  if (machine_.state().founded() || !leads() || now_ns < found_ns_) return;
-  found_ns_ = now_ns + kRegisterPeriodNs;
-  Propose(cluster::Found{machine_.view()}, [](const absl::StatusOr<cluster::ClusterResult>&) {});
-}
-
-// Of what the file says; for people.
-std::string Membership::FileDiffersIn() const {
-  const cluster::View own = FirstView(*options_.config);
-  const cluster::View& agreed = machine_.view();
-  std::vector<absl::string_view> names;
-  if (own.overrun != agreed.overrun) names.push_back("overrun");
-  if (own.fail_over != agreed.fail_over) names.push_back("fail_over");
-  if (own.value_size_max != agreed.value_size_max) names.push_back("value_size_max");
-  if (own.voter_count != agreed.voter_count) names.push_back("voters");
-  if (own.nodes.size() > agreed.nodes.size()) names.push_back("nodes");
-  return absl::StrJoin(names, ", ");
-}
-
-bool Membership::Registered() const {
-  if (!Known()) return false;
-  const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
-  return known.incarnation == options_.incarnation && known.status != cluster::NodeStatus::kDown &&
-         known.tcp_address == self_.tcp_address && known.shm_address == self_.shm_address &&
-         known.rdma_address == self_.rdma_address && known.local_address == self_.local_address;
-}
-
-void Membership::ProgressRegistration(std::uint64_t now_ns) {
-  if (over_ || register_pending_ || now_ns < register_ns_ || leader() == cluster::kNoNode) return;
-  if (!machine_.state().founded() || !replica_->configuration().Contains(server_)) return;
-  if (!Known() || Registered()) return;
-  register_ns_ = now_ns + kRegisterPeriodNs;
-  register_pending_ = true;
-  Propose(cluster::RegisterNode{self_}, [alive = alive_, attempt = ++register_attempt_](
-                                            const absl::StatusOr<cluster::ClusterResult>& result) {
-    if (*alive == nullptr || (*alive)->register_attempt_ != attempt) return;
-    Membership& self = **alive;
-    self.register_pending_ = false;
-    if (result.ok() || absl::IsUnavailable(result.status())) return;
-    // L8: who was replaced by a later start has no part any more.
-    self.over_ = absl::IsAborted(result.status()) &&
-                 self.machine_.view().nodes[self.options_.node.value()].incarnation !=
-                     self.options_.incarnation;
-    RING_LOG(WARNING) << "node=" << self.options_.node.value()
-                      << " did not register: " << result.status();
-  });
-}
-
 void Membership::Propose(const cluster::ClusterCommand& command, ProposeDone done) {
   const NodeId to = leader();
   if (to == cluster::kNoNode) {
@@ -352,7 +255,7 @@ void Membership::Propose(const cluster::ClusterCommand& command, ProposeDone don
     return;
   }
   options_.control->Call(to, ControlType::kPropose, cluster::EncodeClusterCommand(command),
-                         kCallTimeoutNs,
+                         kCallTimeoutNs + options_.lease_ns,  // it may wait for one to be over
                          [done = std::move(done)](const absl::StatusOr<std::string>& body) mutable {
                            if (!body.ok()) return done(body.status());
                            done(DecodeResult(*body));
@@ -375,6 +278,7 @@ void Membership::OnView(const std::shared_ptr<const cluster::View>& view) {
                       << "cluster was founded with, which counts: " << differs;
   }
   agreed_ = view;
+  options_.control->SetFounding(view->founding);
   if (keeper_ != nullptr) keeper_->set_voter_count(view->voter_count);
   options_.on_view(view);
 }
@@ -475,8 +379,9 @@ bool Membership::ready() const { return Missing().empty(); }
 std::string Membership::Missing() const {
   if (beginning_.has_value()) return "consensus: its storage";
   if (replica_ == nullptr) {
-    const std::string differing = founding_.Differing();
-    return absl::StrCat("consensus: ", differing.empty() ? "other voters" : differing);
+    std::string why = founding_.Differing();
+    if (why.empty()) why = founding_.Stranded();
+    return absl::StrCat("consensus: ", why.empty() ? "other voters" : why);
   }
   if (replica_->leader() == consensus::kNoServer) return "consensus: a leader";
   if (!Registered()) return "registration";

@@ -3,6 +3,7 @@
 // What:      Membership drives the consensus replica of a node over the control port: founds or
 //            joins the cluster, registers this start of the node, hands each agreed view to the
 //            node, takes proposals on any node and brings them to the leader.
+//            membership_join.cc has how a start gets its part.
 // Shape:     consensus messages are one-way control messages, dropped when the peer is not there.
 //            Time is counted in ticks; a node that was stopped itself does not count that time as
 //            others' silence.
@@ -45,6 +46,9 @@ namespace ring::node {
 
 class Membership final : public consensus::ReplicaListener {
  public:
+  // Of the consensus. What the largest cluster is founded with is one (cluster::Found).
+  static constexpr std::size_t kMessageSizeMax = 256 * 1024;
+
   struct Options {
     EventLog* events = nullptr;
     const NodeConfig* config = nullptr;
@@ -54,6 +58,7 @@ class Membership final : public consensus::ReplicaListener {
     Random* random = nullptr;
     ControlPort* control = nullptr;
     std::uint64_t lease_ns = 0;  // 0: no node holds leases
+    std::uint64_t wall_us = 0;   // of this start; by it foundings of a cluster have an order
     // Null: the configuration's data_dir, or none.
     VoterStorage* storage = nullptr;
     // From any thread: Progress has something to do.
@@ -106,12 +111,18 @@ class Membership final : public consensus::ReplicaListener {
   void OnConfiguration(const consensus::Configuration& configuration) override;
 
  private:
+  static constexpr std::uint64_t kProbePeriodNs = 5 * kMillisecondNs;
+  static constexpr std::uint64_t kJoinPeriodNs = 50 * kMillisecondNs;
+  static constexpr std::uint64_t kCallTimeoutNs = 5000 * kMillisecondNs;
+
   // As which server this start begins, from the decision until its storage has taken it.
   struct Beginning {
     consensus::ServerId server;
     bool found = false;
   };
 
+  static cluster::View FirstView(const NodeConfig& config);
+  static absl::Status NotLeader(NodeId leader);
   void HandleMessages();
   void OnView(const std::shared_ptr<const cluster::View>& view);
   absl::Status StartReplica(consensus::ServerId fresh, bool found);
@@ -152,11 +163,13 @@ class Membership final : public consensus::ReplicaListener {
   bool over_ = false;  // another start of this node registered: this one has no part any more
   bool work_ = false;  // the replica has something to do
   bool register_pending_ = false;
+  bool removal_told_ = false;
   std::uint64_t register_attempt_ = 0;
   consensus::ServerId leader_known_ = consensus::kNoServer;  // the last one that there was
   std::uint64_t leader_hint_ = 0;                            // a server id that another node told
   std::uint64_t now_ns_ = 0;
   std::uint64_t last_tick_ns_ = 0;
+  std::uint64_t began_ns_ = 0;  // to look who else is there
   std::uint64_t probe_ns_ = 0;
   std::uint64_t begin_ns_ = 0;
   std::set<NodeId> probed_;     // asked, and not answered yet

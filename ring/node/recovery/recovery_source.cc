@@ -53,13 +53,25 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
     return absl::NotFoundError(
         absl::StrCat("fetch id=", id, " piece=", request.piece, " is not kept here any more"));
   }
+  KeepAll(request);
   Prepared& prepared = found->second;
-  prepared.asked_ns = node_->control().now_ns();
   const auto count = static_cast<std::uint32_t>(prepared.pieces.size());
   std::string answer = std::exchange(prepared.pieces[request.piece], {});
   recovery::EndFetchAnswer(id, count, &answer);
   if (request.piece + 1 == count) prepared_.erase(found);
   return answer;
+}
+
+// Whoever fetches several things asks for all first pieces at once, and for further ones in order:
+// what comes last waits for all of what comes before, however long that takes.
+void RecoverySource::KeepAll(const recovery::FetchRequest& request) {
+  const std::uint64_t now_ns = node_->control().now_ns();
+  for (auto& [id, prepared] : prepared_) {
+    const recovery::FetchRequest& other = prepared.request;
+    if (other.group == request.group && other.shard == request.shard &&
+        other.epoch == request.epoch)
+      prepared.asked_ns = now_ns;
+  }
 }
 
 void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {

@@ -51,6 +51,8 @@ class RecoverySource {
   };
 
   absl::StatusOr<std::string> Answer(absl::string_view body);
+  // Everything that is fetched of the request's shard in its epoch is asked for now.
+  void KeepAll(const recovery::FetchRequest& request);
   // A shard has one taker: what it asked for before, and left when another source failed it, is
   // nobody's.
   void ForgetEarlier(const recovery::FetchRequest& request);

@@ -56,7 +56,7 @@ class AdminCatalogueTest : public ::testing::TestWithParam<int> {
   AdminRequestId NextId() { return {"test", ++seq_}; }
   AdminPort& admin() { return host_->admin(); }
   const MemgestStats* StatsOf(const ClusterStats& stats, absl::string_view name) {
-    const auto view = admin().GetView();
+    const auto view = *admin().GetView();
     for (const MemgestStats& one : stats.memgests) {
       if (view->FindMemgest(one.id)->name == name) return &one;
     }
@@ -113,7 +113,7 @@ TEST_P(AdminCatalogueTest, X6_AnIdThatComesWithAnotherChangeIsRefusedAndDoesNoth
   const AdminRequestId choosing = NextId();
   ASSERT_OK(admin().SetDefaultMemgest(choosing, "SRS31"));
   EXPECT_THAT(admin().SetDefaultMemgest(choosing, "SRS32"), StatusIs(kInvalid));
-  const auto view = admin().GetView();
+  const auto view = *admin().GetView();
   EXPECT_EQ(view->FindMemgest("SRS21"), nullptr);
   EXPECT_EQ(view->FindMemgest("SRS31")->id, view->default_memgest);
   EXPECT_OK(client_->Put("k", "v", {.memgest = "SRS31"}).status());
@@ -129,7 +129,7 @@ TEST_P(AdminCatalogueTest, X6_RetryIsAnsweredOfTheMemgestThatHadTheNameThen) {
   ASSERT_OK(admin().CreateMemgest(NextId(), Replicated("name", 3)).status());
   EXPECT_OK(admin().SetDefaultMemgest(choosing, "name"));
   EXPECT_OK(admin().DeleteMemgest(deleting, "name", false));
-  const auto view = admin().GetView();
+  const auto view = *admin().GetView();
   EXPECT_EQ(view->FindMemgest("name")->r, 3);
   EXPECT_EQ(view->FindMemgest("REP3")->id, view->default_memgest);
 }
@@ -176,7 +176,7 @@ TEST_P(AdminCatalogueTest, G10_DefaultMemgestCannotBeDeleted) {
   EXPECT_THAT(admin().DeleteMemgest(NextId(), "REP3", true),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
   ASSERT_OK(admin().SetDefaultMemgest(NextId(), "SRS32"));
-  EXPECT_EQ(admin().GetView()->FindMemgest("SRS32")->id, admin().GetView()->default_memgest);
+  EXPECT_EQ((*admin().GetView())->FindMemgest("SRS32")->id, (*admin().GetView())->default_memgest);
   EXPECT_OK(admin().DeleteMemgest(NextId(), "REP3", true));
   EXPECT_THAT(admin().SetDefaultMemgest(NextId(), "REP3"), StatusIs(absl::StatusCode::kNotFound));
 }
@@ -243,7 +243,7 @@ TEST_P(AdminCatalogueTest, WhoWaitsForTheClusterIsAnsweredWhenCallsEnd) {
   absl::Status deleted;
   std::thread caller([&] { deleted = admin().DeleteMemgest(NextId(), "REP2", false); });
   ring::testing::Await("the deletion", [&] {
-    const auto view = admin().GetView();
+    const auto view = *admin().GetView();
     const protocol::MemgestDescriptor* const memgest = view->FindMemgest("REP2");
     return memgest != nullptr && memgest->state == protocol::MemgestState::kDraining;
   });

@@ -50,7 +50,7 @@ class ControlCatalogueTest : public ::testing::Test {
     return admin().CreateMemgest(id, memgest);
   }
   MemgestState StateOf(const std::string& name) {
-    const std::shared_ptr<const cluster::View> view = admin().GetView();
+    const std::shared_ptr<const cluster::View> view = *admin().GetView();
     for (const protocol::MemgestDescriptor& one : view->memgests) {
       if (one.name == name) return one.state;
     }
@@ -88,7 +88,7 @@ TEST_F(ControlCatalogueTest, X6_CreateThatANodeDidNotAcknowledgeIsCompletedByIts
   spare_->ComeBack();
   EXPECT_OK(Retry([&] { return Create(id).status(); }));
   EXPECT_EQ(StateOf("new"), MemgestState::kActive);
-  EXPECT_EQ(admin().GetView()->memgests.size(), 8u);
+  EXPECT_EQ((*admin().GetView())->memgests.size(), 8u);
   EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
 }
 

@@ -298,6 +298,28 @@ TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
   EXPECT_FALSE(two.port(0).connected(NodeId(1))) << "another start is the present one";
 }
 
+// 10.6: whoever has its part in a cluster that was founded anew since, and does not know it.
+TEST(ControlPort, WhoHasItsPartInAnotherFoundingIsNotSpokenTo) {
+  TwoPorts two;
+  ASSERT_OK(two.Open());
+  two.port(1).SetFounding(7);
+  Await("both ports", [&] {
+    two.Progress();
+    return two.port(0).ready() && two.port(1).ready();
+  });
+  two.port(0).SetFounding(7);
+  EXPECT_TRUE(two.port(0).connected(NodeId(1))) << "it is the same";
+  two.port(0).SetFounding(8);
+  EXPECT_FALSE(two.port(0).connected(NodeId(1)));
+  const int before = two.refused();
+  Await("a refusal", [&] {
+    two.Progress();
+    return two.refused() > before;
+  });
+  EXPECT_THAT(two.port(0).Missing(), HasSubstr("founded anew"));
+  EXPECT_FALSE(two.port(0).connected(NodeId(1)));
+}
+
 TEST(ControlPort, APeerThatAnotherTransportReachesIsConnectedToAnew) {
   TwoPorts two;
   ASSERT_OK(two.Connect());

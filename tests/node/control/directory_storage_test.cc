@@ -50,16 +50,21 @@ TEST_F(DirectoryStorageTest, Rule10_6AVoterComesBackAsWhoItWas) {
     EXPECT_TRUE(consensus::IsEmpty(initial));
     EXPECT_EQ(id, kFirst);
   }
+  // Nobody adds a founder that ended before its configuration was durable: the others have it in
+  // theirs.
   EXPECT_FALSE(Disk()->HasMemory()) << "an id alone is none";
   id = kLater;
   {
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
                          Disk()->Open(&id, nullptr));
-    EXPECT_EQ(id, kFirst);
+    EXPECT_EQ(id, kLater);
     ASSERT_OK(storage->Load().status());
     ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
   }
   EXPECT_TRUE(Disk()->HasMemory());
+  id = kFirst;
+  ASSERT_OK(Disk()->Open(&id, nullptr).status());
+  EXPECT_EQ(id, kLater) << "it may have voted";
 }
 
 TEST_F(DirectoryStorageTest, Rule10_6LearnersAndNodesWithoutAFolderKeepNothing) {

@@ -92,6 +92,36 @@ TEST_F(FoundingTest, WhatASpareJoinedMayBeWhatThisStartFounds) {
   EXPECT_EQ(voter_.Decide(), Decision::kFound);
 }
 
+// Voters that forgot everything: what they would found has the numbers of what others are part of.
+TEST_F(FoundingTest, R10_6_NobodyFoundsBesideAClusterThatNoVoterRemembers) {
+  ProbeAnswer survivor = Member(14);
+  survivor.founding = 77;
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnAnswer(NodeId(2), New(12));
+  voter_.OnAnswer(NodeId(4), survivor);
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  EXPECT_NE(voter_.Stranded().find("node 4 has its part in a cluster that no voter remembers"),
+            std::string::npos)
+      << voter_.Stranded();
+  EXPECT_EQ(Founding(NodeId(5), Incarnation(15), 3).Stranded(), "") << "it founds nothing";
+  voter_.OnAnswer(NodeId(4), Member(24));  // of nothing that was founded
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+  EXPECT_EQ(voter_.Stranded(), "");
+  voter_.OnAnswer(NodeId(4), survivor);
+  voter_.OnGone(NodeId(4));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
+// What was founded with this very start is what the other has its part in.
+TEST_F(FoundingTest, ASlowFounderFoundsWhatOthersHaveTheirPartIn) {
+  ProbeAnswer member = Member(14);
+  member.founding = 77;
+  voter_.OnAnswer(NodeId(4), member);
+  voter_.OnAnswer(NodeId(1), New(11));
+  voter_.OnAnswer(NodeId(2), Founder(12, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+}
+
 TEST_F(FoundingTest, WhoIsNoVoterOnlyJoins) {
   Founding spare(NodeId(5), Incarnation(15), 3);
   for (std::uint32_t i = 0; i < 3; ++i) spare.OnAnswer(NodeId(i), New(10 + i));
@@ -107,16 +137,17 @@ TEST_F(FoundingTest, OneVoterAloneFounds) {
 TEST_F(FoundingTest, AFounderNamesTheStartsThatItFoundedWith) {
   voter_.OnAnswer(NodeId(1), New(11));
   voter_.OnAnswer(NodeId(2), New(12));
-  EXPECT_EQ(voter_.Answer(NodeId(1), 7).state, ProbeState::kNew);
+  EXPECT_EQ(voter_.Answer(NodeId(1), 7, 0).state, ProbeState::kNew);
   voter_.Found();
   EXPECT_EQ(voter_.Decide(), Decision::kWait);
-  const ProbeAnswer answer = voter_.Answer(NodeId(1), 7);
+  const ProbeAnswer answer = voter_.Answer(NodeId(1), 7, 0);
   EXPECT_EQ(answer.state, ProbeState::kFounder);
   EXPECT_EQ(answer.self, Incarnation(10));
   EXPECT_EQ(answer.founded, Incarnation(11));
   EXPECT_EQ(answer.leader, 7u);
   EXPECT_EQ(answer.voters, 3);
-  EXPECT_EQ(voter_.Answer(NodeId(4), 7).founded, Incarnation());
+  EXPECT_EQ(voter_.Answer(NodeId(4), 7, 5).founded, Incarnation());
+  EXPECT_EQ(voter_.Answer(NodeId(4), 7, 5).founding, 5u);
 }
 
 TEST(Probe, GivesBackWhatWasEncodedAndRefusesTheRest) {

@@ -61,7 +61,8 @@ TEST(FaultService, AKilledNodesRolesAreTakenOver) {
   const std::string victim = absl::StrCat(where.node.value());
   ASSERT_OK(cluster.admin().InjectFault(victim, {FaultKind::kKill, cluster::kNoNode, 0}));
   const absl::Time end = absl::Now() + kPatience;
-  while (cluster.admin().GetView()->nodes[where.node.value()].status == cluster::NodeStatus::kUp) {
+  while ((*cluster.admin().GetView())->nodes[where.node.value()].status ==
+         cluster::NodeStatus::kUp) {
     ASSERT_LT(absl::Now(), end);
   }
   absl::StatusOr<GetResult> got = client->Get("key");

@@ -37,7 +37,7 @@ class HostileTest : public ::testing::Test {
     Configure(&options.config);
     ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
     ASSERT_OK(host_->WaitReady(absl::Seconds(20)));
-    view_ = host_->admin().GetView();
+    view_ = *host_->admin().GetView();
     ASSERT_OK_AND_ASSIGN(healthy_, Client::Connect({.seeds = {host_->local_seed()},
                                                     .transport = ring::Transport::kLocal}));
     for (const protocol::MemgestDescriptor& memgest : view_->memgests) {

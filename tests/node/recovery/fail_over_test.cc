@@ -68,7 +68,7 @@ TEST_F(FailOverTest, ADrainedNodeGivesEverythingAway) {
   for (const absl::Time end = absl::Now() + absl::Seconds(60); !removed.ok() && absl::Now() < end;)
     removed = cluster_.admin().RemoveNode("2", false);
   ASSERT_OK(removed);
-  EXPECT_EQ(cluster_.admin().GetView()->nodes[2].status, cluster::NodeStatus::kRemoved);
+  EXPECT_EQ((*cluster_.admin().GetView())->nodes[2].status, cluster::NodeStatus::kRemoved);
   EXPECT_THAT(cluster_.admin().RemoveNode("n1", false),
               StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("drain it")));
   EXPECT_THAT(cluster_.admin().DrainNode("nobody", false), StatusIs(absl::StatusCode::kNotFound));

@@ -31,7 +31,7 @@ class LagTest : public ::testing::Test {
                                config->control.detect_ms = kDetectMsMax;
                              }));
     ASSERT_OK_AND_ASSIGN(client_, cluster_.Connect());
-    const std::shared_ptr<const cluster::View> view = cluster_.admin().GetView();
+    const std::shared_ptr<const cluster::View> view = *cluster_.admin().GetView();
     ASSERT_EQ(view->groups[0].roles[4], NodeId(kStill));
     first_epoch_ = view->groups[0].epoch;
   }
@@ -59,7 +59,7 @@ TEST_F(LagTest, E5PutsGoOnWithoutAMemberThatStandsStillAndItJoinsAgain) {
   {
     const testing::NodeCluster::Still still = cluster_.StandStill();
     Put("while/", 300);
-    const std::shared_ptr<const cluster::View> view = cluster_.admin().GetView();
+    const std::shared_ptr<const cluster::View> view = *cluster_.admin().GetView();
     EXPECT_EQ(view->nodes[kStill].status, cluster::NodeStatus::kUp) << "it was not taken for dead";
     EXPECT_GT(view->groups[0].epoch, first_epoch_);
     EXPECT_EQ(view->groups[0].demoted, 1u << 4);
@@ -74,7 +74,7 @@ TEST_F(LagTest, E5PutsGoOnWithoutAMemberThatStandsStillAndItJoinsAgain) {
     for (const cluster::MemgestHealth& memgest : health.memgests)
       whole &= memgest.condition == cluster::Condition::kProtected;
   }
-  EXPECT_EQ(cluster_.admin().GetView()->groups[0].roles[4], NodeId(kStill));
+  EXPECT_EQ((*cluster_.admin().GetView())->groups[0].roles[4], NodeId(kStill));
   Put("after/", 100);
   for (const auto& [key, value] : values_) {
     ASSERT_OK_AND_ASSIGN(const GetResult got, client_->Get(key));
@@ -125,13 +125,13 @@ TEST_F(LagTest, F10AMemberThatStandsStillIsKeptAsLongAsAnotherLacksAValue) {
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
   while (refused() < 3 && absl::Now() < deadline) ring::testing::LetOthersRun();
   EXPECT_GE(refused(), 3u);
-  EXPECT_EQ(cluster_.admin().GetView()->groups[0].epoch, first_epoch_);
+  EXPECT_EQ((*cluster_.admin().GetView())->groups[0].epoch, first_epoch_);
   cluster_.Run([&] {
     EXPECT_OK(store().InstallValue(entry.header.line, Version(entry.header.version),
                                    {entry.payload, bytes.size()}));
   });
   writer.join();
-  EXPECT_EQ(cluster_.admin().GetView()->groups[0].demoted, 1u << kStill);
+  EXPECT_EQ((*cluster_.admin().GetView())->groups[0].demoted, 1u << kStill);
 }
 
 }  // namespace

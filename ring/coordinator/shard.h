@@ -8,7 +8,7 @@
 //            one that is not known. epoch.cc, shard_builder.cc, rebuild.cc, absent.cc,
 //            degraded_read.cc and retire.cc: new epochs, a role that came here, new parities,
 //            values that are not here, or read as if they were not, the end.
-// Shape:     one per (group, shard) that this node coordinates, per epoch of the group.
+// Shape:     one per (group, shard) that this node coordinates, through epochs of the group.
 // Ownership: owns lines, key table, completion records, memgests and the shard's log; borrows
 //            device, sink, arena.
 // Threads:   one, the node's. Every operation is one uninterrupted step (V5).

@@ -77,6 +77,7 @@ class ControlLink {
   std::uint64_t heard_ns = 0;  // the port's, as what follows: when something came, or was missed
   std::uint64_t retry_ns = 0;
   std::uint64_t backoff_ns = 0;
+  bool was_up = false;         // some time
   bool moved = false;          // the peer is to be reached by another transport than before
   std::uint64_t moved_ns = 0;  // when that was heard of
   std::string address;         // the last one that this node connected to

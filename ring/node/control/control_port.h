@@ -107,6 +107,12 @@ class ControlPort {
   void SetFounding(std::uint64_t founding);
   // The cluster agreed that this is the node's present start: another one's connection ends.
   void OnRegistered(NodeId node, Incarnation incarnation);
+  // Attempts to connect are so far apart at most.
+  static constexpr std::uint64_t kAttemptsApartMaxNs = 1'000'000'000;
+  // Ever since this start.
+  bool WasConnected(NodeId node) const {
+    return node.value() < links_.size() && links_[node.value()]->was_up;
+  }
   bool connected(NodeId node) const {
     return node == options_.node || (node.value() < links_.size() && links_[node.value()]->up());
   }

@@ -13,7 +13,6 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kBackoffMinNs = 20'000'000;
-constexpr std::uint64_t kBackoffMaxNs = 1'000'000'000;
 // A peer that stands still may take the connection and never answer the handshake.
 constexpr std::uint64_t kConnectNs = 3'000'000'000;
 // An attempt that began so long ago was meant for another start, or is lost on its way.
@@ -184,7 +183,7 @@ void ControlPort::Connect(ControlLink& link) {
   const std::string& address = addresses_[link.peer().value()];
   const std::string fallback = FallbackOf(link.peer());
   link.address = fallback.empty() || FallsBack(link) ? address : fallback;
-  link.backoff_ns = std::clamp(link.backoff_ns * 2, kBackoffMinNs, kBackoffMaxNs);
+  link.backoff_ns = std::clamp(link.backoff_ns * 2, kBackoffMinNs, kAttemptsApartMaxNs);
   link.retry_ns = now_ns_ + link.backoff_ns;
   protocol::ControlHello hello;
   hello.cluster = options_.cluster;
@@ -246,6 +245,7 @@ std::uint64_t ControlPort::AttemptedNs(const ControlLink& link) {
 void ControlPort::Establish(ControlLink& link) {
   link.retry_ns = AttemptedNs(link) + kBackoffMinNs;
   link.heard_ns = now_ns_;
+  link.was_up = true;
   link.Establish();
 }
 

@@ -24,9 +24,15 @@ std::uint64_t FailureDetector::PresentSince(const cluster::NodeInfo& node, bool 
   return present.since;
 }
 
+std::uint64_t FailureDetector::PatienceWith(Link link) const {
+  if (link == Link::kUp) return detect_ticks_;
+  if (link == Link::kNever && !Mutant("L4-never")) return unreached_ticks_;
+  return Mutant("L4") ? 0 : half_ticks_;
+}
+
 std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
                                             const std::vector<consensus::PeerStatus>& peers,
-                                            absl::FunctionRef<bool(NodeId)> connected) {
+                                            absl::FunctionRef<Link(NodeId)> link) {
   if (!HearsMajority(peers)) patient_since_ = tenure_ticks_;
   const bool first = present_.empty();  // of the tenure: who is up now registered before it
   std::vector<NodeId> silent;
@@ -44,10 +50,8 @@ std::vector<NodeId> FailureDetector::Silent(const cluster::View& view,
         stuck_ticks = std::min(stuck_ticks, peer.stuck_ticks);
       }
     }
-    const std::uint64_t hinted = Mutant("L4") ? 0 : half_ticks_;
-    const std::uint64_t patience = connected(node.id) ? detect_ticks_ : hinted;
     const bool stuck = stuck_ticks >= kStuckDetections * detect_ticks_;
-    if (ticks >= patience || stuck) silent.push_back(node.id);
+    if (ticks >= PatienceWith(link(node.id)) || stuck) silent.push_back(node.id);
   }
   return silent;
 }

@@ -131,7 +131,8 @@ absl::Status Membership::StartReplica(ServerId fresh, bool found) {
   leases_.set_replica(replica_.get());
   keeper_ = std::make_unique<ServerKeeper>(replica_.get(), machine_.view().voter_count);
   detector_ = std::make_unique<FailureDetector>(options_.node, control.DetectTicks(),
-                                                control.HeartbeatTicks());
+                                                control.HeartbeatTicks(),
+                                                ControlPort::kAttemptsApartMaxNs / tick_ns_);
   last_tick_ns_ = heard_ns_ = now_ns_;
   work_ = true;
   // The first voter of a new cluster need not wait for silence; the others may still be on the way.
@@ -315,8 +316,12 @@ void Membership::Refresh() {
 void Membership::FailSilent(std::uint64_t now_ns) {
   if (!leads()) return;
   const cluster::View& view = machine_.view();
-  const std::vector<NodeId> silent = detector_->Silent(
-      view, replica_->Peers(), [this](NodeId node) { return options_.control->connected(node); });
+  const std::vector<NodeId> silent =
+      detector_->Silent(view, replica_->Peers(), [this](NodeId node) {
+        if (options_.control->connected(node)) return FailureDetector::Link::kUp;
+        return options_.control->WasConnected(node) ? FailureDetector::Link::kLost
+                                                    : FailureDetector::Link::kNever;
+      });
   if (silent.empty() || now_ns < fail_ns_) return;
   fail_ns_ = now_ns + std::min(kFailPeriodNs, options_.config->control.detect_ms * kMillisecondNs);
   for (const NodeId node : silent) {

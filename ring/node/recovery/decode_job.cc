@@ -74,7 +74,9 @@ absl::Status DecodeJob::Check() {
   return absl::OkStatus();
 }
 
-// OK: all that ever touched the block is folded here, and nothing will: it is Lost (S4).
+// OK: all that ever touched the block is folded here. Nothing more will touch it: it is Lost (S4).
+// One that lives, of a degraded read, may be touched on: its own column is no part of the cut, and
+// bytes of a version stay what they are as long as its line holds it (S14).
 absl::Status DecodeJob::CheckFolded() {
   const recovery::LogName& log = request_.log;
   MemberPort::HeldShard* const member = node_->members().Find(log.group, log.shard);

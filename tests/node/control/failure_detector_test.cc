@@ -30,13 +30,18 @@ class FailureDetectorTest : public ::testing::Test {
     peers_.push_back(peer);
   }
   std::vector<NodeId> Silent() {
-    return detector_.Silent(view_, peers_, [this](NodeId node) { return !lost_.contains(node); });
+    return detector_.Silent(view_, peers_, [this](NodeId node) {
+      return never_.contains(node)  ? FailureDetector::Link::kNever
+             : lost_.contains(node) ? FailureDetector::Link::kLost
+                                    : FailureDetector::Link::kUp;
+    });
   }
 
-  FailureDetector detector_{NodeId(0), 10, 1};
+  FailureDetector detector_{NodeId(0), 10, 1, 60};
   cluster::View view_;
   std::vector<consensus::PeerStatus> peers_;
   std::set<NodeId> lost_;
+  std::set<NodeId> never_;
 };
 
 TEST_F(FailureDetectorTest, WhoIsSilentForLongIsNamed) {
@@ -53,6 +58,15 @@ TEST_F(FailureDetectorTest, L4ALostConnectionIsAHintAndNoProof) {
   Hear(2, 4);
   EXPECT_THAT(Silent(), IsEmpty());
   Hear(2, 5);
+  EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
+}
+
+// A voter that came back leads before those who tried its former start in vain try again.
+TEST_F(FailureDetectorTest, L4WhoWasNeverReachedHasTheTimeThatItTakes) {
+  never_ = {NodeId(2)};
+  Hear(2, 69);
+  EXPECT_THAT(Silent(), IsEmpty());
+  Hear(2, 70);
   EXPECT_THAT(Silent(), ElementsAre(NodeId(2)));
 }
 
@@ -103,7 +117,7 @@ TEST_F(FailureDetectorTest, L1VotersThatAnswerEachHeartbeatAreHeardHoweverShortT
   for (const std::uint64_t heartbeat : {1, 2, 3, 5}) {
     for (const std::uint64_t detect : {2 * heartbeat, 2 * heartbeat + 1, 6 * heartbeat}) {
       SCOPED_TRACE(testing::Message() << "heartbeat=" << heartbeat << " detect=" << detect);
-      detector_ = FailureDetector(NodeId(0), detect, heartbeat);
+      detector_ = FailureDetector(NodeId(0), detect, heartbeat, 0);
       std::uint64_t failed_at = 0;
       for (std::uint64_t tick = 1; tick <= 20 * heartbeat && failed_at == 0; ++tick) {
         detector_.Tick();

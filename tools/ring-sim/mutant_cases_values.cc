@@ -17,7 +17,7 @@ constexpr MutantCase kCases[] = {
      "ScrubTest.S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond"},
     {"S3", "a freed slot is zeroed without a delta", KilledBy(1),
      "coordinator/coordinator_test:Write.S3AReusedSlotsDeltaIsAgainstTheBytesThatAreThere"},
-    {"S4", "puts go to blocks that are not decoded yet", KilledBy(7),
+    {"S4", "puts go to blocks that are not decoded yet", KilledBy(86),
      "memgest/memgest_test:SlotAdopt.S4NoSlotOfALostBlockIsGivenOut"},
     {"S5", "late answers of a decode are installed", Survives(60),
      "recovery/recovery_test:BlockRecoveryTest.S5_RecoveryNeverOverwritesANewerPut",

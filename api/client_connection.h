@@ -61,6 +61,8 @@ class Connection {
   // The node has its part in a later founding of the cluster than the view is of: it is asked for
   // its view, and for nothing else.
   bool ahead() const { return ready() && accept_.founding > context_->founding; }
+  // ... of an earlier one: nothing is asked of it, and it is refused when it comes again.
+  bool behind() const { return ready() && accept_.founding < context_->founding; }
   // Requests go there.
   bool serves() const { return ready() && !broken_ && accept_.founding == context_->founding; }
   const absl::Status& last_error() const { return last_error_; }

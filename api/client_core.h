@@ -172,8 +172,8 @@ class ClientCore {
 
   // client_core_view.cc
   void WantView() { view_wanted_ = true; }
-  // For what is noticed again and again: at most one request every kViewPaceNs.
   void ForgetCluster();
+  // For what is noticed again and again: at most one request every kViewPaceNs.
   void WantViewAtPace();
   void StartViewRequest();
   Connection* PickViewSource();

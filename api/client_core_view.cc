@@ -288,12 +288,7 @@ bool ClientCore::AdoptView(cluster::View view) {
   }
   view_ = std::move(view);
   context_.cluster = view_.cluster;
-  if (std::exchange(context_.founding, view_.founding) != view_.founding) {
-    ForEachConnection([this](Connection* connection) {
-      if (connection->ready() && connection->accept().founding < view_.founding)
-        ResetConnection(connection, /*graceful=*/false);
-    });
-  }
+  context_.founding = view_.founding;
   if (view_.value_size_max != 0) {
     value_size_max_ =
         std::min<std::uint64_t>({options_.value_size_max, view_.value_size_max, kValueSizeMax});

@@ -73,34 +73,22 @@ void ComeBack(NodeInfo* node) {
   node->was_draining = false;
 }
 
-// Whether an epoch change may still want what this start of the node holds (step 2).
-bool IsSource(const View& view, const NodeInfo& node) {
-  const Holder holder{node.id, node.incarnation};
-  for (const GroupView& group : view.groups) {
-    for (const ShardView& shard : group.shards) {
-      const std::vector<Holder>& holders = shard.normal.holders;
-      if (std::find(holders.begin(), holders.end(), holder) != holders.end()) return true;
-    }
-  }
-  return false;
-}
-
-// Of one that is down only what a shard that does not serve may still be waiting for: it comes back
-// with its memory if it was only silent, and what was removed does not come back.
+// Whether an epoch change may still want what this start of the node holds (step 2). Of one that is
+// down only a shard that does not serve may be waiting for it: it comes back with its memory if it
+// was only silent, and what was removed does not come back.
 absl::Status CheckNotNeeded(const View& view, const NodeInfo& node) {
-  if (node.status != NodeStatus::kDown) {
-    if (!IsSource(view, node)) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("node ", node.id.value(),
-                     " is still a source of values that others fetch: wait until they have them"));
-  }
   const Holder holder{node.id, node.incarnation};
   for (std::size_t g = 0; g < view.groups.size(); ++g) {
     for (std::size_t i = 0; i < view.groups[g].shards.size(); ++i) {
       const NormalRecord& normal = view.groups[g].shards[i].normal;
-      const bool named =
-          std::find(normal.holders.begin(), normal.holders.end(), holder) != normal.holders.end();
-      if (!named || normal.epoch == view.groups[g].epoch || Mutant("I2-removed")) continue;
+      const std::vector<Holder>& holders = normal.holders;
+      if (std::find(holders.begin(), holders.end(), holder) == holders.end()) continue;
+      if (node.status != NodeStatus::kDown) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "node ", node.id.value(),
+            " is still a source of values that others fetch: wait until they have them"));
+      }
+      if (normal.epoch == view.groups[g].epoch || Mutant("I2-removed")) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           "node ", node.id.value(), " may have the last copy for group=", g, " shard=", i,
           ", which does not serve: wait until it does, or force (what only this node has is "

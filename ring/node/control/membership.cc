@@ -65,13 +65,13 @@ Membership::Membership(Options options)
   HandleMessages();
 }
 
+Membership::~Membership() { *alive_ = nullptr; }
+
 absl::Status Membership::NotLeader(NodeId leader) {
   if (leader == cluster::kNoNode) return absl::UnavailableError("no leader is known: try again");
   return absl::UnavailableError(
       absl::StrCat("is not the leader, node ", leader.value(), " is: try again"));
 }
-
-Membership::~Membership() { *alive_ = nullptr; }
 
 void Membership::HandleMessages() {
   ControlPort& control = *options_.control;

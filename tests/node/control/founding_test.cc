@@ -2,7 +2,14 @@
 // that may have voted.
 #include "ring/node/control/founding.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "ring/cluster/cluster_command.h"
+#include "ring/node/control/membership.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -148,6 +155,21 @@ TEST_F(FoundingTest, AFounderNamesTheStartsThatItFoundedWith) {
   EXPECT_EQ(answer.voters, 3);
   EXPECT_EQ(voter_.Answer(NodeId(4), 7, 5).founded, Incarnation());
   EXPECT_EQ(voter_.Answer(NodeId(4), 7, 5).founding, 5u);
+}
+
+// It is one entry of the consensus, and without it nothing begins.
+TEST(Found, TheLargestFileMakesAViewThatFitsIntoAMessage) {
+  const std::string longest(59, 'n');
+  std::vector<cluster::NodeInfo> nodes(cluster::kNodeCountMax);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].id = NodeId(static_cast<std::uint32_t>(i));
+    nodes[i].name = absl::StrCat(longest, i);
+  }
+  std::vector<protocol::MemgestDescriptor> memgests(256);
+  for (std::size_t i = 0; i < memgests.size(); ++i) memgests[i].name = absl::StrCat(longest, i);
+  const cluster::View view = cluster::InitialView(16, 4, std::move(nodes), std::move(memgests));
+  EXPECT_LT(cluster::EncodeClusterCommand(cluster::Found{view}).size() + 1024,
+            Membership::kMessageSizeMax);
 }
 
 TEST(Probe, GivesBackWhatWasEncodedAndRefusesTheRest) {

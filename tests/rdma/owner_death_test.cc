@@ -108,8 +108,17 @@ int TargetBody(const std::string& address, Channel channel) {
   for (std::uint64_t i = 0; i < 8; ++i) {
     if (!side.qp->PostRecv(i, {}).ok()) return 4;
   }
+  channel.Tell('r');
   while (!channel.Ready()) side.CollectEvents();
   return channel.Await('q') ? 0 : 3;
+}
+
+// Connects to a TargetBody, until it has receives posted: one that is killed before answers a
+// WRITE_WITH_IMM as a peer without receives.
+RemoteBuffer ConnectToTarget(Side& side, const std::string& address, const ChildProcess& target) {
+  const RemoteBuffer remote = ConnectTo(side, address);
+  const bool ready = Until(side, [&] { return target.channel().Ready(); });
+  return ready && target.channel().Await('r') ? remote : RemoteBuffer{};
 }
 
 // A process that stops or blocks in mid-copy of one request, then tells by its exit code how the
@@ -146,7 +155,7 @@ TEST(OwnerDeath, WriteFailsWhenTheTargetIsKilledInMidCopy) {  // L5
     ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
     ASSERT_TRUE(target.channel().Await('L'));
     Side side(HookedOptions(), false);
-    const RemoteBuffer remote = ConnectTo(side, address);
+    const RemoteBuffer remote = ConnectToTarget(side, address, target);
     ASSERT_NE(remote.rkey, 0u);
     EXPECT_EQ(Execute(side, opcode, remote).status, WcStatus::kSuccess);
     mid_copy = [&] { target.Kill(); };
@@ -163,7 +172,7 @@ TEST(OwnerDeath, AnAtomicBehindAWriteFailsWhenTheTargetIsKilledInMidCopy) {
   ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
   ASSERT_TRUE(target.channel().Await('L'));
   Side side(HookedOptions(), false);
-  const RemoteBuffer remote = ConnectTo(side, address);
+  const RemoteBuffer remote = ConnectToTarget(side, address, target);
   ASSERT_NE(remote.rkey, 0u);
   EXPECT_EQ(WriteThenAdd(side, remote).status, WcStatus::kSuccess);
   WorkCompletion completion;
@@ -183,7 +192,7 @@ TEST(OwnerDeath, EveryRequestToADeadTargetFails) {  // L5: its memfd stays mappe
     ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
     ASSERT_TRUE(target.channel().Await('L'));
     Side side(ShmOptions(), false);
-    const RemoteBuffer remote = ConnectTo(side, address);
+    const RemoteBuffer remote = ConnectToTarget(side, address, target);
     ASSERT_NE(remote.rkey, 0u);
     target.Kill();
     // No progress in between: the hang-up has not been seen yet.
@@ -196,7 +205,7 @@ TEST(OwnerDeath, KilledTargetIsADisconnect) {
   ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
   ASSERT_TRUE(target.channel().Await('L'));
   Side side(ShmOptions(), false);
-  ASSERT_NE(ConnectTo(side, address).rkey, 0u);
+  ASSERT_NE(ConnectToTarget(side, address, target).rkey, 0u);
   target.Kill();
   ConnectionEvent event;
   EXPECT_TRUE(AwaitEvent(side, ConnectionEvent::Kind::kDisconnected, &event));
@@ -209,7 +218,7 @@ TEST(OwnerDeath, StoppedTargetIsStillWritten) {
   ChildProcess target([&](Channel channel) { return TargetBody(address, channel); });
   ASSERT_TRUE(target.channel().Await('L'));
   Side side(HookedOptions(), false);
-  const RemoteBuffer remote = ConnectTo(side, address);
+  const RemoteBuffer remote = ConnectToTarget(side, address, target);
   ASSERT_NE(remote.rkey, 0u);
   mid_copy = [&] {
     target.Signal(SIGSTOP);

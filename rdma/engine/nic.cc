@@ -220,28 +220,32 @@ bool Nic::RunCall() {
   return true;
 }
 
-bool Nic::MoveEvents() {
-  bool any = false;
-  ConnectionEvent event;
-  while (device_ != nullptr && device_->PollEvent(&event)) {
-    if (event.qp != nullptr) event.qp = static_cast<EngineQueuePair*>(event.qp->context());
-    MutexLock lock(mutex_);
-    events_.push_back(std::move(event));
-    event_count_.fetch_add(1, std::memory_order_release);
-    any = true;
-  }
-  if (any) WakeHost();
-  return any;
+void Nic::TellEvent(ConnectionEvent event) {
+  if (event.qp != nullptr) event.qp = static_cast<EngineQueuePair*>(event.qp->context());
+  MutexLock lock(mutex_);
+  events_.push_back(std::move(event));
+  event_count_.fetch_add(1, std::memory_order_release);
 }
 
-// States first: who hears of something finds the queue pair as it was then, or later.
+// States first: who hears of something finds the queue pair as it was then, or later. A connection
+// stands before anything arrives by it, and ends behind that.
 bool Nic::Publish() {
   for (EngineCompletionQueue* cq : queues_) cq->below()->Harvest();
   bool worked = device_ != nullptr && device_->has_deferred() && device_->RunDeferred();
   for (EngineQueuePair* qp : queue_pairs_) qp->Mirror();
+  std::vector<ConnectionEvent> others;
+  bool told = false;
+  for (ConnectionEvent event; device_ != nullptr && device_->PollEvent(&event); told = true) {
+    if (event.kind == ConnectionEvent::Kind::kEstablished) {
+      TellEvent(std::move(event));
+    } else {
+      others.push_back(std::move(event));
+    }
+  }
   for (EngineCompletionQueue* cq : queues_) worked |= cq->Publish();
-  worked |= MoveEvents();
-  return worked;
+  for (ConnectionEvent& event : others) TellEvent(std::move(event));
+  if (told) WakeHost();
+  return worked || told;
 }
 
 // Whoever has something for this thread stores it first and looks at asleep_ afterwards, or finds

@@ -74,7 +74,7 @@ class Nic {
   bool TakeDoorbells();
   void Execute(std::size_t count);
   bool RunCall();
-  bool MoveEvents();
+  void TellEvent(ConnectionEvent event);
   bool Publish();
   void Sleep();
 

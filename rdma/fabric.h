@@ -308,8 +308,8 @@ class Device {
   // Zeroed, 2-MiB-aligned memory. Lives until it is freed or the device is closed; pages are
   // resident only once touched (shared ones: once read).
   virtual absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) = 0;
-  // Takes back what one Allocate gave: its pages go to the system, its addresses to later calls.
-  // Nothing may refer to it any more.
+  // Takes back what one Allocate gave: its pages go to the system, a slice with each Progress, its
+  // addresses to later calls. Nothing may refer to it any more.
   virtual void Free(std::byte* address, std::size_t size, MemoryKind kind) = 0;
   // A hint: this kPrivate memory is full enough for huge pages. May copy it.
   virtual void PreferHuge(std::byte* address, std::size_t size) = 0;

@@ -122,16 +122,20 @@ absl::Status SoftDevice::ReserveMemory() {
   return absl::OkStatus();
 }
 
-// What counts is what is in use, of whatever kind: pages that are given back are the system's.
+// What counts is what is in use, of whatever kind: pages that are given back are the system's, and
+// before they would be too many together those are first that were not given back yet.
 absl::StatusOr<std::byte*> SoftDevice::Allocate(std::size_t size, MemoryKind kind) {
   const std::uint64_t rounded = AlignUp(size, kArenaAlignment);
   const std::uint64_t room =
       arena_size() - std::accumulate(in_use_.begin(), in_use_.end(), std::uint64_t{0});
   const bool fits = size != 0 && rounded >= size && rounded <= room;
+  while (fits && dirty_.size() + rounded > room) CleanStep();
   std::byte* address = nullptr;
   const bool may_be_warm = rounded == WarmRuns::kRunSize && kind == MemoryKind::kPrivate;
   if (fits && may_be_warm) address = warm_runs_.Take();
   if (fits && address == nullptr) address = TakeRun(rounded, kind);
+  for (; fits && address == nullptr && !dirty_.empty(); address = TakeRun(rounded, kind))
+    CleanStep();
   while (fits && address == nullptr && kind != MemoryKind::kShared) {
     std::byte* const warm = warm_runs_.Take();
     if (warm == nullptr) break;
@@ -194,8 +198,13 @@ void SoftDevice::Free(std::byte* address, std::size_t size, MemoryKind kind) {
   runs_.erase(run);
   in_use_[Index(kind)] -= rounded;
   if (verbs_ != nullptr) verbs_->OnFree(address, rounded);
-  Discard(address, rounded);
-  freed_[Index(kind)].Add(address, rounded);
+  dirty_.Add(address, rounded, kind);
+}
+
+void SoftDevice::CleanStep() {
+  const DirtyRuns::Slice slice = dirty_.Take();
+  Discard(slice.address, slice.size);
+  if (slice.unit != nullptr) freed_[Index(slice.kind)].Add(slice.unit, DirtyRuns::kUnit);
 }
 
 void SoftDevice::PreferHuge(std::byte* address, std::size_t size) {
@@ -288,6 +297,10 @@ bool SoftDevice::Progress() {
     if (shm_ != nullptr) worked |= shm_->Progress();
   }
   if (turn_ % kTurnsPerWarmStep == 0) KeepWarm();
+  if (!dirty_.empty()) {
+    CleanStep();
+    worked = true;  // who sleeps keeps what nobody has a use for
+  }
   if (verbs_ != nullptr) worked |= verbs_->Progress();
   if (!deferred_.empty()) worked |= RunDeferred();
   return worked;

@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "rdma/fabric.h"
+#include "rdma/soft/dirty_runs.h"
 #include "rdma/soft/endpoint.h"
 #include "rdma/soft/freed_runs.h"
 #include "rdma/soft/hot_sockets.h"
@@ -142,6 +143,7 @@ class SoftDevice final : public Device {
   std::byte* TakeRun(std::uint64_t size, MemoryKind kind);  // null: there is none
   bool ProgressPeers();
   void KeepWarm();
+  void CleanStep();  // REQUIRES: something is dirty
 
   SoftDeviceOptions options_;
   Caps caps_;
@@ -170,6 +172,7 @@ class SoftDevice final : public Device {
   std::unique_ptr<MemoryRegion> arena_region_;
   std::map<std::byte*, std::uint64_t> runs_;  // what Allocate gave and Free did not take
   std::uint64_t allocated_ = 0;               // of the arena, ever
+  DirtyRuns dirty_;                           // freed, and not clean yet
   std::array<FreedRuns, 3> freed_;            // by MemoryKind
   std::array<std::uint64_t, 3> in_use_ = {};  // bytes, by MemoryKind
   WarmRuns warm_runs_;                        // of what is not in use

@@ -104,6 +104,11 @@ class LineTable {
   void SetRanges(std::uint32_t number, absl::Span<const Range> ranges);
   // Empty without ranges. Good until the next SetRanges or Clear.
   absl::Span<const Range> Ranges(std::uint32_t number) const;
+  // Calls visit(line) for each that has ranges, in no order.
+  template <class Visit>
+  void ForEachLarge(Visit visit) const {
+    for (const auto& [line, ranges] : ranges_) visit(line);
+  }
   // Frees key and ranges and zeroes the line (prev to kNoLine).
   void Clear(std::uint32_t number);
 

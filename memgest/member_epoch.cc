@@ -112,6 +112,7 @@ absl::Status MemberShard::Adopt(Epoch epoch, absl::Span<const SealedLog> adopted
 void MemberShard::Reset(Epoch promised) {
   RING_CHECK(promised >= promised_ && promised != Epoch())
       << "promised=" << promised.value() << " before=" << promised_.value();
+  snapshots_.AbandonAll();
   reader_ = nullptr;
   sealed_ = nullptr;
   if (!Mutant("step7")) {

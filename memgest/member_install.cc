@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "memgest/member_shard.h"
@@ -57,24 +58,29 @@ void MemberShard::MarkAbsent(std::uint32_t number, MemgestState& state) {
   ++absent_count_;
 }
 
-Snapshot MemberShard::TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId> logs) const {
-  SnapshotWriter writer(id);
-  for (const MemgestId memgest : logs) {
-    writer.BeginLog({memgest, applied(memgest), end_cells(memgest)});
-    for (std::uint32_t granule = 0; granule < lines_.granule_count(); ++granule) {
-      const std::uint32_t first = granule * kLinesPerGranule;
-      const Granule& record = lines_.granule(first);
-      if (!record.used || record.memgest != memgest.value()) continue;
-      writer.AddGranule(lines_, granule);
-      writer.AddLines(lines_, granule, record.taken);
+std::shared_ptr<SnapshotCursor> MemberShard::TakeSnapshot(std::uint64_t id,
+                                                          absl::Span<const MemgestId> memgests) {
+  std::vector<SnapshotLog> logs;
+  for (const MemgestId memgest : memgests)
+    logs.push_back({memgest, applied(memgest), end_cells(memgest)});
+  // Only what is committed is folded.
+  class AllTaken final : public SnapshotCursor {
+   public:
+    using SnapshotCursor::SnapshotCursor;
+
+   private:
+    std::uint64_t Visible(const LineTable& lines, std::uint32_t granule) const override {
+      return lines.granule(granule * kLinesPerGranule).taken;
     }
-  }
-  writer.AddCompletions(completions_, logs);
-  return writer.Take();
+  };
+  auto cursor = std::make_shared<AllTaken>(id, lines_, completions_, std::move(logs));
+  snapshots_.Add(cursor);
+  return cursor;
 }
 
 absl::Status MemberShard::Install(absl::string_view piece) {
   if (!failure_.ok()) return failure_;
+  snapshots_.AbandonAll();
   RING_ASSIGN_OR_RETURN(SnapshotReader reader, SnapshotReader::Open(piece));
   const std::uint32_t number = reader.number();
   if (reader.id() == install_id_ && number < install_crcs_.size() &&
@@ -203,6 +209,7 @@ absl::Status MemberShard::InstallLine(const SnapshotItem& item) {
 
 absl::Status MemberShard::FoldShipped(const EntryView& entry) {
   if (!failure_.ok()) return failure_;
+  snapshots_.AbandonAll();
   Taken taken;
   taken.view = entry;
   taken.state = FindState(MemgestId(entry.header.memgest));

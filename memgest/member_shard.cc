@@ -77,6 +77,7 @@ void MemberShard::AddMetadata(const protocol::MemgestDescriptor& descriptor) {
 void MemberShard::RemoveMemgest(MemgestId id) {
   MemgestState* state = FindState(id);
   if (state == nullptr || state->removed) return;
+  snapshots_.AbandonAll();
   state->removed = true;
   state->replica = nullptr;
   state->parity = nullptr;
@@ -202,6 +203,7 @@ absl::StatusOr<int> MemberShard::Fold(int budget) {
 }
 
 absl::StatusOr<int> MemberShard::FoldFrom(LogReader& reader, int budget) {
+  snapshots_.AbandonAll();
   std::array<Taken, kAhead + 1> window;
   int taken = 0;
   int folded = 0;

@@ -48,6 +48,7 @@
 #include "memgest/replica_store.h"
 #include "memgest/sealed_ring.h"
 #include "memgest/snapshot.h"
+#include "memgest/snapshot_cursor.h"
 #include "memgest/value_piece.h"
 #include "ring/base/id.h"
 #include "ring/protocol/memgest_descriptor.h"
@@ -103,8 +104,9 @@ class MemberShard {
            (sealed_ != nullptr || (reader_ != nullptr && reader_->HasCommitted()));
   }
 
-  // What is folded of these logs, as it is now.
-  Snapshot TakeSnapshot(std::uint64_t id, absl::Span<const MemgestId> logs) const;
+  // What is folded of these logs, as it is now; to be taken piece by piece, until more is folded.
+  std::shared_ptr<SnapshotCursor> TakeSnapshot(std::uint64_t id,
+                                               absl::Span<const MemgestId> memgests);
   // A joiner takes the next piece of a snapshot; logs that stand in it go on behind it. Values are
   // not here then: lines of replicated memgests are kAbsent. Nothing is folded from a ring while a
   // snapshot is half taken; one that was taken before is ignored. Errors: kInvalidArgument, the
@@ -240,6 +242,7 @@ class MemberShard {
   std::uint64_t install_number_ = 0;         // snapshots begun here, as sources may choose one id
   std::vector<std::uint32_t> install_crcs_;  // of its pieces that were taken
   bool held_ = false;  // what was promised last is not Normal yet, as far as this node knows
+  SnapshotCursors snapshots_;
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
   // Runs of entries of one memgest, and of one client, are common.
   MemgestState* last_state_ = nullptr;

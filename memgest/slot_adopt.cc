@@ -13,39 +13,51 @@ namespace {
 
 constexpr std::uint32_t kNoGranule = 0xffffffff;
 
+void Use(std::uint64_t count, std::uint64_t* left) { *left -= std::min(count, *left); }
+
 }  // namespace
 
-absl::Status SlotAllocator::Adopt(std::uint32_t block_count) {
-  RING_CHECK(block_count_ == 0 && used_cells_ == 0) << "memgest=" << memgest_.value();
-  // A granule without a taken line may be what it was long ago: a member hears of a granule's class
-  // by the lines that are taken in it.
-  std::vector<std::uint32_t> spares;
-  for (std::uint32_t granule = 0; granule < lines_->granule_count(); ++granule) {
-    const Granule& known = lines_->granule(granule * kLinesPerGranule);
+absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, std::uint64_t* left) {
+  if (adoption_ == nullptr) {
+    RING_CHECK(block_count_ == 0 && used_cells_ == 0) << "memgest=" << memgest_.value();
+    adoption_ = std::make_unique<Adoption>();
+  }
+  Adoption& adoption = *adoption_;
+  for (; adoption.granule < lines_->granule_count() && !adoption.blocks_known; ++adoption.granule) {
+    if (*left == 0) return false;
+    const Granule& known = lines_->granule(adoption.granule * kLinesPerGranule);
+    Use(1, left);
     if (!known.used || known.memgest != memgest_.value()) continue;
     if (known.taken == 0) {
-      spares.push_back(granule);
-    } else {
-      RING_RETURN_IF_ERROR(AdoptGranule(granule));
+      adoption.spares.push_back(adoption.granule);
+      continue;
     }
+    if (known.size_class == 0) Use(kLinesPerGranule, left);  // each is looked at
+    RING_RETURN_IF_ERROR(AdoptGranule(adoption.granule));
   }
+  if (!adoption.blocks_known) {
+    RING_RETURN_IF_ERROR(KnowBlocks(block_count));
+    TakeSpares(adoption.spares);
+    adoption.blocks_known = true;
+  }
+  for (; adoption.block < block_count_; ++adoption.block) {
+    if (*left == 0) return false;
+    Use(1 + blocks_[adoption.block].granules.size() * kLinesPerGranule, left);
+    RING_RETURN_IF_ERROR(heap_->Ensure(adoption.block << block_shift_, block_cells_));
+    RING_RETURN_IF_ERROR(FinishBlock(adoption.block));
+  }
+  used_peak_ = used_cells_;
+  adoption_ = nullptr;
+  return true;
+}
+
+absl::Status SlotAllocator::KnowBlocks(std::uint32_t block_count) {
   block_count_ = std::max(block_count, static_cast<std::uint32_t>(blocks_.size()));
   if (block_count_ > block_limit_) {
     return absl::DataLossError(absl::StrCat("memgest=", memgest_.value(), " blocks=", block_count_,
                                             " limit=", block_limit_));
   }
   blocks_.resize(block_count_);
-  if (block_count_ > 0) {
-    const std::uint64_t cells = std::uint64_t{block_count_} << block_shift_;
-    for (std::uint64_t at = 0; at < cells; at += block_cells_) {
-      RING_RETURN_IF_ERROR(heap_->Ensure(static_cast<std::uint32_t>(at), block_cells_));
-    }
-  }
-  TakeSpares(std::move(spares));
-  for (std::uint32_t block = 0; block < block_count_; ++block) {
-    RING_RETURN_IF_ERROR(FinishBlock(block));
-  }
-  used_peak_ = used_cells_;
   return absl::OkStatus();
 }
 
@@ -116,7 +128,7 @@ absl::Status SlotAllocator::AdoptLarge(std::uint32_t line) {
 }
 
 // Those that fill a gap where they are stay there; the others are anybody's.
-void SlotAllocator::TakeSpares(std::vector<std::uint32_t> spares) {
+void SlotAllocator::TakeSpares(const std::vector<std::uint32_t>& spares) {
   for (const std::uint32_t granule : spares) {
     const Granule& known = lines_->granule(granule * kLinesPerGranule);
     const std::uint32_t number = known.base_cells >> block_shift_;

@@ -112,10 +112,12 @@ class SlotAllocator {
   std::uint32_t bar_end() const { return bar_end_; }
 
   // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
-  // granules and free slots follow from them. block_count: blocks that were ever used (S4), as far
-  // as it is known; the lines may say more. Errors: kDataLoss, lines that contradict each other;
-  // kResourceExhausted; the allocator is of no use then. REQUIRES: nothing was given out.
-  absl::Status Adopt(std::uint32_t block_count);
+  // granules and free slots follow from them. A step of *left lines, or some more; *left is what
+  // remains of it. Gives whether it was the last step. block_count: blocks that were ever used
+  // (S4), as far as it is known; the lines may say more. Errors: kDataLoss, lines that contradict
+  // each other; kResourceExhausted; the allocator is of no use then. REQUIRES: nothing was given
+  // out; the lines stay as they are.
+  absl::StatusOr<bool> Adopt(std::uint32_t block_count, std::uint64_t* left);
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
   // it released, before SetPresent. One that is Decoding falls back. REQUIRES: block <
   // block_count().
@@ -176,10 +178,19 @@ class SlotAllocator {
     if (!lost_.Contains(block)) pooled_.Insert(block);
   }
   // slot_adopt.cc
+  struct Adoption {
+    std::uint32_t granule = 0;  // the next
+    // Without a taken line: such a one may be what it was long ago, as a member hears of a
+    // granule's class by the lines that are taken in it.
+    std::vector<std::uint32_t> spares;
+    bool blocks_known = false;
+    std::uint32_t block = 0;  // the next to be finished
+  };
+  absl::Status KnowBlocks(std::uint32_t block_count);
   absl::Status AdoptGranule(std::uint32_t granule);
   absl::Status AdoptLarge(std::uint32_t line);
   absl::Status UseBlock(std::uint32_t block, BlockUse use, std::uint8_t size_class);
-  void TakeSpares(std::vector<std::uint32_t> spares);
+  void TakeSpares(const std::vector<std::uint32_t>& spares);
   absl::Status FinishBlock(std::uint32_t block);
   LineFifo& FifoOf(std::uint32_t line, std::uint8_t size_class);
   bool PopValid(std::size_t fifo, std::uint32_t* line);
@@ -237,6 +248,7 @@ class SlotAllocator {
   std::vector<std::uint32_t> granules_plain_;  // of class 0, not of the reserve
   std::uint32_t granules_plain_idle_ = 0;      // ... with no line taken
   absl::flat_hash_set<std::uint32_t> granules_reserve_;
+  std::unique_ptr<Adoption> adoption_;  // until it is done
 };
 
 }  // namespace ring::memgest

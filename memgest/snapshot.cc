@@ -121,9 +121,8 @@ absl::Status Take(ByteReader* from, Record* record) {
 
 }  // namespace
 
-SnapshotWriter::SnapshotWriter(std::uint64_t id) {
+SnapshotWriter::SnapshotWriter(std::uint64_t id) : id_(id) {
   RING_CHECK(id != 0) << "a snapshot without an id";
-  snapshot_.id = id;
   StartPiece();
 }
 
@@ -137,13 +136,13 @@ void SnapshotWriter::EndPiece(bool last) {
   std::string piece = piece_.Take();
   piece_ = ByteWriter();
   PieceHeader header;
-  header.id = snapshot_.id;
-  header.number = static_cast<std::uint32_t>(snapshot_.pieces.size());
+  header.id = id_;
+  header.number = ended_count_++;
   header.flags = last ? kLastPiece : 0;
   std::memcpy(piece.data(), &header, sizeof(header));
   header.crc = Crc32c(piece.data() + kCrcEnd, piece.size() - kCrcEnd);
   std::memcpy(piece.data(), &header, sizeof(header));
-  snapshot_.pieces.push_back(std::move(piece));
+  pieces_.push_back(std::move(piece));
 }
 
 void SnapshotWriter::Need(std::size_t size) {
@@ -236,7 +235,7 @@ void SnapshotWriter::AddLine(const LineTable& lines, std::uint32_t number) {
 }
 
 void SnapshotWriter::AddCompletions(const CompletionTable& completions,
-                                    absl::Span<const MemgestId> logs) {
+                                    absl::Span<const SnapshotLog> logs) {
   if (Mutant("X2-snapshot")) return;
   completions.ForEachClient([&](const ClientId& id, std::uint64_t first_incomplete,
                                 const CompletionTable::Client* client) {
@@ -249,7 +248,10 @@ void SnapshotWriter::AddCompletions(const CompletionTable& completions,
     piece_.PutBytes(BytesOf(record));
     context_.assign(BytesOf(record).data(), sizeof(record));
     CompletionTable::ForEachDone(client, [&](const CompletionRecord& one) {
-      if (std::find(logs.begin(), logs.end(), MemgestId(one.memgest)) == logs.end()) return;
+      const bool wanted = std::any_of(logs.begin(), logs.end(), [&one](const SnapshotLog& log) {
+        return log.memgest.value() == one.memgest;
+      });
+      if (!wanted) return;
       DoneRecord done;
       done.code = one.code;
       done.memgest = one.memgest;
@@ -262,9 +264,11 @@ void SnapshotWriter::AddCompletions(const CompletionTable& completions,
   });
 }
 
-Snapshot SnapshotWriter::Take() {
-  EndPiece(true);
-  return std::move(snapshot_);
+std::string SnapshotWriter::TakePiece() {
+  RING_CHECK(!pieces_.empty()) << "snapshot id=" << id_;
+  std::string piece = std::move(pieces_.front());
+  pieces_.pop_front();
+  return piece;
 }
 
 absl::StatusOr<SnapshotReader> SnapshotReader::Open(absl::string_view piece) {

@@ -2,20 +2,17 @@
 //
 // What:      SnapshotWriter encodes logs at their applied indexes: lines with keys and ranges,
 //            granules, how far the heap was ever used, and completion records. SnapshotReader takes
-//            one piece apart. No values: those are fetched by slot (S5) or decoded.
+//            one piece apart. No values: those are fetched by slot (S5) or decoded. Who says what
+//            is encoded when: memgest/snapshot_cursor.h.
 // Shape:     a piece is PieceHeader and records, each whole; it repeats what its first records are
 //            about, so that each piece can be read by itself:
-//            piece := header { log { granule { lines | line } } | client { done } }
+//            piece := header { client { done } | log { granule { lines | line } } }
 //            Lines with keys that stand in them travel as they are, up to a granule's at once.
 // Units:     bytes; heap offsets in cells.
-// Ownership: the snapshot owns its pieces: the whole is encoded in one step, so that it is one
-//            state whatever its owner folds or serves while the pieces are fetched, in any order
-//            and as often as needed.
+// Ownership: the writer owns the pieces that nobody took.
 // Threads:   one.
 // Errors:    decoding: kInvalidArgument naming the field; nothing outside the piece is read.
-// Cost:      64 bytes a line with a key of up to 24 bytes. All is taken in one step, in the thread
-//            that serves (docs/BENCHMARKS.md, "Recovery", has times). Taking it bit by bit would
-//            need a copy of what changes meanwhile, which every fold and put would pay for.
+// Cost:      64 bytes a line with a key of up to 24 bytes.
 // Source:    rules L7, S4, X2; step 4 of an epoch change.
 #ifndef RING_MEMGEST_SNAPSHOT_H_
 #define RING_MEMGEST_SNAPSHOT_H_
@@ -24,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -48,17 +46,12 @@ struct SnapshotLog {
   std::uint64_t end_cells = 0;  // behind the highest cell that an entry ever wrote (S4)
 };
 
-struct Snapshot {
-  std::uint64_t id = 0;
-  std::vector<std::string> pieces;  // at least one, each at most kSnapshotPieceSizeMax
-};
-
 class SnapshotWriter {
  public:
   // id: not 0, another one for every snapshot that a node takes. Those of other nodes may be equal.
   explicit SnapshotWriter(std::uint64_t id);
 
-  // What follows are lines of this log.
+  // What follows are lines of this log. One that was begun may go on, behind others.
   void BeginLog(const SnapshotLog& log);
   // A granule of the log that was begun, whether it has lines or not: it never leaves its memgest
   // (ADR 6), and members remember it.
@@ -67,9 +60,14 @@ class SnapshotWriter {
   // granule was added last.
   void AddLines(const LineTable& lines, std::uint32_t granule, std::uint64_t mask);
   // The records of these logs, and the first incomplete seq of every client, also of those without
-  // records. Behind all lines. Requests under way are left out: their entries are still to come.
-  void AddCompletions(const CompletionTable& completions, absl::Span<const MemgestId> logs);
-  Snapshot Take();
+  // records. Requests under way are left out: their entries are still to come.
+  void AddCompletions(const CompletionTable& completions, absl::Span<const SnapshotLog> logs);
+  // What was added is all: the last piece is complete.
+  void End() { EndPiece(true); }
+
+  // Complete pieces, in order: at least one, each at most kSnapshotPieceSizeMax.
+  bool HasPiece() const { return !pieces_.empty(); }
+  std::string TakePiece();
 
  private:
   void StartPiece();
@@ -80,7 +78,9 @@ class SnapshotWriter {
   void AddWhole(const LineTable& lines, std::uint32_t granule, std::uint64_t mask);
   void AddLine(const LineTable& lines, std::uint32_t number);
 
-  Snapshot snapshot_;
+  std::uint64_t id_;
+  std::deque<std::string> pieces_;
+  std::uint32_t ended_count_ = 0;  // pieces that were ever complete
   ByteWriter piece_;
   std::string context_;  // records that a new piece begins with
   std::size_t log_context_size_ = 0;

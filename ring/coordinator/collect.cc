@@ -24,6 +24,7 @@ void ShardCoordinator::QueueCollection(std::uint32_t line, std::uint32_t upper) 
 void ShardCoordinator::OnCollected(const memgest::Collection& collection) {
   const std::uint32_t line = collection.item.line;
   --collection_count_;
+  snapshots_.Save(line);
   RING_CHECK(lines_.line(line).version == collection.item.version) << "line=" << line;
   Unlink(line, collection.upper);
   lines_.line(line).prev = memgest::kNoLine;  // a pinned line is no link of the chain any more
@@ -87,9 +88,10 @@ void ShardCoordinator::FreeLine(std::uint32_t line) {
 
 void ShardCoordinator::Unpin(std::uint32_t line) {
   RING_CHECK(lines_.line(line).pins > 0) << "line=" << line;
+  --pin_count_;
   if (is_retired_) {
     --lines_.line(line).pins;
-    if (--pins_left_ == 0) GiveMemoryBack();
+    if (pin_count_ == 0) GiveMemoryBack();
     return;
   }
   if (--lines_.line(line).pins > 0 || lingering_.empty()) return;

@@ -57,6 +57,7 @@ void ShardCoordinator::CommitNews() {
 
 void ShardCoordinator::OnCommit(memgest::Pending& pending) {
   if (pending.operation == 0) return;  // PART, COLLECT: nothing becomes visible
+  snapshots_.Save(pending.line);
   lines_.line(pending.line).flags |= memgest::kCommitted;
   AnswerOperation(pending);
   Waiting& operation = operations_[pending.operation - 1];

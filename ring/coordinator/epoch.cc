@@ -13,6 +13,7 @@ namespace ring::coordinator {
 
 void ShardCoordinator::BeginEpoch(Epoch epoch) {
   EndDegradedReads(/*tell=*/true);
+  snapshots_.AbandonAll();  // whom they are for joins anew
   options_.epoch = epoch;
   tenure_counter_ = 0;  // V1: the epoch makes its versions new
   served_ |= !log_.held();
@@ -76,9 +77,16 @@ absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
     learner.parities.emplace_back(memgest->descriptor().id, memgest->rebuild().Begin(role));
     rebuilding_ |= memgest->rebuild().active();
   }
-  learner.snapshot = memgest::TakeCoordinatorSnapshot(snapshot_id, lines_, completions_, log_,
-                                                      absl::MakeSpan(logs));
+  learner.snapshot = TakeSnapshot(snapshot_id, logs);
   return learner;
+}
+
+std::shared_ptr<memgest::SnapshotCursor> ShardCoordinator::TakeSnapshot(
+    std::uint64_t id, absl::Span<memgest::Memgest* const> logs) {
+  std::shared_ptr<memgest::SnapshotCursor> snapshot =
+      memgest::TakeCoordinatorSnapshot(id, lines_, completions_, log_, logs, lingering_);
+  snapshots_.Add(snapshot);
+  return snapshot;
 }
 
 void ShardCoordinator::RemoveMember(Role role) {

@@ -22,9 +22,7 @@ void ShardCoordinator::Retire(Farewell farewell) {
   lingering_.clear();
   log_.Retire();
   is_retired_ = true;
-  for (std::uint32_t line = 0; line < lines_.granule_count() * memgest::kLinesPerGranule; ++line) {
-    if (lines_.Has(line)) pins_left_ += lines_.line(line).pins;
-  }
+  snapshots_.AbandonAll();
   GiveMemoryBack();
 }
 

@@ -34,7 +34,7 @@
 #include "memgest/line_table.h"
 #include "memgest/memgest.h"
 #include "memgest/shard_log.h"
-#include "memgest/snapshot.h"
+#include "memgest/snapshot_cursor.h"
 #include "memgest/value_piece.h"
 #include "ring/base/id.h"
 #include "ring/base/mutant.h"
@@ -130,12 +130,15 @@ class ShardCoordinator {
   // memgest::SnapshotWriter.
   struct Learner {
     memgest::LogWriter* writer = nullptr;
-    memgest::Snapshot snapshot;
+    std::shared_ptr<memgest::SnapshotCursor> snapshot;
     // Of each memgest that it is a parity of: from which extent on it counts (S6); 0: it has all.
     std::vector<std::pair<MemgestId, std::uint64_t>> parities;
   };
   absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
                                      std::uint64_t snapshot_id);
+  // What is committed now of memgests that have members, until the epoch ends.
+  std::shared_ptr<memgest::SnapshotCursor> TakeSnapshot(std::uint64_t id,
+                                                        absl::Span<memgest::Memgest* const> logs);
   // Its ring ends: it was dropped before the epoch's first Normal, or fails to join.
   void RemoveMember(Role role);
   // PARTs that stand before a snapshot have a FINAL behind it while one of the large writes is
@@ -156,7 +159,7 @@ class ShardCoordinator {
   // they are done, and then gone() says so. REQUIRES: the queue pairs towards members are reset.
   void Retire(Farewell farewell);
   bool retired() const { return is_retired_; }
-  bool gone() const { return is_retired_ && pins_left_ == 0 && large_writes_.empty(); }
+  bool gone() const { return is_retired_ && pin_count_ == 0 && large_writes_.empty(); }
 
   // False: no room in a log, a staging area or a table of waiters just now; nothing was done, come
   // again after the next completions. True: answered, or it will be.
@@ -210,7 +213,10 @@ class ShardCoordinator {
   bool ValueFits(std::uint32_t line) const { return ValueCrc(line) == lines_.line(line).value_crc; }
 
   // V6: a pinned slot is not reused.
-  void Pin(std::uint32_t line) { ++lines_.line(line).pins; }
+  void Pin(std::uint32_t line) {
+    ++lines_.line(line).pins;
+    ++pin_count_;
+  }
   void Unpin(std::uint32_t line);
 
   memgest::LineTable& lines() { return lines_; }
@@ -440,7 +446,8 @@ class ShardCoordinator {
   std::vector<std::uint32_t> lingering_;  // collected lines that are still pinned (V6)
   bool served_ = false;                   // before the present epoch
   bool is_retired_ = false;
-  std::uint64_t pins_left_ = 0;  // once it is
+  std::uint64_t pin_count_ = 0;  // of all lines
+  memgest::SnapshotCursors snapshots_;
   struct Absent {
     std::uint32_t waiter = 0;  // first of a list of deferred requests
     bool wanted = false;       // asked for, and not come yet: the line is pinned

@@ -36,10 +36,14 @@ ShardBuilder::ShardBuilder(const ShardOptions& options, rdma::Device* device,
 
 absl::StatusOr<bool> ShardBuilder::Step(std::uint64_t line_count) {
   if (stage_ == Stage::kMemgests) {
-    RING_RETURN_IF_ERROR(AdoptMemgests());
+    AdoptMemgests();
+    stage_ = Stage::kSlots;
+  }
+  if (stage_ == Stage::kSlots) {
+    RING_ASSIGN_OR_RETURN(const bool all, AdoptSlots(&line_count));
+    if (!all) return false;
     RING_RETURN_IF_ERROR(ReserveKeys());
     stage_ = Stage::kLines;
-    return false;
   }
   const memgest::LineTable& lines = shard_->lines_;
   for (std::uint64_t done = 0; stage_ != Stage::kDone && done < line_count;) {
@@ -61,7 +65,7 @@ absl::StatusOr<bool> ShardBuilder::Step(std::uint64_t line_count) {
   return stage_ == Stage::kDone;
 }
 
-absl::Status ShardBuilder::AdoptMemgests() {
+void ShardBuilder::AdoptMemgests() {
   std::vector<std::unique_ptr<memgest::Memgest>>& memgests = shard_->memgests_;
   const ShardOptions& options = shard_->options_;
   for (FoldedMemgest& one : memgests_) {
@@ -77,15 +81,25 @@ absl::Status ShardBuilder::AdoptMemgests() {
     RING_CHECK(!(memgest.coded() && values_here_[index])) << "memgest=" << index;
     memgest.ContinueAt(one.next_index);
     shard_->log_.Attach(&memgest, 0);
+  }
+}
+
+// Memgest by memgest. Gives whether all are done.
+absl::StatusOr<bool> ShardBuilder::AdoptSlots(std::uint64_t* left) {
+  for (; memgest_ < memgests_.size(); ++memgest_) {
+    const FoldedMemgest& one = memgests_[memgest_];
+    memgest::Memgest& memgest = *shard_->FindMemgest(one.descriptor.id);
+    memgest::SlotAllocator& allocator = memgest.allocator();
     const std::uint64_t block_cells = one.descriptor.block_size / kCacheLine;
     const auto blocks = static_cast<std::uint32_t>((one.end_cells + block_cells - 1) / block_cells);
-    RING_RETURN_IF_ERROR(memgest.allocator().Adopt(blocks));
+    RING_ASSIGN_OR_RETURN(const bool done, allocator.Adopt(blocks, left));
+    if (!done) return false;
     if (!memgest.coded()) continue;
-    for (std::uint32_t block = 0; block < memgest.allocator().block_count(); ++block) {
-      memgest.allocator().SetLost(block);
+    for (std::uint32_t block = 0; block < allocator.block_count(); ++block) {
+      allocator.SetLost(block);
     }
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status ShardBuilder::ReserveKeys() {

@@ -1,7 +1,8 @@
 // ring/coordinator/shard_builder.h — a shard's coordinator out of what a member folded.
 //
-// What:      ShardBuilder scans the lines twice: the first gives the chains of the key table (V3),
-//            the slots and the counts; the second collects what is dominated (G1, G5).
+// What:      ShardBuilder has the allocators find what is free, then scans the lines twice: the
+//            first scan gives the chains of the key table (V3) and the counts; the second collects
+//            what is dominated (G1, G5).
 // Shape:     a step at a time, since others' requests wait for the thread meanwhile. The
 //            coordinator waits for its epoch's Normal (ApplyNormal); members come by
 //            log().AddWriter.
@@ -10,7 +11,7 @@
 // Threads:   one, the node's.
 // Errors:    kDataLoss, lines contradict each other; kFailedPrecondition, a memgest is missing
 //            (V2); kResourceExhausted. Nothing is to be released then.
-// Cost:      about 30 ns a line and scan, and the fresh pages of the key table in the first step.
+// Cost:      about 30 ns a line and scan.
 // Source:    step 4 of an epoch change.
 #ifndef RING_COORDINATOR_SHARD_BUILDER_H_
 #define RING_COORDINATOR_SHARD_BUILDER_H_
@@ -37,9 +38,10 @@ class ShardBuilder {
   std::unique_ptr<ShardCoordinator> Release() { return std::move(shard_); }
 
  private:
-  enum class Stage : std::uint8_t { kMemgests, kLines, kKeys, kDone };
+  enum class Stage : std::uint8_t { kMemgests, kSlots, kLines, kKeys, kDone };
 
-  absl::Status AdoptMemgests();
+  void AdoptMemgests();
+  absl::StatusOr<bool> AdoptSlots(std::uint64_t* left);
   absl::Status ReserveKeys();
   absl::Status AdoptGranule(std::uint32_t first);
   absl::Status AdoptLine(std::uint32_t number, std::uint64_t hash);
@@ -50,6 +52,7 @@ class ShardBuilder {
   std::vector<FoldedMemgest> memgests_;
   std::vector<bool> values_here_;  // by memgest
   Stage stage_ = Stage::kMemgests;
+  std::size_t memgest_ = 0;    // whose slots are next, of memgests_
   std::uint32_t granule_ = 0;  // the next of the scan
 };
 

@@ -39,8 +39,7 @@ void CoordinatedShard::Fetch(const std::vector<recovery::AdoptedLog>& logs) {
   takeover_->Start();
 }
 
-// What was fetched becomes a coordinator, a step in each turn: others' requests wait meanwhile. The
-// first one looks at all lines.
+// What was fetched becomes a coordinator, a step in each turn: others' requests wait meanwhile.
 void CoordinatedShard::BeginTakeOver() {
   const std::unique_ptr<memgest::MemberShard> store = takeover_->Release();
   std::vector<coordinator::FoldedMemgest> memgests;

@@ -57,7 +57,7 @@ absl::Status CoordinatedShard::StartJoin(Role role, const cluster::Holder& holde
                       CallWait::kForTheSlow);
       },
       [control = context_->control] { return control->now_ns(); }, context_->pace, place,
-      std::move(learner.snapshot),
+      [snapshot = std::move(learner.snapshot)] { return snapshot->Next(); },
       [this, role](const absl::Status& status) {
         if (status.ok()) {
           joiners_[role.value()].installed = true;

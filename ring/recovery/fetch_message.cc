@@ -75,7 +75,13 @@ absl::StatusOr<FetchAnswer> DecodeFetchAnswer(absl::string_view bytes) {
   ByteReader reader(bytes.substr(answer.piece.size()));
   answer.id = reader.Get<std::uint64_t>();
   answer.piece_count = reader.Get<std::uint32_t>();
-  if (answer.piece_count == 0) return absl::InvalidArgumentError("fetch answer without pieces");
+  return answer;
+}
+
+absl::StatusOr<FetchAnswer> DecodeValueAnswer(absl::string_view bytes) {
+  absl::StatusOr<FetchAnswer> answer = DecodeFetchAnswer(bytes);
+  if (answer.ok() && answer->piece_count == 0)
+    return absl::InvalidArgumentError("fetch answer of a value without pieces");
   return answer;
 }
 

@@ -7,7 +7,8 @@
 //                      u64 index, u32 line, u64 version, u16 n, n * u16 memgest
 //            answer    the piece, u64 id, u32 piece_count: the piece is not copied for it
 //            The first request of a snapshot or a tail has id 0: the source prepares it, and says
-//            its id with the first piece.
+//            its id with the first piece. A snapshot is encoded as it is asked for: its pieces are
+//            counted (0 until then) with the last one.
 // Ownership: values.
 // Threads:   pure.
 // Errors:    Decode*: kInvalidArgument naming the field.
@@ -57,7 +58,7 @@ struct FetchRequest {
 
 struct FetchAnswer {
   std::uint64_t id = 0;
-  std::uint32_t piece_count = 0;
+  std::uint32_t piece_count = 0;  // 0: not known yet, there are more
   absl::string_view piece;
 };
 
@@ -69,6 +70,8 @@ inline constexpr std::size_t kFetchTrailerSize = 12;
 void EndFetchAnswer(std::uint64_t id, std::uint32_t piece_count, std::string* piece);
 // The piece refers to `bytes`.
 absl::StatusOr<FetchAnswer> DecodeFetchAnswer(absl::string_view bytes);
+// ... of a value, whose pieces are counted from the first.
+absl::StatusOr<FetchAnswer> DecodeValueAnswer(absl::string_view bytes);
 
 }  // namespace ring::recovery
 

@@ -3,13 +3,16 @@
 #include "memgest/coordinator_snapshot.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
 #include "tests/coordinator/shard_harness.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
 
@@ -33,9 +36,9 @@ struct Decoded {
   std::map<std::uint64_t, std::uint64_t> first_incomplete;
 };
 
-Decoded Decode(const memgest::Snapshot& snapshot) {
+Decoded Decode(const std::vector<std::string>& pieces) {
   Decoded decoded;
-  for (const std::string& piece : snapshot.pieces) {
+  for (const std::string& piece : pieces) {
     absl::StatusOr<memgest::SnapshotReader> reader = memgest::SnapshotReader::Open(piece);
     RING_CHECK(reader.ok());
     SnapshotItem item;
@@ -72,25 +75,30 @@ struct Compared {
   int logs = 0;
   int with_uncommitted = 0;  // entries of the log at the coordinator
   int with_collecting = 0;   // versions on their way out
+  int with_collected = 0;    // ... that a member may still have, though it is committed
 };
 
-// Compares each log with every member that has folded just what is committed.
-void Compare(ShardHarness& harness, Compared* compared) {
+std::vector<memgest::Memgest*> LogsOf(ShardHarness& harness) {
   std::vector<memgest::Memgest*> logs;
   for (const auto& memgest : harness.shard().memgests()) {
     if (memgest->members().empty()) continue;
     logs.push_back(memgest.get());
   }
-  ShardCoordinator& shard = harness.shard();
-  const Decoded ours = Decode(
-      memgest::TakeCoordinatorSnapshot(1, shard.lines(), shard.completions(), shard.log(), logs));
+  return logs;
+}
+
+// Compares each log with every member that has folded just what is committed.
+void Compare(ShardHarness& harness, Compared* compared) {
+  const std::vector<memgest::Memgest*> logs = LogsOf(harness);
+  const Decoded ours = Decode(AllPieces(*harness.shard().TakeSnapshot(1, logs)));
   for (memgest::Memgest* const memgest : logs) {
     const MemgestId id = memgest->descriptor().id;
     const LogState& own = ours.logs.at(id.value());
     for (const Role role : memgest->descriptor().MemberRoles(ShardId(0), 3, 2)) {
       memgest::MemberShard& member = harness.member(role.value()).shard();
       if (member.applied(id) != own.applied) continue;
-      const Decoded theirs = Decode(member.TakeSnapshot(1, absl::MakeConstSpan(&id, 1)));
+      const Decoded theirs =
+          Decode(AllPieces(*member.TakeSnapshot(1, absl::MakeConstSpan(&id, 1))));
       LogState other = theirs.logs.at(id.value());
       ASSERT_EQ(other.lines, own.lines) << memgest->descriptor().name << " at " << own.applied;
       EXPECT_LE(other.end_cells, own.end_cells);
@@ -104,8 +112,42 @@ void Compare(ShardHarness& harness, Compared* compared) {
       if (!memgest->to_collect().empty() || !memgest->collecting().empty()) {
         ++compared->with_collecting;
       }
+      for (std::size_t i = 0; i < memgest->collecting().size(); ++i) {
+        if (!harness.shard().log().IsCommitted(memgest->collecting()[i].order)) continue;
+        ++compared->with_collected;
+        break;
+      }
     }
   }
+}
+
+// A turn in which something happens.
+void RandomTurn(ShardHarness& harness, SeededRandom& random, std::uint64_t key_count) {
+  const std::string key = "key " + std::to_string(random.Below(key_count));
+  const MemgestId memgest(static_cast<std::uint16_t>(random.Below(kMemgestCount)));
+  for (std::uint64_t n = random.Below(3); n > 0; --n) {
+    switch (random.Below(5)) {
+      case 0:
+        harness.Delete(key);
+        break;
+      case 1:
+        harness.Move(key, memgest);
+        break;
+      case 2:
+        harness.Get(key);
+        break;
+      default:
+        harness.Put(memgest, key, Bytes(random.Below(3000), random.Next64()));
+    }
+  }
+  if (random.Below(8) == 0) harness.SetFlow(random.Below(4) > 0, random.Below(3) > 0);
+  if (random.Below(4) == 0) {  // one that is behind: what is committed is not acted upon yet (G2)
+    MemberTwin& slow = harness.member(3 + static_cast<int>(random.Below(2)));
+    slow.acks = random.Below(2) > 0;
+  }
+  if (random.Below(8) == 0) harness.holds_sends = !harness.holds_sends;
+  if (!harness.holds_sends) harness.FinishSends();
+  harness.Turn();
 }
 
 TEST(CoordinatorSnapshot, SaysWhatAMemberSaysThatFoldedAllThatIsCommitted) {
@@ -114,27 +156,7 @@ TEST(CoordinatorSnapshot, SaysWhatAMemberSaysThatFoldedAllThatIsCommitted) {
   for (int run = 0; run < 4; ++run) {
     ShardHarness harness;
     for (int turn = 0; turn < 400; ++turn) {
-      const std::string key = "key " + std::to_string(random.Below(40));
-      const MemgestId memgest(static_cast<std::uint16_t>(random.Below(kMemgestCount)));
-      for (std::uint64_t n = random.Below(3); n > 0; --n) {
-        switch (random.Below(5)) {
-          case 0:
-            harness.Delete(key);
-            break;
-          case 1:
-            harness.Move(key, memgest);
-            break;
-          case 2:
-            harness.Get(key);
-            break;
-          default:
-            harness.Put(memgest, key, Bytes(random.Below(3000), random.Next64()));
-        }
-      }
-      if (random.Below(8) == 0) harness.SetFlow(random.Below(4) > 0, random.Below(3) > 0);
-      if (random.Below(8) == 0) harness.holds_sends = !harness.holds_sends;
-      if (!harness.holds_sends) harness.FinishSends();
-      harness.Turn();
+      RandomTurn(harness, random, 40);
       Compare(harness, &compared);
       if (::testing::Test::HasFatalFailure()) return;
     }
@@ -146,6 +168,59 @@ TEST(CoordinatorSnapshot, SaysWhatAMemberSaysThatFoldedAllThatIsCommitted) {
   EXPECT_GT(compared.logs, 500);
   EXPECT_GT(compared.with_uncommitted, 20) << "uncommitted lines are still to come";
   EXPECT_GT(compared.with_collecting, 20);
+  EXPECT_GT(compared.with_collected, 20);
+}
+
+// While its pieces are taken the shard goes on: it commits, collects, and uses lines again.
+TEST(CoordinatorSnapshot, L7IsOneStateHoweverLongItTakes) {
+  SeededRandom random(ring::testing::SeedFor("coordinator snapshot bit by bit"));
+  int changed = 0;
+  for (int run = 0; run < 6; ++run) {
+    ShardHarness harness;
+    for (int i = 0; i < 3000; ++i) {
+      harness.Put(i % 2 == 0 ? kRep3 : kSrs21, "key " + std::to_string(i) + std::string(60, 'k'),
+                  "v");
+      if (i % 8 == 0) harness.Turn();
+    }
+    for (int turn = 0; turn < 50; ++turn) RandomTurn(harness, random, 3000);
+    const std::vector<memgest::Memgest*> logs = LogsOf(harness);
+    const std::shared_ptr<memgest::SnapshotCursor> slow = harness.shard().TakeSnapshot(2, logs);
+    const Decoded at_once = Decode(AllPieces(*harness.shard().TakeSnapshot(2, logs)));
+    std::vector<std::string> pieces;
+    for (bool more = true; more;) {
+      ASSERT_OK_AND_ASSIGN(memgest::SnapshotPiece piece, slow->Next());
+      pieces.push_back(std::move(piece.bytes));
+      more = !piece.last;
+      for (int turn = 0; turn < 20; ++turn) RandomTurn(harness, random, 3000);
+    }
+    EXPECT_GT(pieces.size(), 3u);
+    const Decoded in_pieces = Decode(pieces);
+    EXPECT_EQ(in_pieces.first_incomplete, at_once.first_incomplete);
+    ASSERT_EQ(in_pieces.logs.size(), at_once.logs.size());
+    for (const auto& [id, log] : at_once.logs) {
+      const LogState& own = in_pieces.logs.at(id);
+      EXPECT_EQ(own.applied, log.applied) << id;
+      EXPECT_EQ(own.end_cells, log.end_cells) << id;
+      EXPECT_TRUE(own.lines == log.lines) << id << ": " << own.lines.size() << " lines";
+      EXPECT_EQ(own.done, log.done) << id;
+    }
+    const Decoded now = Decode(AllPieces(*harness.shard().TakeSnapshot(3, LogsOf(harness))));
+    for (const auto& [id, log] : at_once.logs) changed += now.logs.at(id).lines != log.lines;
+    harness.holds_sends = false;
+    harness.SetFlow(true, true);
+    harness.Settle();
+  }
+  EXPECT_GT(changed, 6) << "the shard went on meanwhile";
+}
+
+TEST(CoordinatorSnapshot, L7EndsWithTheEpoch) {
+  ShardHarness harness;
+  harness.Run(harness.Put(kRep3, "key", "value"));
+  harness.Settle();
+  const std::shared_ptr<memgest::SnapshotCursor> left =
+      harness.shard().TakeSnapshot(1, LogsOf(harness));
+  harness.shard().Retire(Farewell::kUnknown);
+  EXPECT_THAT(left->Next(), ring::testing::StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST(CoordinatorSnapshot, V6ACollectedVersionThatIsPinnedIsGone) {
@@ -161,9 +236,8 @@ TEST(CoordinatorSnapshot, V6ACollectedVersionThatIsPinnedIsGone) {
   Compare(harness, &compared);
   EXPECT_GT(compared.logs, 0);
   memgest::Memgest* const memgest = harness.shard().FindMemgest(kRep3);
-  const Decoded decoded = Decode(
-      memgest::TakeCoordinatorSnapshot(1, harness.shard().lines(), harness.shard().completions(),
-                                       harness.shard().log(), absl::MakeConstSpan(&memgest, 1)));
+  const Decoded decoded =
+      Decode(AllPieces(*harness.shard().TakeSnapshot(1, absl::MakeConstSpan(&memgest, 1))));
   EXPECT_EQ(decoded.logs.at(kRep3.value()).lines.size(), 1u);
   harness.holds_sends = false;
   harness.FinishSends();

@@ -6,6 +6,7 @@
 #include "ring/coordinator/shard_builder.h"
 #include "ring/node/recovery/shipped_tail.h"
 #include "tests/coordinator/shard_harness.h"
+#include "tests/memgest/snapshot_pieces.h"
 
 namespace ring::coordinator {
 
@@ -31,7 +32,8 @@ FoldedMemgest FoldLog(const protocol::MemgestDescriptor& descriptor,
   }
   RING_CHECK(from != nullptr) << descriptor.name << " has nobody left";
   memgest::MemberShard& source = from->shard();
-  for (const std::string& piece : source.TakeSnapshot(snapshot, {descriptor.id}).pieces) {
+  for (const std::string& piece :
+       memgest::AllPieces(*source.TakeSnapshot(snapshot, {descriptor.id}))) {
     RING_CHECK(taker.Install(piece).ok());
   }
   const std::uint64_t known = std::min(source.applied(descriptor.id), shortest);

@@ -25,6 +25,7 @@
 #include "ring/base/random.h"
 #include "srs/codec.h"
 #include "tests/memgest/log_link.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/status_matchers.h"
 
@@ -250,8 +251,8 @@ class CodedGroup {
     joiner->AddParity(descriptor_, parity(j).store.get());
     Memgest* const logs[] = {one.memgest.get()};
     one.memgest->rebuild().Begin(RoleOf(j));
-    const Snapshot snapshot =
-        TakeCoordinatorSnapshot(++snapshots_, *one.lines, one.completions, *one.log, logs);
+    const std::vector<std::string> snapshot = AllPieces(*TakeCoordinatorSnapshot(
+        ++snapshots_, *one.lines, one.completions, *one.log, logs, /*lingering=*/{}));
     const std::uint64_t applied =
         one.memgest->next_index() - 1 - one.log->UncommittedCount(*one.memgest);
     Open(i, j);
@@ -259,7 +260,7 @@ class CodedGroup {
         one.log->AddWriter(RoleOf(j), std::move(link(i, j).writer), {{kSrs, applied, applied}})
             .status());
     joiner->Attach(std::move(link(i, j).reader));
-    for (const std::string& piece : snapshot.pieces) ASSERT_OK(joiner->Install(piece));
+    for (const std::string& piece : snapshot) ASSERT_OK(joiner->Install(piece));
   }
   // ... and it is named.
   void Name(int i, int j) {

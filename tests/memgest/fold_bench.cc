@@ -14,6 +14,7 @@
 #include "memgest/size_class.h"
 #include "ring/base/random.h"
 #include "tests/memgest/entry_ring.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 
 namespace ring::memgest {
@@ -120,14 +121,15 @@ void MeasureSnapshot() {
   }
   const MemgestId memgest(1);
   const auto start = std::chrono::steady_clock::now();
-  const Snapshot snapshot = source.TakeSnapshot(1, absl::MakeConstSpan(&memgest, 1));
+  const std::vector<std::string> pieces =
+      AllPieces(*source.TakeSnapshot(1, absl::MakeConstSpan(&memgest, 1)));
   const auto taken = std::chrono::steady_clock::now();
   MemberShard joiner(&device, GroupId(0), ShardId(0), kSlots);
   joiner.AddReplica(Descriptor(false));
-  for (const std::string& piece : snapshot.pieces) RING_CHECK(joiner.Install(piece).ok());
+  for (const std::string& piece : pieces) RING_CHECK(joiner.Install(piece).ok());
   const auto installed = std::chrono::steady_clock::now();
   std::size_t size = 0;
-  for (const std::string& piece : snapshot.pieces) size += piece.size();
+  for (const std::string& piece : pieces) size += piece.size();
   std::printf("snapshot, 16-byte keys: %.0f bytes a line, taken %.0f ns, installed %.0f ns\n",
               static_cast<double>(size) / kSlots, NsPerLine(taken - start),
               NsPerLine(installed - taken));

@@ -8,6 +8,7 @@
 #include "memgest/size_class.h"
 #include "ring/base/random.h"
 #include "tests/memgest/entry_ring.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
@@ -69,7 +70,7 @@ class MemberInstallTest : public ::testing::Test {
   void Join() {
     Fold();
     const std::vector<MemgestId> logs = {kRep};
-    for (const std::string& piece : source_.TakeSnapshot(++snapshot_, logs).pieces) {
+    for (const std::string& piece : AllPieces(*source_.TakeSnapshot(++snapshot_, logs))) {
       ASSERT_OK(joiner_.Install(piece));
     }
   }
@@ -238,10 +239,10 @@ TEST_F(MemberInstallTest, PiecesAreOneStateWhateverTheSourceFoldsMeanwhile) {
   for (std::uint32_t i = 0; i < 3000; ++i) Put(i + 1, i, "value " + std::to_string(i));
   Fold();
   const std::vector<MemgestId> logs = {kRep};
-  const Snapshot snapshot = source_.TakeSnapshot(5, logs);
-  ASSERT_GT(snapshot.pieces.size(), 2u);
-  EXPECT_THAT(joiner_.Install(snapshot.pieces[1]), StatusIs(kInvalidArgument)) << "not the next";
-  ASSERT_OK(joiner_.Install(snapshot.pieces[0]));
+  const std::vector<std::string> snapshot = AllPieces(*source_.TakeSnapshot(5, logs));
+  ASSERT_GT(snapshot.size(), 2u);
+  EXPECT_THAT(joiner_.Install(snapshot[1]), StatusIs(kInvalidArgument)) << "not the next";
+  ASSERT_OK(joiner_.Install(snapshot[0]));
   Put(3001, 3000, "behind it", {{Version(Epoch(3), 2999).bits(), 2998}});
   Fold();
   EntryRing& ring = OpenJoiner();
@@ -254,23 +255,23 @@ TEST_F(MemberInstallTest, PiecesAreOneStateWhateverTheSourceFoldsMeanwhile) {
   EXPECT_FALSE(joiner_.HasWork());
   EXPECT_THAT(joiner_.Seal(Epoch(4), Epoch(3)), StatusIs(absl::StatusCode::kAborted))
       << "half of a snapshot is no log";
-  const Snapshot another = source_.TakeSnapshot(6, logs);
-  EXPECT_THAT(joiner_.Install(another.pieces[1]), StatusIs(kInvalidArgument));
-  for (const std::string& piece : snapshot.pieces) {
+  const std::vector<std::string> another = AllPieces(*source_.TakeSnapshot(6, logs));
+  EXPECT_THAT(joiner_.Install(another[1]), StatusIs(kInvalidArgument));
+  for (const std::string& piece : snapshot) {
     joiner_device_.fail_from = 0;  // no memory: the same piece again
     const absl::Status status = joiner_.Install(piece);
     EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
     joiner_device_.fail_from = ~std::size_t{0};
     ASSERT_OK(joiner_.Install(piece));
   }
-  ASSERT_OK(joiner_.Install(snapshot.pieces[0])) << "taken already";
+  ASSERT_OK(joiner_.Install(snapshot[0])) << "taken already";
   EXPECT_EQ(joiner_.applied(kRep), 3000u);
   EXPECT_NE(joiner_.lines().line(2998).version, 0u);
   EXPECT_EQ(joiner_.lines().line(3000).version, 0u);
   EXPECT_EQ(joiner_.absent_count(kRep), 3000u);
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(1));
   EXPECT_EQ(joiner_.lines().line(2999).version, 0u);
-  EXPECT_THAT(joiner_.Install(another.pieces[0]), StatusIs(kInvalidArgument)) << "is here already";
+  EXPECT_THAT(joiner_.Install(another[0]), StatusIs(kInvalidArgument)) << "is here already";
 }
 
 // Until it has everything, and is told so, a joiner's ring waits.
@@ -308,29 +309,29 @@ TEST_F(MemberInstallTest, SnapshotsOfTwoSourcesMayHaveTheSameId) {
   Put(1, 0, "one");
   Fold();
   const std::vector<MemgestId> one = {kRep}, two = {kOther};
-  const Snapshot first = source_.TakeSnapshot(7, one);
-  const Snapshot second = other.TakeSnapshot(7, two);
-  ASSERT_OK(joiner_.Install(first.pieces[0]));
-  ASSERT_OK(joiner_.Install(first.pieces[0]));
-  ASSERT_OK(joiner_.Install(second.pieces[0]));
+  const std::vector<std::string> first = AllPieces(*source_.TakeSnapshot(7, one));
+  const std::vector<std::string> second = AllPieces(*other.TakeSnapshot(7, two));
+  ASSERT_OK(joiner_.Install(first[0]));
+  ASSERT_OK(joiner_.Install(first[0]));
+  ASSERT_OK(joiner_.Install(second[0]));
   EXPECT_EQ(joiner_.applied(kOther), 1u);
   EXPECT_EQ(Flags(640), unsigned{kLive | kCommitted | kTombstone});
   // Another state of a log that is here, under the same id: no piece that comes again.
   Put(2, 1, "two");
   Fold();
-  EXPECT_THAT(joiner_.Install(source_.TakeSnapshot(7, one).pieces[0]), StatusIs(kInvalidArgument));
+  EXPECT_THAT(joiner_.Install(AllPieces(*source_.TakeSnapshot(7, one))[0]),
+              StatusIs(kInvalidArgument));
 }
 
 TEST_F(MemberInstallTest, AMemgestThatIsNotKnownYetIsAskedForAgain) {
   Put(1, 0, "one");
   Fold();
   const std::vector<MemgestId> logs = {kRep};
-  const Snapshot snapshot = source_.TakeSnapshot(5, logs);
+  const std::vector<std::string> snapshot = AllPieces(*source_.TakeSnapshot(5, logs));
   MemberShard stranger(&joiner_device_, GroupId(1), ShardId(0), 1u << 16);
-  EXPECT_THAT(stranger.Install(snapshot.pieces[0]),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(stranger.Install(snapshot[0]), StatusIs(absl::StatusCode::kFailedPrecondition));
   stranger.AddReplica(Replicated());
-  EXPECT_OK(stranger.Install(snapshot.pieces[0]));
+  EXPECT_OK(stranger.Install(snapshot[0]));
   EXPECT_EQ(stranger.applied(kRep), 1u);
 }
 
@@ -339,10 +340,10 @@ TEST_F(MemberInstallTest, ASnapshotThatContradictsTheTableIsRefused) {
   Put(2, 40'000, "far");
   Fold();
   const std::vector<MemgestId> logs = {kRep};
-  const Snapshot snapshot = source_.TakeSnapshot(5, logs);
+  const std::vector<std::string> snapshot = AllPieces(*source_.TakeSnapshot(5, logs));
   MemberShard small(&joiner_device_, GroupId(1), ShardId(0), 64);
   small.AddReplica(Replicated());
-  EXPECT_THAT(small.Install(snapshot.pieces[0]), StatusIs(kInvalidArgument)) << "line limit";
+  EXPECT_THAT(small.Install(snapshot[0]), StatusIs(kInvalidArgument)) << "line limit";
 }
 
 // Bytes of a peer's, with the CRC right: refused or taken, never the end of the process.
@@ -361,7 +362,7 @@ TEST_F(MemberInstallTest, HostilePiecesAreRefusedOrTaken) {
   ring_.Append(final, nullptr, 0);
   Fold();
   const std::vector<MemgestId> logs = {kRep};
-  const std::string piece = source_.TakeSnapshot(5, logs).pieces[0];
+  const std::string piece = AllPieces(*source_.TakeSnapshot(5, logs))[0];
   SeededRandom random(ring::testing::SeedFor("hostile pieces"));
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -385,8 +386,8 @@ TEST_F(MemberInstallTest, HostilePiecesAreRefusedOrTaken) {
       const Version version(member.lines().line(line).version);
       member.InstallValue(line, version, BytesOf("one")).IgnoreError();
     }
-    const Snapshot again = member.TakeSnapshot(6, logs);
-    EXPECT_OK(SnapshotReader::Open(again.pieces[0]).status());
+    const std::vector<std::string> again = AllPieces(*member.TakeSnapshot(6, logs));
+    EXPECT_OK(SnapshotReader::Open(again[0]).status());
   }
   EXPECT_GT(refused, 300);
   EXPECT_LT(refused, 3000);

@@ -7,6 +7,7 @@
 #include "memgest/log_tail.h"
 #include "memgest/member_shard.h"
 #include "tests/memgest/model_log.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
@@ -172,7 +173,7 @@ class Scene {
   void Join() {
     c_.member.Reset(epoch_);
     c_.AddMemgests();
-    for (const std::string& piece : a_.member.TakeSnapshot(77, Logs()).pieces) {
+    for (const std::string& piece : AllPieces(*a_.member.TakeSnapshot(77, Logs()))) {
       ASSERT_LE(piece.size(), kSnapshotPieceSizeMax);
       ASSERT_OK(c_.member.Install(piece));
       ASSERT_OK(c_.member.Install(piece)) << "once more";

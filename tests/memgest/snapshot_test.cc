@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "memgest/size_class.h"
 #include "ring/base/crc32c.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/status_matchers.h"
 
@@ -87,16 +88,16 @@ TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
   SnapshotWriter writer(3);
   writer.BeginLog({kMemgest, 55, 66});
   AddAll(lines, &writer);
-  const Snapshot snapshot = writer.Take();
-  ASSERT_GT(snapshot.pieces.size(), 10u);
+  const std::vector<std::string> snapshot = AllPieces(writer);
+  ASSERT_GT(snapshot.size(), 10u);
   std::set<std::uint32_t> arrived;
   std::size_t whole = 0;
-  for (std::size_t i = 0; i < snapshot.pieces.size(); ++i) {
-    EXPECT_LE(snapshot.pieces[i].size(), kSnapshotPieceSizeMax);
-    ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot.pieces[i]));
+  for (std::size_t i = 0; i < snapshot.size(); ++i) {
+    EXPECT_LE(snapshot[i].size(), kSnapshotPieceSizeMax);
+    ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot[i]));
     EXPECT_EQ(reader.id(), 3u);
     EXPECT_EQ(reader.number(), i);
-    EXPECT_EQ(reader.last(), i + 1 == snapshot.pieces.size());
+    EXPECT_EQ(reader.last(), i + 1 == snapshot.size());
     SnapshotItem item;
     bool granule_before = false;
     while (true) {
@@ -144,10 +145,10 @@ TEST(Snapshot, LinesWithShortKeysTravelByTheGranule) {
   SnapshotWriter writer(3);
   writer.BeginLog({kMemgest, 55, 66});
   AddAll(lines, &writer);
-  const Snapshot snapshot = writer.Take();
-  EXPECT_EQ(snapshot.pieces.size(), 4u) << "200 KB";
+  const std::vector<std::string> snapshot = AllPieces(writer);
+  EXPECT_EQ(snapshot.size(), 4u) << "200 KB";
   std::uint32_t next = 0;
-  for (const std::string& piece : snapshot.pieces) {
+  for (const std::string& piece : snapshot) {
     EXPECT_LE(piece.size(), kSnapshotPieceSizeMax);
     ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(piece));
     SnapshotItem item;
@@ -166,9 +167,10 @@ TEST(Snapshot, LinesWithShortKeysTravelByTheGranule) {
 }
 
 TEST(Snapshot, AnEmptyOneIsAPieceToo) {
-  const Snapshot snapshot = SnapshotWriter(1).Take();
-  ASSERT_EQ(snapshot.pieces.size(), 1u);
-  ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot.pieces[0]));
+  SnapshotWriter writer(1);
+  const std::vector<std::string> snapshot = AllPieces(writer);
+  ASSERT_EQ(snapshot.size(), 1u);
+  ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot[0]));
   EXPECT_TRUE(reader.last());
   SnapshotItem item;
   EXPECT_THAT(reader.Next(&item), ring::testing::IsOkAndHolds(false));
@@ -191,9 +193,9 @@ std::string SmallPiece() {
   CompletionTable::Client* client = completions.FindOrAdd({5, 6});
   CompletionTable::Finish(client, 10,
                           {.seq = 20, .version = 9, .request_crc = 1, .memgest = kMemgest.value()});
-  const std::vector<MemgestId> logs = {kMemgest};
+  const std::vector<SnapshotLog> logs = {{kMemgest, 55, 66}};
   writer.AddCompletions(completions, logs);
-  return writer.Take().pieces[0];
+  return AllPieces(writer)[0];
 }
 absl::Status ReadAll(const std::string& piece) {
   absl::StatusOr<SnapshotReader> reader = SnapshotReader::Open(piece);
@@ -280,7 +282,7 @@ TEST(Snapshot, FieldsOfAWholeLineThatMakeNoSenseAreRefused) {
   writer.BeginLog({kMemgest, 55, 66});
   writer.AddGranule(lines, 1);
   writer.AddLines(lines, 1, std::uint64_t{1} << 5);
-  const std::string piece = writer.Take().pieces[0];
+  const std::string piece = AllPieces(writer)[0];
   const std::size_t granule = 24 + 24, lines_at = granule + 12, line = lines_at + 16;
   ASSERT_EQ(piece.size(), line + 64);
   const WrongByte wrong[] = {

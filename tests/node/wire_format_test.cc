@@ -31,6 +31,7 @@
 #include "ring/recovery/seal_message.h"
 #include "ring/recovery/value_batch.h"
 #include "tests/cluster/view_builders.h"
+#include "tests/memgest/snapshot_pieces.h"
 #include "tests/memgest/twin_device.h"
 #include "tests/support/status_matchers.h"
 
@@ -298,7 +299,7 @@ void AddLog(Samples* out) {
   writer.AddGranule(lines, 0);
   writer.AddLines(lines, 0, lines.granule(0).taken);
   std::string pieces;
-  for (const std::string& piece : writer.Take().pieces) absl::StrAppend(&pieces, piece);
+  for (const std::string& piece : memgest::AllPieces(writer)) absl::StrAppend(&pieces, piece);
   out->emplace_back("snapshot", pieces);
 }
 
@@ -314,7 +315,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 17;
+constexpr std::uint16_t kVersion = 18;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x9d7cfa45},

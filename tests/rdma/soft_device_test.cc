@@ -257,7 +257,7 @@ TEST(SoftDeviceArena, WhatIsFreedIsZeroAndServesAgain) {
 TEST(SoftDeviceArena, LongerRunsServeAgainAndAreCut) {
   Side side(Options(false), false);
   constexpr std::size_t kSize = 3 << 20;  // 4 MiB of the arena
-  for (int i = 0; i < 50; ++i) {  // more than the arena holds
+  for (int i = 0; i < 50; ++i) {          // more than the arena holds
     ASSERT_OK_AND_ASSIGN(std::byte* const last, side.device->Allocate(kSize, MemoryKind::kShared));
     EXPECT_EQ(last[kSize - 1], std::byte{0});
     last[kSize - 1] = std::byte{1};

@@ -61,7 +61,8 @@ class BlockHarness final : public BlockActions {
       lines_of_.push_back(slot->line);
     }
     memgest_ = std::make_unique<memgest::Memgest>(&device_, descriptor, ShardId(1), 3, 2, &lines_);
-    RING_CHECK(allocator().Adopt(block_count).ok());
+    std::uint64_t all = ~std::uint64_t{0};
+    RING_CHECK(*allocator().Adopt(block_count, &all));
     for (std::uint32_t block = 0; block < block_count; ++block) allocator().SetLost(block);
     recovery.Add(kMemgest, kIndex);
   }

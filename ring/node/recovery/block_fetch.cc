@@ -17,13 +17,11 @@ BlockFetch::BlockFetch(ControlPort* control, Pace* pace, coordinator::ShardCoord
     recovery_.Add(memgest->descriptor().id, memgest->next_index() - 1);
   }
   const memgest::LineTable& lines = shard->lines();
-  for (std::uint32_t line = 0; line < lines.granule_count() * memgest::kLinesPerGranule; ++line) {
-    if (!lines.Has(line) || !Absent(line) || (lines.line(line).flags & memgest::kLarge) == 0)
-      continue;
+  lines.ForEachLarge([&](std::uint32_t line) {
     const MemgestId memgest(lines.line(line).memgest);
-    if (!Find(memgest)->coded()) continue;
+    if (!Absent(line) || !Find(memgest)->coded()) return;
     ForEachBlock(line, [&](std::uint32_t block) { large_[{memgest, block}] = line; });
-  }
+  });
 }
 
 BlockFetch::~BlockFetch() = default;

@@ -117,7 +117,7 @@ void MemberValues::Forget(std::uint64_t id) {
 void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& bytes) {
   Fetch& fetch = fetches_[id];
   const absl::StatusOr<recovery::FetchAnswer> answer =
-      bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
+      bytes.ok() ? recovery::DecodeValueAnswer(*bytes) : bytes.status();
   if (answer.ok()) {
     fetch.bytes.append(answer->piece.data(), answer->piece.size());
     // A source that is wrong about the length costs no more memory than the value.

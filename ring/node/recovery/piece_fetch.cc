@@ -42,7 +42,8 @@ void PieceFetch::Start() {
 void PieceFetch::Pump() {
   for (std::size_t i = next_; i < things_.size(); ++i) {
     Progress& one = things_[i];
-    const std::uint32_t known = one.count == 0 ? 1 : std::min(one.count, one.taken + kWindow);
+    std::uint32_t known = one.began ? one.taken + kWindow : 1;
+    if (one.count != 0) known = std::min(known, one.count);
     while (one.asked < known) {
       if (under_way_ >= window_) return;
       Ask(i, one.asked++);
@@ -75,25 +76,32 @@ void PieceFetch::OnAnswer(std::size_t index, std::uint32_t piece,
       return Pump();
     }
   }
-  absl::Status status = Keep(one, piece, std::move(bytes));
-  if (status.ok()) status = TakeAll();
+  absl::Status status = bytes.ok() ? Learn(one, piece, *bytes) : bytes.status();
+  // There may be no such piece: its turn tells.
+  const bool may_not_be =
+      one.count == 0 ? one.began && absl::IsNotFound(status) : piece >= one.count;
+  if (status.ok() || may_not_be) {
+    one.here.insert_or_assign(piece, std::move(bytes));
+    status = TakeAll();
+  }
   if (!status.ok() || next_ == things_.size()) return End(status);
   Pump();
 }
 
-absl::Status PieceFetch::Keep(Progress& one, std::uint32_t piece,
-                              absl::StatusOr<std::string> bytes) {
-  RING_RETURN_IF_ERROR(bytes.status());
-  RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer, recovery::DecodeFetchAnswer(*bytes));
-  if (piece == 0) {
-    one.count = answer.piece_count;
-    one.thing.request.id = answer.id;
-  } else if (answer.piece_count != one.count || answer.id != one.thing.request.id) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("fetch answer id=", answer.id, " pieces=", answer.piece_count,
-                     " of id=", one.thing.request.id, " pieces=", one.count));
+// What an answer says of the whole.
+absl::Status PieceFetch::Learn(Progress& one, std::uint32_t piece, absl::string_view bytes) {
+  RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer, recovery::DecodeFetchAnswer(bytes));
+  const std::uint32_t count = answer.piece_count != 0 ? answer.piece_count : one.count;
+  const bool same = piece == 0 || answer.id == one.thing.request.id;
+  const bool fits = count == 0 || (piece < count && (one.count == 0 || one.count == count));
+  if (!same || !fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "fetch answer id=", answer.id, " piece=", piece, " pieces=", answer.piece_count,
+        " of id=", one.thing.request.id, " pieces=", one.count));
   }
-  one.here[piece] = *std::move(bytes);
+  one.began = true;
+  one.thing.request.id = answer.id;
+  one.count = count;
   return absl::OkStatus();
 }
 
@@ -102,8 +110,9 @@ absl::Status PieceFetch::TakeAll() {
     Progress& one = things_[next_];
     const auto found = one.here.find(one.taken);
     if (found == one.here.end()) break;
+    RING_RETURN_IF_ERROR(found->second.status());
     RING_ASSIGN_OR_RETURN(const recovery::FetchAnswer answer,
-                          recovery::DecodeFetchAnswer(found->second));
+                          recovery::DecodeFetchAnswer(*found->second));
     const bool last = one.taken + 1 == one.count;
     RING_RETURN_IF_ERROR(take_(next_, one.taken, answer.piece, last));
     one.here.erase(found);

@@ -4,7 +4,8 @@
 // What:      PieceFetch asks for several things (snapshots, tails) of several sources at once, and
 //            gives their pieces to who takes them in order: all of the first thing, then the next.
 // Shape:     at most kWindow calls under way; of a thing at most kWindow pieces are here or asked
-//            for beyond those that were taken.
+//            for beyond those that were taken. A source may say their number with the last:
+//            that there is no such piece is an error when its turn comes.
 // Ownership: owns the answers until they are taken.
 // Threads:   one, the node's. done may end this.
 // Errors:    told to `done`, once: a source's own, kInvalidArgument from what it sent, or what
@@ -57,17 +58,18 @@ class PieceFetch {
  private:
   struct Progress {
     Thing thing;
-    std::uint32_t count = 0;  // of its pieces; 0: the first one has not come
+    bool began = false;       // the first piece has come
+    std::uint32_t count = 0;  // of its pieces; 0: not known yet
     std::uint32_t asked = 0;
     std::uint32_t taken = 0;
-    std::map<std::uint32_t, std::string> here;  // answers, by piece
+    std::map<std::uint32_t, absl::StatusOr<std::string>> here;  // answers, by piece
   };
 
   void Pump();
   void Ask(std::size_t index, std::uint32_t piece);
   void OnAnswer(std::size_t index, std::uint32_t piece, absl::StatusOr<std::string> bytes);
-  absl::Status Keep(Progress& one, std::uint32_t piece, absl::StatusOr<std::string> bytes);
   absl::Status TakeAll();
+  static absl::Status Learn(Progress& one, std::uint32_t piece, absl::string_view bytes);
   void End(const absl::Status& status);
 
   Send send_;

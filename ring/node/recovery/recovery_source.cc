@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "memgest/log_tail.h"
-#include "memgest/snapshot.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
 #include "ring/recovery/value_batch.h"
@@ -41,25 +40,31 @@ absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
     if (prepared_.size() >= kPreparedMax)
       return absl::ResourceExhaustedError("too many fetches are under way here: retry");
     id = ++last_id_;
-    Prepared prepared;
-    prepared.request = request;
-    RING_ASSIGN_OR_RETURN(prepared.pieces, Prepare(request, *held, id));
+    RING_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request, *held, id));
     prepared_.emplace(id, std::move(prepared));
   }
   const auto found = prepared_.find(id);
-  const bool kept = found != prepared_.end() && request.piece < found->second.pieces.size() &&
-                    !found->second.pieces[request.piece].empty();
-  if (!kept) {
+  if (found == prepared_.end() || request.piece != found->second.given) {
     return absl::NotFoundError(
         absl::StrCat("fetch id=", id, " piece=", request.piece, " is not kept here any more"));
   }
   KeepAll(request);
-  Prepared& prepared = found->second;
-  const auto count = static_cast<std::uint32_t>(prepared.pieces.size());
-  std::string answer = std::exchange(prepared.pieces[request.piece], {});
-  recovery::EndFetchAnswer(id, count, &answer);
-  if (request.piece + 1 == count) prepared_.erase(found);
+  std::uint32_t count = 0;
+  absl::StatusOr<std::string> answer = NextPiece(found->second, &count);
+  if (answer.ok()) recovery::EndFetchAnswer(id, count, &*answer);
+  if (!answer.ok() || request.piece + 1 == count) prepared_.erase(found);
   return answer;
+}
+
+absl::StatusOr<std::string> RecoverySource::NextPiece(Prepared& prepared, std::uint32_t* count) {
+  ++prepared.given;
+  if (prepared.snapshot == nullptr) {
+    *count = static_cast<std::uint32_t>(prepared.tail.size());
+    return std::exchange(prepared.tail[prepared.given - 1], {});
+  }
+  RING_ASSIGN_OR_RETURN(memgest::SnapshotPiece piece, prepared.snapshot->Next());
+  *count = piece.last ? prepared.given : 0;
+  return std::move(piece.bytes);
 }
 
 // Whoever fetches several things asks for all first pieces at once, and for further ones in order:
@@ -82,11 +87,15 @@ void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {
   });
 }
 
-absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
+absl::StatusOr<RecoverySource::Prepared> RecoverySource::Prepare(
     const recovery::FetchRequest& request, MemberPort::HeldShard& held, std::uint64_t id) {
   memgest::MemberShard& store = *held.store;
-  if (request.kind == FetchKind::kSnapshot)
-    return std::move(store.TakeSnapshot(id, request.memgests).pieces);
+  Prepared prepared;
+  prepared.request = request;
+  if (request.kind == FetchKind::kSnapshot) {
+    prepared.snapshot = store.TakeSnapshot(id, request.memgests);
+    return prepared;
+  }
   if (store.sealed() == nullptr) {
     return absl::FailedPreconditionError("no ring is sealed here: nothing is to be shipped");
   }
@@ -94,7 +103,8 @@ absl::StatusOr<std::vector<std::string>> RecoverySource::Prepare(
   RING_RETURN_IF_ERROR(store.sealed()->ReadTail(
       request.memgests.front(), request.index,
       [&encoder](const memgest::EntryView& entry) { encoder.Add(entry); }));
-  return encoder.Take();
+  prepared.tail = encoder.Take();
+  return prepared;
 }
 
 absl::StatusOr<MemberPort::HeldShard*> RecoverySource::FindHeld(

@@ -4,26 +4,29 @@
 // What:      Answers fetches (ring/recovery/fetch_message.h): a snapshot of logs as they are folded
 //            now, the raw entries of a sealed ring behind an index, the value of a version, small
 //            ones several at once: as a member, values also as the shard's coordinator.
-// Shape:     snapshots and tails are prepared with their first piece and kept until nobody asked
-//            for kKeptNs; at most kPreparedMax of them. Each piece is given once: who misses one
-//            begins again.
+// Shape:     snapshots and tails are begun with their first piece and kept until nobody asked for
+//            kKeptNs; at most kPreparedMax of them. A tail is encoded in one step, a snapshot's
+//            pieces as they are asked for. Each is given once, and in order: who misses one begins
+//            again.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
 // Errors:    answered: kNotFound (no held shard, version or prepared thing), kFailedPrecondition
 //            (another epoch was promised here), kOutOfRange (entries are in no ring any more),
-//            kResourceExhausted.
+//            kResourceExhausted; kAborted, the shard is not any more what the snapshot is of.
 // Source:    steps 4 and 5 of an epoch change; E3, S5.
 #ifndef RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 #define RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "memgest/snapshot_cursor.h"
 #include "ring/node/member_port.h"
 #include "ring/recovery/fetch_message.h"
 
@@ -46,7 +49,9 @@ class RecoverySource {
  private:
   struct Prepared {
     recovery::FetchRequest request;  // the first
-    std::vector<std::string> pieces;
+    std::shared_ptr<memgest::SnapshotCursor> snapshot;
+    std::vector<std::string> tail;
+    std::uint32_t given = 0;  // pieces
     std::uint64_t asked_ns = 0;
   };
 
@@ -56,8 +61,10 @@ class RecoverySource {
   // A shard has one taker: what it asked for before, and left when another source failed it, is
   // nobody's.
   void ForgetEarlier(const recovery::FetchRequest& request);
-  absl::StatusOr<std::vector<std::string>> Prepare(const recovery::FetchRequest& request,
-                                                   MemberPort::HeldShard& held, std::uint64_t id);
+  static absl::StatusOr<Prepared> Prepare(const recovery::FetchRequest& request,
+                                          MemberPort::HeldShard& held, std::uint64_t id);
+  // *count: 0, more are to come.
+  static absl::StatusOr<std::string> NextPiece(Prepared& prepared, std::uint32_t* count);
   absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
   absl::StatusOr<memgest::ValuePiece> ReadValue(const recovery::FetchRequest& request,
                                                 std::size_t size) const;

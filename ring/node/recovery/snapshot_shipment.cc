@@ -17,13 +17,12 @@ bool Passes(const absl::Status& status) {
 }  // namespace
 
 SnapshotShipment::SnapshotShipment(Send send, Now now, Pace* pace,
-                                   const recovery::InstallRequest& place,
-                                   memgest::Snapshot snapshot, Done done)
+                                   const recovery::InstallRequest& place, Next next, Done done)
     : send_(std::move(send)),
       now_(std::move(now)),
       pace_(pace),
       place_(place),
-      snapshot_(std::move(snapshot)),
+      next_(std::move(next)),
       done_(std::move(done)) {}
 
 void SnapshotShipment::Progress(std::uint64_t now_ns, bool hurries) {
@@ -35,12 +34,17 @@ void SnapshotShipment::Progress(std::uint64_t now_ns, bool hurries) {
 
 void SnapshotShipment::SendAtPace(std::uint64_t now_ns) {
   if (!hurries_ && !pace_->Ready(now_ns)) return;
-  pace_->Take(snapshot_.pieces[next_].size());
+  if (piece_.bytes.empty()) {
+    absl::StatusOr<memgest::SnapshotPiece> piece = next_();
+    if (!piece.ok()) return End(piece.status());
+    piece_ = *std::move(piece);
+  }
+  pace_->Take(piece_.bytes.size());
   SendPiece();
 }
 
 void SnapshotShipment::SendPiece() {
-  place_.piece = snapshot_.pieces[next_];
+  place_.piece = piece_.bytes;
   asked_ = true;
   send_(recovery::EncodeInstallRequest(place_), kInstallTimeoutNs,
         [this, alive = std::weak_ptr<bool>(alive_)](const absl::StatusOr<std::string>& answer) {
@@ -57,14 +61,18 @@ bool SnapshotShipment::GoesOn(const absl::Status& status) const {
 void SnapshotShipment::OnAnswer(const absl::Status& status) {
   asked_ = false;
   if (status.ok()) {
-    snapshot_.pieces[next_] = std::string();
+    piece_.bytes.clear();
     taken_ns_ = unrefused_ns_ = now_();
-    if (++next_ < snapshot_.pieces.size()) return SendAtPace(now_());
+    if (!piece_.last) return SendAtPace(now_());
   } else if (GoesOn(status)) {
     if (absl::IsDeadlineExceeded(status)) unrefused_ns_ = now_();
     retry_ns_ = now_() + kRetryNs;
     return;
   }
+  End(status);
+}
+
+void SnapshotShipment::End(const absl::Status& status) {
   over_ = true;
   const Done done = std::move(done_);
   done(status);  // may end this

@@ -5,12 +5,12 @@
 //            else. A piece whose outcome is not known, or for which there is no room just now, is
 //            sent again; the member knows one that it has taken.
 // Shape:     one per join of a role; a join that begins again takes a new snapshot.
-// Ownership: owns the snapshot until it is sent; borrows the pace.
+// Ownership: owns the piece under way; borrows the pace.
 // Threads:   one, the node's. `done` is called from Progress or from a control callback, once.
-// Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), also
-//            what passes by itself when it has been said for kPatienceNs. A member that does not
-//            answer is waited for longer: it may be slow, and a new snapshot would come behind this
-//            one. Nothing taken for kSilenceNs: kDeadlineExceeded.
+// Errors:    told to `done`: what the member says (kInvalidArgument, kAborted: begin again), or who
+//            gives the pieces; also what passes by itself when it has been said for kPatienceNs. A
+//            member that does not answer is waited for longer: it may be slow, and a new snapshot
+//            would come behind this one. Nothing taken for kSilenceNs: kDeadlineExceeded.
 // Source:    rule L7.
 #ifndef RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
 #define RING_NODE_RECOVERY_SNAPSHOT_SHIPMENT_H_
@@ -21,7 +21,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "memgest/snapshot.h"
+#include "memgest/snapshot_cursor.h"
 #include "ring/base/pace.h"
 #include "ring/node/control/control_port.h"
 #include "ring/recovery/join_message.h"
@@ -35,11 +35,13 @@ class SnapshotShipment {
   // Sends a kInstall to the member, and tells what came of it.
   using Send = std::function<void(std::string body, std::uint64_t timeout_ns, ControlReply done)>;
   using Now = std::function<std::uint64_t()>;
+  // The next piece of the snapshot. Not called behind the last one.
+  using Next = std::function<absl::StatusOr<memgest::SnapshotPiece>()>;
   using Done = std::function<void(const absl::Status&)>;
 
   // place: whom it is for; the piece is filled in.
-  SnapshotShipment(Send send, Now now, Pace* pace, const recovery::InstallRequest& place,
-                   memgest::Snapshot snapshot, Done done);
+  SnapshotShipment(Send send, Now now, Pace* pace, const recovery::InstallRequest& place, Next next,
+                   Done done);
 
   // Sends what may be sent: the first piece, what had to wait, and again what failed. hurries:
   // whether the shard has to wait for the member soon, so that nothing waits for the pace.
@@ -49,15 +51,16 @@ class SnapshotShipment {
   void SendAtPace(std::uint64_t now_ns);
   void SendPiece();
   void OnAnswer(const absl::Status& status);
+  void End(const absl::Status& status);
   bool GoesOn(const absl::Status& status) const;
 
   Send send_;
   Now now_;
   Pace* pace_;
   recovery::InstallRequest place_;
-  memgest::Snapshot snapshot_;
+  Next next_;
   Done done_;
-  std::size_t next_ = 0;
+  memgest::SnapshotPiece piece_;  // no bytes: to be taken
   bool asked_ = false;
   bool hurries_ = false;
   bool over_ = false;

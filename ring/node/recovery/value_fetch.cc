@@ -208,7 +208,7 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
   Fetch& fetch = fetches_[line];
   fetch.call = 0;
   absl::StatusOr<recovery::FetchAnswer> answer =
-      bytes.ok() ? recovery::DecodeFetchAnswer(*bytes) : bytes.status();
+      bytes.ok() ? recovery::DecodeValueAnswer(*bytes) : bytes.status();
   if (!answer.ok()) return OnFailure(line, fetch, answer.status());
   preferred_ = fetch.source;
   fetch.bytes.append(answer->piece.data(), answer->piece.size());

@@ -111,6 +111,51 @@ TEST_F(PieceFetchTest, AllIsAskedForAtOnceAndTakenInOrder) {
   EXPECT_OK(ended_[0]);
 }
 
+// A snapshot's pieces are encoded as they are asked for, and counted with the last one.
+TEST_F(PieceFetchTest, PiecesThatAreCountedLateAreAskedForAhead) {
+  Start(2);
+  Answer(1, 0, 1);
+  Answer(0, 0, 0);
+  EXPECT_EQ(calls_.size(), PieceFetch::kWindow);
+  Give(0, 4, absl::NotFoundError("there is none"));  // it comes before what says so
+  Answer(0, 1, 0);
+  Answer(0, 3, 4);
+  EXPECT_THAT(taken_, ElementsAre("0.0 p0", "0.1 p1"));
+  EXPECT_THAT(ended_, IsEmpty());
+  Answer(0, 2, 0);
+  EXPECT_THAT(taken_, ElementsAre("0.0 p0", "0.1 p1", "0.2 p2", "0.3 last p3", "1.0 last p0"));
+  ASSERT_EQ(ended_.size(), 1u);
+  EXPECT_OK(ended_[0]);
+}
+
+TEST_F(PieceFetchTest, APieceThatIsMissingEndsItWhenItsTurnComes) {
+  Start(1);
+  Answer(0, 0, 0);
+  Give(0, 2, absl::NotFoundError("not kept here any more"));
+  EXPECT_THAT(ended_, IsEmpty());
+  Answer(0, 1, 0);
+  ASSERT_EQ(ended_.size(), 1u);
+  EXPECT_EQ(ended_[0], absl::NotFoundError("not kept here any more"));
+}
+
+// Whoever waits for all of it waits for nothing.
+TEST_F(PieceFetchTest, WhatIsCertainToFailEndsItAtOnce) {
+  Start(2);
+  Answer(0, 0, 0);
+  Give(1, 0, absl::UnavailableError("its connection was lost"));
+  ASSERT_EQ(ended_.size(), 1u);
+  EXPECT_EQ(ended_[0], absl::UnavailableError("its connection was lost"));
+}
+
+TEST_F(PieceFetchTest, CountsThatContradictEachOtherAreRefused) {
+  Start(1);
+  Answer(0, 0, 0);
+  Answer(0, 2, 3);
+  Answer(0, 1, 5);
+  ASSERT_EQ(ended_.size(), 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(ended_[0])) << ended_[0];
+}
+
 TEST_F(PieceFetchTest, NoMoreThanTheWindowIsUnderWayOrKept) {
   Start(2);
   Answer(0, 0, 1000);

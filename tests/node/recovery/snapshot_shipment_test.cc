@@ -24,9 +24,6 @@ class SnapshotShipmentTest : public ::testing::Test {
  protected:
   void Start(std::uint64_t rate) {
     pace_.emplace(rate, rate);
-    memgest::Snapshot snapshot;
-    for (const char letter : {'a', 'b', 'c'})
-      snapshot.pieces.push_back(std::string(kPieceSize, letter));
     shipment_.emplace(
         [this](std::string body, std::uint64_t, ControlReply done) {
           const auto request = recovery::DecodeInstallRequest(body);
@@ -34,8 +31,12 @@ class SnapshotShipmentTest : public ::testing::Test {
           sent_ += request->piece.front();
           replies_.push_back(std::move(done));
         },
-        [this] { return now_ns_; }, &*pace_, recovery::InstallRequest(), std::move(snapshot),
+        [this] { return now_ns_; }, &*pace_, recovery::InstallRequest(), [this] { return Next(); },
         [this](const absl::Status& status) { ended_ = status; });
+  }
+  absl::StatusOr<memgest::SnapshotPiece> Next() {
+    if (gone_) return absl::AbortedError("the shard is gone");
+    return memgest::SnapshotPiece{std::string(kPieceSize, letter_++), letter_ > 'c'};
   }
   void Answer(const absl::StatusOr<std::string>& answer) {
     ControlReply reply = std::move(replies_.front());
@@ -48,6 +49,8 @@ class SnapshotShipmentTest : public ::testing::Test {
   }
 
   std::uint64_t now_ns_ = 1000 * kMs;
+  char letter_ = 'a';
+  bool gone_ = false;
   std::optional<Pace> pace_;
   std::optional<SnapshotShipment> shipment_;
   std::string sent_;
@@ -109,6 +112,16 @@ TEST_F(SnapshotShipmentTest, APieceWithoutRoomIsSentAgainAndOthersEndTheShipment
   Pass(kMs);
   EXPECT_EQ(sent_, "aa");
   Answer(absl::AbortedError("another join has begun"));
+  ASSERT_TRUE(ended_.has_value());
+  EXPECT_THAT(*ended_, StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(SnapshotShipmentTest, L7EndsWhenWhatItIsOfIsGone) {
+  Start(std::uint64_t{1} << 40);
+  Pass(0);
+  gone_ = true;
+  Answer(std::string());
+  EXPECT_EQ(sent_, "a");
   ASSERT_TRUE(ended_.has_value());
   EXPECT_THAT(*ended_, StatusIs(absl::StatusCode::kAborted));
 }

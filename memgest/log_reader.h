@@ -45,8 +45,7 @@ struct LogReaderOptions {
   std::uint64_t wr_id = 0;
 };
 
-// A place between two entries: the end of what is valid, where a further connection of the epoch
-// goes on (L8).
+// A place between two entries: the end of what is valid.
 struct LogTail {
   std::uint64_t position = 0;
   std::uint32_t prev_crc = 0;

@@ -28,12 +28,6 @@ LogWriter::LogWriter(const LogWriterOptions& options)
     : options_(options),
       ring_size_(options.ring.length - kRingControlSize),
       wr_id_base_(std::uint64_t{options.writer_id} << 48),
-      position_(options.start_position),
-      flushed_position_(options.start_position),
-      commit_position_(options.start_commit),
-      shared_position_(options.start_commit),
-      folded_position_(options.start_folded),
-      prev_crc_(options.start_crc),
       requests_(kStagedMax * kRequestsPerEntry),
       gathers_(kStagedMax * kRequestsPerEntry),
       in_flight_(kInFlightMax) {
@@ -46,12 +40,6 @@ LogWriter::LogWriter(const LogWriterOptions& options)
       << "staging_size=" << options.staging_size;
   RING_CHECK(IsAligned(reinterpret_cast<std::uintptr_t>(options.staging), kEntryAlignment));
   RING_CHECK(options.send_depth >= 8) << "send_depth=" << options.send_depth;
-  RING_CHECK(options.start_folded <= options.start_commit &&
-             options.start_commit <= options.start_position &&
-             options.start_position - options.start_folded <= ring_size_)
-      << "start_position=" << options.start_position << " start_commit=" << options.start_commit
-      << " start_folded=" << options.start_folded;
-  offset_ = position_ % ring_size_;
 }
 
 LogWriter::Place LogWriter::PlaceFor(std::size_t entry_size) const {
@@ -76,8 +64,6 @@ std::size_t LogWriter::StagingCost(std::size_t size) const {
 
 void LogWriter::RefreshCredit() const {
   const std::uint64_t folded = options_.credit->load(std::memory_order_acquire);
-  // A credit word of a further connection is 0 until the member writes it.
-  if (folded == 0 && folded_position_ == options_.start_folded) return;
   if (folded < folded_position_ || folded > flushed_position_) {
     broken_ = true;
     return;

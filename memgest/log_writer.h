@@ -19,7 +19,7 @@
 //            ring counts for nothing.
 // Cost:      no allocation, one copy of the head (128 bytes) per entry, one CRC of it;
 //            tests/memgest/log_bench.cc.
-// Source:    rules E5, L6, L8, S11; Ring section 5.2.
+// Source:    rules E5, L6, S11; Ring section 5.2.
 #ifndef RING_MEMGEST_LOG_WRITER_H_
 #define RING_MEMGEST_LOG_WRITER_H_
 
@@ -53,13 +53,6 @@ struct LogWriterOptions {
   std::uint16_t writer_id = 0;  // in the upper 16 bits of every wr_id
   Epoch epoch;
   std::uint32_t send_depth = 256;  // of qp (QueuePairOptions); at least 8
-  // Where a further connection of the same epoch goes on (L8): what the member told of its valid
-  // tail (LogReader::FindTail), commit and folded position. All 0 in a fresh ring. The entries that
-  // were in the ring before are committed with the first one appended here.
-  std::uint64_t start_position = 0;
-  std::uint32_t start_crc = 0;
-  std::uint64_t start_commit = 0;
-  std::uint64_t start_folded = 0;
 };
 
 // Where the payload of one entry comes from.

@@ -84,11 +84,9 @@ class MemberShard {
   //   kDataLoss: as Fold.
   absl::StatusOr<std::vector<SealedLog>> Seal(Epoch next, Epoch last_normal);
   // Normal(epoch) names this node: what the sealed ring holds is committed and is folded before
-  // anything of the new ring. adopted: last of each log that was adopted, as far as it is known.
-  // A no-op when it was done. Errors, both without effect: kFailedPrecondition, epoch is not the
-  // one that was promised; kAborted, a log here is longer: the node was not named in truth, Reset
-  // is next.
-  absl::Status Adopt(Epoch epoch, absl::Span<const SealedLog> adopted);
+  // anything of the new ring. A no-op when it was done. Errors, without effect:
+  // kFailedPrecondition, epoch is not the one that was promised.
+  absl::Status Adopt(Epoch epoch);
   // Step 7: drops all state of the shard and gives its memory back; memgests must be added again.
   // What this shard's deltas left in parity stores cannot be taken out: their owner drops them.
   // Nothing is folded from a ring before Adopt(promised). REQUIRES: promised is not older than what

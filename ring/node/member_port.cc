@@ -170,7 +170,7 @@ absl::Status MemberPort::TryAccept(std::uint64_t request, absl::string_view priv
   held->ring_qp = held->qp->number();
   held->writer = {NodeId(hello.node), Incarnation(hello.incarnation)};
   held->store->Attach(std::make_unique<memgest::LogReader>(reader));
-  if (options_.static_membership) RING_RETURN_IF_ERROR(held->store->Adopt(epoch, {}));
+  if (options_.static_membership) RING_RETURN_IF_ERROR(held->store->Adopt(epoch));
   return absl::OkStatus();
 }
 

@@ -125,7 +125,7 @@ absl::StatusOr<recovery::SealAnswer> MemberPort::Seal(const recovery::SealReques
   }
   // That L became Normal may be news here.
   if (ring_is_of_l && store.promised() == request.last_normal && !Mutant("step2-local")) {
-    RING_RETURN_IF_ERROR(store.Adopt(request.last_normal, {}));
+    RING_RETURN_IF_ERROR(store.Adopt(request.last_normal));
   }
   absl::StatusOr<std::vector<memgest::SealedLog>> logs =
       store.Seal(request.epoch, request.last_normal);
@@ -361,7 +361,7 @@ void MemberPort::AdoptNormal(HeldShard& held) {
   if (normal.epoch == Epoch() || normal.epoch != held.store->promised()) return;
   if (held.join == HeldShard::Join::kAwaitsSnapshot) return;
   if (held.join == HeldShard::Join::kNo && !IsNamed(held, normal)) return;
-  const absl::Status adopted = held.store->Adopt(normal.epoch, {});
+  const absl::Status adopted = held.store->Adopt(normal.epoch);
   if (!adopted.ok()) {
     RING_LOG(ERROR) << "cannot go on group=" << held.group.value()
                     << " shard=" << held.shard.value() << ": " << adopted.ToString();

@@ -159,8 +159,14 @@ class MemberTwin {
     if (writer.ok()) writer_ = *writer;
     return writer.status();
   }
+  // adopted: of each log, the last entry; nobody who is named has more.
   void Adopt(Epoch epoch, absl::Span<const memgest::SealedLog> adopted) {
-    const absl::Status status = shard_.Adopt(epoch, adopted);
+    for (const memgest::SealedLog& log : adopted) {
+      if (shard_.sealed() == nullptr) break;
+      for (const memgest::SealedLog& own : shard_.sealed()->logs())
+        RING_CHECK(own.memgest != log.memgest || own.last <= log.last) << "role=" << role_.value();
+    }
+    const absl::Status status = shard_.Adopt(epoch);
     RING_CHECK(status.ok()) << "role=" << role_.value() << ": " << status.ToString();
   }
   void AddMemgest(rdma::Device* device, const protocol::MemgestDescriptor& descriptor, int s) {

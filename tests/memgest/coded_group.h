@@ -239,7 +239,7 @@ class CodedGroup {
     one.last_normal = one.epoch;
     for (int j = 0; j < m_; ++j) {
       if ((one.active & RoleBit(RoleOf(j))) == 0) continue;
-      ASSERT_OK(member(i, j).Adopt(one.epoch, {}));
+      ASSERT_OK(member(i, j).Adopt(one.epoch));
     }
   }
   // The ring of a new parity's node opens: snapshot, E0, and everything since.

@@ -393,39 +393,5 @@ TEST(LogWriter, MovesWithWhatIsStaged) {
   EXPECT_EQ(link.ValidTail(), moved.position());
 }
 
-TEST(LogWriter, L8AFurtherConnectionGoesOnBehindTheTail) {
-  LogLink link;
-  const std::string value(1000, 'v');
-  for (std::uint64_t i = 1; i <= 20; ++i) link.Append(Put(i), value);
-  ASSERT_OK(link.writer->Flush());
-  link.Poll();
-  link.writer->AdvanceCommit(11);
-  link.writer->ShareCommit();
-  EntryView entry;
-  while (link.reader->Next(&entry).value()) link.reader->Consume(entry);
-  const LogTail tail = link.reader->FindTail([](const EntryView&) {});
-  link.writer_options.start_position = tail.position;
-  link.writer_options.start_crc = tail.prev_crc;
-  link.writer_options.start_commit = link.reader->commit_position();
-  link.writer_options.start_folded = link.reader->folded_position();
-  link.credit = 0;
-  link.writer = std::make_unique<LogWriter>(link.writer_options);
-  ASSERT_TRUE(link.writer->HasRoom(SizeOf(1000), false));
-  link.Append(Put(21), "more");
-  ASSERT_OK(link.writer->Flush());
-  link.Poll();
-  link.writer->AdvanceCommit(22);
-  link.writer->ShareCommit();
-  std::uint64_t index = 10;
-  while (link.reader->Next(&entry).value()) {
-    EXPECT_EQ(entry.header.index, ++index);
-    link.reader->Consume(entry);
-  }
-  EXPECT_EQ(index, 21U);
-  ASSERT_OK(link.reader->ShareCredit(true));
-  link.writer->ShareCommit();
-  EXPECT_EQ(link.writer->folded_position(), link.writer->position());
-}
-
 }  // namespace
 }  // namespace ring::memgest

@@ -78,7 +78,7 @@ class MemberInstallTest : public ::testing::Test {
   EntryRing& OpenJoiner() {
     joiner_ring_ = std::make_unique<EntryRing>();
     joiner_.Attach(joiner_ring_->MakeReader());
-    RING_CHECK(joiner_.Adopt(Epoch(3), {}).ok());
+    RING_CHECK(joiner_.Adopt(Epoch(3)).ok());
     return *joiner_ring_;
   }
   unsigned Flags(std::uint32_t line) { return joiner_.lines().line(line).flags; }
@@ -285,7 +285,7 @@ TEST_F(MemberInstallTest, AJoinersRingIsFoldedOnlyBehindItsSnapshotsAndAdopt) {
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0));
   Join();
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(0));
-  ASSERT_OK(joiner_.Adopt(Epoch(3), {}));
+  ASSERT_OK(joiner_.Adopt(Epoch(3)));
   EXPECT_THAT(joiner_.Fold(1), IsOkAndHolds(1));
   EXPECT_EQ(joiner_.applied(kRep), 2u);
 }

@@ -190,7 +190,7 @@ class Scene {
 
   // Normal, and the new epoch's own entries.
   void GoOn() {
-    for (TestNode* node : {&a_, &b_, &c_}) ASSERT_OK(node->member.Adopt(epoch_, of_a_));
+    for (TestNode* node : {&a_, &b_, &c_}) ASSERT_OK(node->member.Adopt(epoch_));
     for (int i = 0; i < 60; ++i) model_.Step(epoch_, &entries_);
     for (; sent_ < entries_.size(); ++sent_) {
       for (TestNode* node : {&a_, &b_, &c_}) entries_[sent_].AppendTo(node->ring());

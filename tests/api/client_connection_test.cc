@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "rdma/soft/soft_device.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::api {
@@ -57,14 +58,15 @@ class ConnectionTest : public ::testing::Test {
       while (!connected.load()) Accept();
     });
     rdma::ConnectionEvent event;
-    for (int i = 0; i < 1'000'000 && !connection_->ready(); ++i) {
+    const bool ready = ring::testing::HoldsWithin(ring::testing::kPatience, [&] {
       connection_->Connect(1);
       client_.device->Progress();
       while (client_.device->PollEvent(&event)) connection_->OnEvent(event, 1);
-    }
+      return connection_->ready();
+    });
     connected.store(true);
     node.join();
-    ASSERT_TRUE(connection_->ready()) << connection_->last_error();
+    ASSERT_TRUE(ready) << connection_->last_error();
   }
 
   void Accept() {

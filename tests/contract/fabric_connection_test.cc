@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/contract/fabric_harness.h"
+#include "tests/support/await.h"
 
 namespace ring::rdma {
 namespace {
@@ -190,9 +191,7 @@ TEST_P(FabricConnection, PeerDeviceGoneIsADisconnect) {
     a_->CollectEvents();
     return a_->TakeEvent(ConnectionEvent::Kind::kDisconnected, &event);
   };
-  bool found = false;
-  for (int i = 0; i < 1'000'000 && !found; ++i) found = gone();
-  EXPECT_TRUE(found);
+  EXPECT_TRUE(ring::testing::HoldsWithin(ring::testing::kPatience, gone));
   EXPECT_EQ(a_->qp->state(), QpState::kError);
   SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;

@@ -192,7 +192,7 @@ void FabricContract::SetUp() {
   options.arena_size_max = std::uint64_t{64} << 20;
   options.shareable = IsShm(GetParam());
   options.tcp_uring = UsesUring(GetParam());
-  options.rnr_timeout_ms = 50;
+  options.rnr_timeout_ms = 2000;  // an engine that is not scheduled posts its receives late
   if (GetParam() == LinkKind::kSim)
     network_ = std::make_unique<sim::SimNetwork>(::testing::UnitTest::GetInstance()->random_seed(),
                                                  sim::SimOptions());

@@ -18,7 +18,7 @@ SoftDeviceOptions ShmOptions() {
   SoftDeviceOptions options;
   options.arena_size_max = std::uint64_t{64} << 20;
   options.shareable = true;
-  options.rnr_timeout_ms = 50;
+  options.rnr_timeout_ms = 60'000;  // a receive may be posted late
   return options;
 }
 

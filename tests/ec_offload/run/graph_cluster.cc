@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::seconds kDeadline{30};
 constexpr std::uint64_t kTurnNs = 1'000;
 // A run that gets on has ended until then; cards may be emulated ones.
-constexpr std::chrono::milliseconds kSoon{300};
+constexpr std::chrono::milliseconds kSoon{1'000};
 constexpr std::chrono::milliseconds kSoonOverCards{5'000};
 
 // Of several cards, every other node has the second one.

@@ -356,9 +356,9 @@ absl::Status RecoveryBench::RunOnce(int run) {
 }
 
 void RecoveryBench::StopCluster() {
-  acknowledged_ += load_->acknowledged();
-  unknown_ += load_->unknown();
-  verified_ += load_->verified();
+  acknowledged_ += load_ == nullptr ? 0 : load_->acknowledged();  // null: it failed before
+  unknown_ += load_ == nullptr ? 0 : load_->unknown();
+  verified_ += load_ == nullptr ? 0 : load_->verified();
   load_.reset();
   client_.reset();
   target_.reset();

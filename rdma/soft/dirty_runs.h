@@ -1,7 +1,7 @@
 // rdma/soft/dirty_runs.h — memory that was freed, and is the system's only bit by bit.
 //
 // What:      DirtyRuns: runs whose pages are still there. To give the pages of a large shard back
-//            takes 0.1 ms for 2 MiB of small ones, and its thread serves others: a slice at a time,
+//            takes 50 us for 2 MiB of small ones, and its thread serves others: a slice at a time,
 //            it makes of runs what FreedRuns may have.
 // Shape:     runs are multiples of kUnit; of memory for huge pages that is a slice, as less would
 //            leave the page and split it.

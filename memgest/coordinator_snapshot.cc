@@ -13,9 +13,11 @@ namespace {
 
 class CommittedLines final : public SnapshotCursor {
  public:
-  CommittedLines(std::uint64_t id, const LineTable& lines, const CompletionTable& completions,
-                 std::vector<SnapshotLog> logs, absl::flat_hash_set<std::uint32_t> gone)
-      : SnapshotCursor(id, lines, completions, std::move(logs)), gone_(std::move(gone)) {}
+  CommittedLines(std::uint64_t id, std::size_t piece_size, const LineTable& lines,
+                 const CompletionTable& completions, std::vector<SnapshotLog> logs,
+                 absl::flat_hash_set<std::uint32_t> gone)
+      : SnapshotCursor(id, piece_size, lines, completions, std::move(logs)),
+        gone_(std::move(gone)) {}
 
  private:
   std::uint64_t Visible(const LineTable& lines, std::uint32_t granule) const override {
@@ -43,7 +45,8 @@ std::shared_ptr<SnapshotCursor> TakeCoordinatorSnapshot(std::uint64_t id, const 
                                                         const CompletionTable& completions,
                                                         const ShardLog& log,
                                                         absl::Span<Memgest* const> logs,
-                                                        absl::Span<const std::uint32_t> lingering) {
+                                                        absl::Span<const std::uint32_t> lingering,
+                                                        std::size_t piece_size) {
   std::vector<SnapshotLog> taken;
   absl::flat_hash_set<std::uint32_t> gone(lingering.begin(), lingering.end());
   for (Memgest* const memgest : logs) {
@@ -58,7 +61,7 @@ std::shared_ptr<SnapshotCursor> TakeCoordinatorSnapshot(std::uint64_t id, const 
                      .applied = memgest->next_index() - 1 - log.UncommittedCount(*memgest),
                      .end_cells = memgest->allocator().block_count() * block_cells});
   }
-  return std::make_shared<CommittedLines>(id, lines, completions, std::move(taken),
+  return std::make_shared<CommittedLines>(id, piece_size, lines, completions, std::move(taken),
                                           std::move(gone));
 }
 

@@ -32,7 +32,8 @@ std::shared_ptr<SnapshotCursor> TakeCoordinatorSnapshot(std::uint64_t id, const 
                                                         const CompletionTable& completions,
                                                         const ShardLog& log,
                                                         absl::Span<Memgest* const> logs,
-                                                        absl::Span<const std::uint32_t> lingering);
+                                                        absl::Span<const std::uint32_t> lingering,
+                                                        std::size_t piece_size);
 
 }  // namespace ring::memgest
 

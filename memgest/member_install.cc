@@ -59,7 +59,8 @@ void MemberShard::MarkAbsent(std::uint32_t number, MemgestState& state) {
 }
 
 std::shared_ptr<SnapshotCursor> MemberShard::TakeSnapshot(std::uint64_t id,
-                                                          absl::Span<const MemgestId> memgests) {
+                                                          absl::Span<const MemgestId> memgests,
+                                                          std::size_t piece_size) {
   std::vector<SnapshotLog> logs;
   for (const MemgestId memgest : memgests)
     logs.push_back({memgest, applied(memgest), end_cells(memgest)});
@@ -73,7 +74,7 @@ std::shared_ptr<SnapshotCursor> MemberShard::TakeSnapshot(std::uint64_t id,
       return lines.granule(granule * kLinesPerGranule).taken;
     }
   };
-  auto cursor = std::make_shared<AllTaken>(id, lines_, completions_, std::move(logs));
+  auto cursor = std::make_shared<AllTaken>(id, piece_size, lines_, completions_, std::move(logs));
   snapshots_.Add(cursor);
   return cursor;
 }

@@ -121,15 +121,18 @@ absl::Status Take(ByteReader* from, Record* record) {
 
 }  // namespace
 
-SnapshotWriter::SnapshotWriter(std::uint64_t id) : id_(id) {
+SnapshotWriter::SnapshotWriter(std::uint64_t id, std::size_t piece_size)
+    : id_(id), piece_size_(piece_size) {
   RING_CHECK(id != 0) << "a snapshot without an id";
+  RING_CHECK(piece_size <= kSnapshotPieceSizeMax) << "piece_size=" << piece_size;
   StartPiece();
 }
 
 void SnapshotWriter::StartPiece() {
-  piece_.bytes().reserve(kSnapshotPieceSizeMax + kTrailerRoom);
+  piece_.bytes().reserve(piece_size_ + kTrailerRoom);
   piece_.PutBytes(BytesOf(PieceHeader{}));
   piece_.PutBytes(context_);
+  context_end_ = piece_.bytes().size();
 }
 
 void SnapshotWriter::EndPiece(bool last) {
@@ -146,7 +149,8 @@ void SnapshotWriter::EndPiece(bool last) {
 }
 
 void SnapshotWriter::Need(std::size_t size) {
-  if (piece_.bytes().size() + size <= kSnapshotPieceSizeMax) return;
+  const std::size_t used = piece_.bytes().size();
+  if (used == context_end_ || used + size <= piece_size_) return;
   EndPiece(false);
   StartPiece();
 }
@@ -193,10 +197,10 @@ void SnapshotWriter::AddWhole(const LineTable& lines, std::uint32_t granule, std
   while (mask != 0) {
     Need(sizeof(LinesRecord) + sizeof(MetadataLine));
     std::string& bytes = piece_.bytes();
-    const std::size_t room =
-        (kSnapshotPieceSizeMax - bytes.size() - sizeof(LinesRecord)) / sizeof(MetadataLine);
+    const std::size_t at_least = bytes.size() + sizeof(LinesRecord) + sizeof(MetadataLine);
+    const std::size_t more = (std::max(piece_size_, at_least) - at_least) / sizeof(MetadataLine);
     LinesRecord record;
-    for (std::size_t count = 0; count < room && mask != 0; ++count, mask &= mask - 1)
+    for (std::size_t count = 0; count <= more && mask != 0; ++count, mask &= mask - 1)
       record.mask |= mask & -mask;
     piece_.PutBytes(BytesOf(record));
     std::size_t at = bytes.size();

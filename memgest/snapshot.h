@@ -49,7 +49,9 @@ struct SnapshotLog {
 class SnapshotWriter {
  public:
   // id: not 0, another one for every snapshot that a node takes. Those of other nodes may be equal.
-  explicit SnapshotWriter(std::uint64_t id);
+  // piece_size: about as much is in a piece, and one record in each if none fits. REQUIRES: at most
+  // kSnapshotPieceSizeMax.
+  explicit SnapshotWriter(std::uint64_t id, std::size_t piece_size = kSnapshotPieceSizeMax);
 
   // What follows are lines of this log. One that was begun may go on, behind others.
   void BeginLog(const SnapshotLog& log);
@@ -79,6 +81,8 @@ class SnapshotWriter {
   void AddLine(const LineTable& lines, std::uint32_t number);
 
   std::uint64_t id_;
+  std::size_t piece_size_;
+  std::size_t context_end_ = 0;  // of the piece that is being written: records follow
   std::deque<std::string> pieces_;
   std::uint32_t ended_count_ = 0;  // pieces that were ever complete
   ByteWriter piece_;

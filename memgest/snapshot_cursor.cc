@@ -20,9 +20,9 @@ const SnapshotLog* FindLog(const std::vector<SnapshotLog>& logs, MemgestId memge
 
 }  // namespace
 
-SnapshotCursor::SnapshotCursor(std::uint64_t id, const LineTable& lines,
+SnapshotCursor::SnapshotCursor(std::uint64_t id, std::size_t piece_size, const LineTable& lines,
                                const CompletionTable& completions, std::vector<SnapshotLog> logs)
-    : writer_(id),
+    : writer_(id, piece_size),
       lines_(&lines),
       logs_(std::move(logs)),
       pending_((lines.granule_count() + kWordBits - 1) / kWordBits) {

@@ -33,9 +33,9 @@ struct SnapshotPiece {
 
 class SnapshotCursor {
  public:
-  // id: as SnapshotWriter.
-  SnapshotCursor(std::uint64_t id, const LineTable& lines, const CompletionTable& completions,
-                 std::vector<SnapshotLog> logs);
+  // id, piece_size: as SnapshotWriter.
+  SnapshotCursor(std::uint64_t id, std::size_t piece_size, const LineTable& lines,
+                 const CompletionTable& completions, std::vector<SnapshotLog> logs);
   virtual ~SnapshotCursor() = default;
   SnapshotCursor(const SnapshotCursor&) = delete;
   SnapshotCursor& operator=(const SnapshotCursor&) = delete;

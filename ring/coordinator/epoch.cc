@@ -56,7 +56,8 @@ void ShardCoordinator::EndProposal() {
 }
 
 absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
-    Role role, std::unique_ptr<memgest::LogWriter> writer, std::uint64_t snapshot_id) {
+    Role role, std::unique_ptr<memgest::LogWriter> writer, std::uint64_t snapshot_id,
+    std::size_t piece_size) {
   RING_CHECK(!log_.held()) << "role=" << role.value() << " joins before Normal";
   // X7: a record that a drain moves is called the new log's already, and until its RECORD is
   // committed nobody else need have it there: a snapshot without that log would have it nowhere.
@@ -77,14 +78,14 @@ absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
     learner.parities.emplace_back(memgest->descriptor().id, memgest->rebuild().Begin(role));
     rebuilding_ |= memgest->rebuild().active();
   }
-  learner.snapshot = TakeSnapshot(snapshot_id, logs);
+  learner.snapshot = TakeSnapshot(snapshot_id, logs, piece_size);
   return learner;
 }
 
 std::shared_ptr<memgest::SnapshotCursor> ShardCoordinator::TakeSnapshot(
-    std::uint64_t id, absl::Span<memgest::Memgest* const> logs) {
-  std::shared_ptr<memgest::SnapshotCursor> snapshot =
-      memgest::TakeCoordinatorSnapshot(id, lines_, completions_, log_, logs, lingering_);
+    std::uint64_t id, absl::Span<memgest::Memgest* const> logs, std::size_t piece_size) {
+  std::shared_ptr<memgest::SnapshotCursor> snapshot = memgest::TakeCoordinatorSnapshot(
+      id, lines_, completions_, log_, logs, lingering_, piece_size);
   snapshots_.Add(snapshot);
   return snapshot;
 }

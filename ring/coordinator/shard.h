@@ -126,8 +126,8 @@ class ShardCoordinator {
   void EndProposal();
   // L7: a fresh ring for a role that has nothing of the shard, open behind a snapshot of all its
   // logs, in one step. It counts for nobody before Propose. Errors, without effect: as
-  // ShardLog::AddWriter. REQUIRES: a Normal of this epoch was applied; snapshot_id as
-  // memgest::SnapshotWriter.
+  // ShardLog::AddWriter. REQUIRES: a Normal of this epoch was applied; snapshot_id
+  // and piece_size as memgest::SnapshotWriter.
   struct Learner {
     memgest::LogWriter* writer = nullptr;
     std::shared_ptr<memgest::SnapshotCursor> snapshot;
@@ -135,10 +135,12 @@ class ShardCoordinator {
     std::vector<std::pair<MemgestId, std::uint64_t>> parities;
   };
   absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
-                                     std::uint64_t snapshot_id);
+                                     std::uint64_t snapshot_id,
+                                     std::size_t piece_size = memgest::kSnapshotPieceSizeMax);
   // What is committed now of memgests that have members, until the epoch ends.
-  std::shared_ptr<memgest::SnapshotCursor> TakeSnapshot(std::uint64_t id,
-                                                        absl::Span<memgest::Memgest* const> logs);
+  std::shared_ptr<memgest::SnapshotCursor> TakeSnapshot(
+      std::uint64_t id, absl::Span<memgest::Memgest* const> logs,
+      std::size_t piece_size = memgest::kSnapshotPieceSizeMax);
   // Its ring ends: it was dropped before the epoch's first Normal, or fails to join.
   void RemoveMember(Role role);
   // PARTs that stand before a snapshot have a FINAL behind it while one of the large writes is

@@ -11,13 +11,13 @@
 
 namespace ring::node {
 
-ControlServices::ControlServices(Node* node)
+ControlServices::ControlServices(Node* node, std::size_t snapshot_piece_size)
     : node_(node),
       catalogue_(node),
       freezer_(node),
       partials_(node, &freezer_),
       scrub_(node, node->config().scrub_period_ns),
-      recovery_(node),
+      recovery_(node, snapshot_piece_size),
       decode_(node),
       faults_(node),
       join_(node) {

@@ -25,7 +25,8 @@ namespace ring::node {
 
 class ControlServices {
  public:
-  explicit ControlServices(Node* node);
+  // snapshot_piece_size: NodeOptions.
+  ControlServices(Node* node, std::size_t snapshot_piece_size);
 
   // Gives whether anything was done.
   bool Progress(std::uint64_t now_ns);

@@ -62,7 +62,8 @@ struct ShardContext {
   NodeId node;
   Incarnation incarnation;
   std::uint64_t hash_seed = 0;
-  std::uint64_t lines_per_step = 0;  // NodeOptions
+  std::uint64_t lines_per_step = 0;     // NodeOptions
+  std::size_t snapshot_piece_size = 0;  // ... too
   recovery::EpochChange::Timeouts timeouts;
   std::uint64_t last_snapshot_id = 0;
 };

@@ -41,7 +41,8 @@ absl::Status CoordinatedShard::StartJoin(Role role, const cluster::Holder& holde
                         links_.MakeWriter(role, change_->plan().epoch));
   RING_ASSIGN_OR_RETURN(
       coordinator::ShardCoordinator::Learner learner,
-      coordinator_->AddLearner(role, std::move(writer), ++context_->last_snapshot_id));
+      coordinator_->AddLearner(role, std::move(writer), ++context_->last_snapshot_id,
+                               context_->snapshot_piece_size));
   links_.set_writer(role, learner.writer);
   joined_behind_[role.value()] = coordinator_->last_large_write();
   progress_[role.value()] = recovery::JoinProgress();

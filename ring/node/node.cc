@@ -127,7 +127,7 @@ absl::Status Node::OpenPorts() {
   RING_RETURN_IF_ERROR(OpenMembership());
   OpenCatalogueReads();
   OpenFence();
-  services_ = std::make_unique<ControlServices>(this);
+  services_ = std::make_unique<ControlServices>(this, options_.snapshot_piece_size);
 
   FillShardContext();
   return absl::OkStatus();
@@ -170,6 +170,7 @@ void Node::FillShardContext() {
   shard_context_.incarnation = info_.incarnation;
   shard_context_.hash_seed = hash_seed_;
   shard_context_.lines_per_step = options_.lines_per_step;
+  shard_context_.snapshot_piece_size = options_.snapshot_piece_size;
   if (options_.config.fault_injection) shard_context_.decoder = &degraded_decoder_;
   // Who is left out of an epoch has to join from nothing. So nobody is while it may just be slow:
   // of who is lost the cluster hears sooner.

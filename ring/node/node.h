@@ -71,6 +71,8 @@ struct NodeOptions {
   // Of metadata, of which a new coordinator is built a step in each turn: others' requests wait.
   // 512 are 32 KiB, and a node may take several shards over at once.
   std::uint64_t lines_per_step = 512;
+  // Of a snapshot for who takes over or joins: as memgest::SnapshotWriter.
+  std::size_t snapshot_piece_size = memgest::kSnapshotPieceSizeMax;
   // Ends the node, with its memory, soon. Null: nobody can.
   std::function<void(NodeId)> die;
   // Its RDMA card went away, and all its connections by rdma with it: said once, on its thread.

@@ -251,8 +251,9 @@ class CodedGroup {
     joiner->AddParity(descriptor_, parity(j).store.get());
     Memgest* const logs[] = {one.memgest.get()};
     one.memgest->rebuild().Begin(RoleOf(j));
-    const std::vector<std::string> snapshot = AllPieces(*TakeCoordinatorSnapshot(
-        ++snapshots_, *one.lines, one.completions, *one.log, logs, /*lingering=*/{}));
+    const std::vector<std::string> snapshot =
+        AllPieces(*TakeCoordinatorSnapshot(++snapshots_, *one.lines, one.completions, *one.log,
+                                           logs, /*lingering=*/{}, kSnapshotPieceSizeMax));
     const std::uint64_t applied =
         one.memgest->next_index() - 1 - one.log->UncommittedCount(*one.memgest);
     Open(i, j);

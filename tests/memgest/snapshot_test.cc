@@ -129,6 +129,42 @@ TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
   }
 }
 
+TEST(Snapshot, SmallPiecesHaveARecordEach) {
+  TwinDevice device;
+  LineTable lines(&device, 1u << 16);
+  Fill(&lines, 200);
+  SnapshotWriter writer(3, /*piece_size=*/0);
+  writer.BeginLog({kMemgest, 55, 66});
+  AddAll(lines, &writer);
+  std::set<std::uint32_t> arrived;
+  std::size_t whole = 0;
+  for (const std::string& piece : AllPieces(writer)) {
+    ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(piece));
+    SnapshotItem item;
+    const std::size_t before = arrived.size();
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(const bool more, reader.Next(&item));
+      if (!more) break;
+      EXPECT_EQ(item.log.end_cells, 66u);
+      if (item.kind == SnapshotItem::Kind::kLine) {
+        EXPECT_TRUE(arrived.insert(item.number).second);
+        ExpectSame(lines, item.number, item.line, item.key, item.ranges);
+      } else if (item.kind == SnapshotItem::Kind::kLines) {
+        ForEachLine(item, [&](std::uint32_t number, const MetadataLine&) {
+          ++whole;
+          EXPECT_TRUE(arrived.insert(number).second);
+        });
+      }
+    }
+    EXPECT_LE(arrived.size(), before + 1);
+  }
+  EXPECT_GT(whole, 2u) << "lines as they are, too";
+  for (std::uint32_t number = 0; number < 600; ++number) {
+    const bool here = lines.Has(number) && lines.line(number).version != 0;
+    EXPECT_EQ(arrived.contains(number), here) << number;
+  }
+}
+
 TEST(Snapshot, LinesWithShortKeysTravelByTheGranule) {
   TwinDevice device;
   LineTable lines(&device, 1u << 16);

@@ -40,8 +40,11 @@ absl::StatusOr<std::shared_ptr<SimNode>> SimNode::Open(rdma::sim::SimNetwork* ne
   options.wake = [node = std::weak_ptr<SimNode>(self)] {
     if (const std::shared_ptr<SimNode> woken = node.lock(); woken != nullptr) woken->Touch();
   };
-  // So few lines as a run has are built in one step: of a slow one a takeover has several, too.
-  if (config.recovery_rate == node::kRecoveryRateLowest) options.lines_per_step = 1;
+  // So few lines as a run has are one piece, built in one step: with a slow recovery they are many.
+  if (config.recovery_rate == node::kRecoveryRateLowest) {
+    options.lines_per_step = 1;
+    options.snapshot_piece_size = 0;
+  }
   RING_ASSIGN_OR_RETURN(std::unique_ptr<node::Node> node, node::Node::Open(options));
   self->info_ = node->info();
   node::ReactorOptions reactor;

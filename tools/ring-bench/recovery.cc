@@ -18,7 +18,6 @@
 #include "tools/common/format.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
-#include "tools/common/protection.h"
 #include "tools/common/repair_names.h"
 #include "tools/common/size_option.h"
 #include "tools/ring-bench/context.h"
@@ -26,6 +25,7 @@
 #include "tools/ring-bench/recovery_load.h"
 #include "tools/ring-bench/recovery_report.h"
 #include "tools/ring-bench/recovery_target.h"
+#include "tools/ring-bench/recovery_wait.h"
 #include "tools/ring-bench/target.h"
 #include "tools/ring-bench/workload.h"
 
@@ -37,9 +37,6 @@ using node::FailOver;
 constexpr absl::Duration kAttempt = absl::Seconds(1);
 // What is not served by then counts as never.
 constexpr absl::Duration kPatience = absl::Seconds(10);
-constexpr absl::Duration kProtectedPatience = absl::Seconds(30);
-// The nodes are asked what they did when it is done; the events tell when it was.
-constexpr absl::Duration kAskInterval = absl::Milliseconds(100);
 constexpr std::uint16_t kLoadSpace = 1000;
 constexpr std::size_t kQuietKeys = 128;  // of each memgest, that are read meanwhile
 // What a member keeps of a version of a key of this tool: a line, and the key.
@@ -93,7 +90,6 @@ class RecoveryBench {
   void StopCluster();
   void Report();
   LoadOptions LoadOf(const LoadedMemgest& memgest) const;
-  std::string Unprotected() { return tools::Unprotected(target_->Health()); }
 
   RecoveryOptions options_;
   Context* context_;
@@ -144,7 +140,7 @@ absl::Status RecoveryBench::StartCluster() {
   if (pin) Target::PinToFirst(options_.target.reactor_count);
   RING_ASSIGN_OR_RETURN(target_, RecoveryTarget::Start(options_.target));
   if (pin) Target::PinToOthers(options_.target.reactor_count);
-  RING_RETURN_IF_ERROR(tools::WaitProtected([this] { return Unprotected(); }, kProtectedPatience));
+  RING_RETURN_IF_ERROR(WaitProtected(target_.get(), context_->progress));
   RING_ASSIGN_OR_RETURN(client_, target_->Connect());
   return LoadAll();
 }
@@ -293,25 +289,22 @@ absl::Status RecoveryBench::RunProbes() {
   return client_->Wait(2 * kAttempt);
 }
 
-// The victim's, when all is whole again or nobody waits any longer.
+// The victim's, when all is whole again or nothing changes any more. The nodes are asked what they
+// did when it is done; the events tell when it was.
 absl::StatusOr<FailOver> RecoveryBench::WaitFailOver() {
-  const absl::Time end = absl::Now() + kProtectedPatience;
-  for (;;) {
-    if (tools::Interrupted()) return absl::CancelledError("interrupted");
-    RING_ASSIGN_OR_RETURN(const std::vector<node::NodeEvents> events, target_->Events());
-    std::vector<FailOver> found = node::FindFailOvers(node::MergeEvents(events));
-    std::erase_if(found, [this](const FailOver& one) {
-      return one.subject != victim_ || one.agreed_ns < killed_ns_;
-    });
-    const bool there = !found.empty() && !found.front().shards.empty();
-    if (there && ValuesAreBack(found.front(), lost_) && IsProtected(found.front()))
-      return found.front();
-    if (absl::Now() > end) {
-      if (there) return found.front();
-      return absl::DeadlineExceededError("no node told of the fail-over");
-    }
-    absl::SleepFor(kAskInterval);
-  }
+  std::vector<FailOver> found;
+  const absl::Status whole =
+      WaitRecovered(target_.get(), context_->progress, [this, &found]() -> absl::StatusOr<bool> {
+        RING_ASSIGN_OR_RETURN(const std::vector<node::NodeEvents> events, target_->Events());
+        found = node::FindFailOvers(node::MergeEvents(events));
+        std::erase_if(found, [this](const FailOver& one) {
+          return one.subject != victim_ || one.agreed_ns < killed_ns_ || one.shards.empty();
+        });
+        return !found.empty() && ValuesAreBack(found.front(), lost_) && IsProtected(found.front());
+      });
+  if (!whole.ok() && !absl::IsDeadlineExceeded(whole)) return whole;
+  if (found.empty()) return absl::DeadlineExceededError("no node told of the fail-over");
+  return found.front();
 }
 
 absl::Status RecoveryBench::CheckAll() {
@@ -328,8 +321,7 @@ absl::Status RecoveryBench::RunOnce(int run) {
   if (target_ == nullptr) RING_RETURN_IF_ERROR(StartCluster());
   if (std::exchange(away_, false)) {
     RING_RETURN_IF_ERROR(target_->Restart(victim_));
-    RING_RETURN_IF_ERROR(
-        tools::WaitProtected([this] { return Unprotected(); }, kProtectedPatience));
+    RING_RETURN_IF_ERROR(WaitProtected(target_.get(), context_->progress));
   }
   RING_RETURN_IF_ERROR(ChooseVictim(run));
   RING_RETURN_IF_ERROR(FindKeys());

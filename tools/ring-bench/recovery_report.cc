@@ -10,6 +10,8 @@ using node::EventKind;
 using node::FailOver;
 using node::ShardFailOver;
 
+constexpr char kValuesBack[] = "killed -> all values of the lost shards back";
+
 std::optional<std::int64_t> At(const ShardFailOver& shard, EventKind kind) {
   return shard.at[static_cast<std::size_t>(kind)];
 }
@@ -71,7 +73,9 @@ void RecoveryReport::RecordEvents(std::int64_t killed_ns, const std::set<ShardNa
       Record("epoch committed -> any other shard serves", agreed_ns, *served);
   }
   const auto whole = LastAt(fail_over, EventKind::kProtected, nullptr);
-  if (whole.has_value()) Record("killed -> all shards protected again", killed_ns, *whole);
+  const std::string protected_again = "killed -> all shards protected again";
+  if (!whole.has_value()) return RecordNever(protected_again);
+  Record(protected_again, killed_ns, *whole);
 }
 
 // The way of the shards that the node coordinated, each by itself and all together.
@@ -97,13 +101,14 @@ void RecoveryReport::RecordLost(std::int64_t killed_ns, const std::set<ShardName
     Record("epoch committed -> all lost shards serve", agreed_ns, *at);
     Record("killed -> all lost shards serve", killed_ns, *at);
   }
-  if (const auto at = LastAt(fail_over, EventKind::kValuesComplete, &lost); at.has_value())
-    RecordValues(killed_ns, LastAt(fail_over, EventKind::kNormal, &lost), *at);
+  const auto back = LastAt(fail_over, EventKind::kValuesComplete, &lost);
+  if (!back.has_value()) return RecordNever(kValuesBack);
+  RecordValues(killed_ns, LastAt(fail_over, EventKind::kNormal, &lost), *back);
 }
 
 void RecoveryReport::RecordValues(std::int64_t killed_ns, std::optional<std::int64_t> served_ns,
                                   std::int64_t back_ns) {
-  Record("killed -> all values of the lost shards back", killed_ns, back_ns);
+  Record(kValuesBack, killed_ns, back_ns);
   if (!served_ns.has_value() || back_ns <= *served_ns) return;
   Record("all lost shards serve -> all their values back", *served_ns, back_ns);
   rates_.push_back(static_cast<double>(lost_bytes_) * 1e9 /

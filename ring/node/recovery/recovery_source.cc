@@ -13,7 +13,8 @@ namespace ring::node {
 
 using recovery::FetchKind;
 
-RecoverySource::RecoverySource(Node* node) : node_(node) {
+RecoverySource::RecoverySource(Node* node, std::size_t snapshot_piece_size)
+    : node_(node), snapshot_piece_size_(snapshot_piece_size) {
   node->control().Handle(ControlType::kFetch, [this](NodeId, absl::string_view body,
                                                      ControlReply reply) { reply(Answer(body)); });
   node->control().Handle(
@@ -88,12 +89,12 @@ void RecoverySource::ForgetEarlier(const recovery::FetchRequest& request) {
 }
 
 absl::StatusOr<RecoverySource::Prepared> RecoverySource::Prepare(
-    const recovery::FetchRequest& request, MemberPort::HeldShard& held, std::uint64_t id) {
+    const recovery::FetchRequest& request, MemberPort::HeldShard& held, std::uint64_t id) const {
   memgest::MemberShard& store = *held.store;
   Prepared prepared;
   prepared.request = request;
   if (request.kind == FetchKind::kSnapshot) {
-    prepared.snapshot = store.TakeSnapshot(id, request.memgests);
+    prepared.snapshot = store.TakeSnapshot(id, request.memgests, snapshot_piece_size_);
     return prepared;
   }
   if (store.sealed() == nullptr) {

@@ -41,7 +41,8 @@ class RecoverySource {
   // Who takes over asks for the next piece as soon as it has one.
   static constexpr std::uint64_t kAwaitNs = 2'000'000;
 
-  explicit RecoverySource(Node* node);
+  // snapshot_piece_size: NodeOptions.
+  RecoverySource(Node* node, std::size_t snapshot_piece_size);
   void Progress(std::uint64_t now_ns);
   // A question is likely to come now.
   bool busy() const { return busy_; }
@@ -61,8 +62,8 @@ class RecoverySource {
   // A shard has one taker: what it asked for before, and left when another source failed it, is
   // nobody's.
   void ForgetEarlier(const recovery::FetchRequest& request);
-  static absl::StatusOr<Prepared> Prepare(const recovery::FetchRequest& request,
-                                          MemberPort::HeldShard& held, std::uint64_t id);
+  absl::StatusOr<Prepared> Prepare(const recovery::FetchRequest& request,
+                                   MemberPort::HeldShard& held, std::uint64_t id) const;
   // *count: 0, more are to come.
   static absl::StatusOr<std::string> NextPiece(Prepared& prepared, std::uint32_t* count);
   absl::StatusOr<MemberPort::HeldShard*> FindHeld(const recovery::FetchRequest& request) const;
@@ -73,6 +74,7 @@ class RecoverySource {
   absl::StatusOr<std::string> Values(absl::string_view body) const;
 
   Node* node_;
+  std::size_t snapshot_piece_size_;
   absl::flat_hash_map<std::uint64_t, Prepared> prepared_;
   std::uint64_t last_id_ = 0;
   bool busy_ = false;

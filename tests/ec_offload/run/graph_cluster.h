@@ -48,12 +48,14 @@ class GraphCluster {
   void Kill(NodeId node);
 
   // One run from sources in the memory to results in it. The first error, by node.
-  absl::Status Run(StripeMemory& memory);
+  // is_stuck: the run cannot get on any more. Its deadline comes then, and not before, however long
+  // it takes the run to get there.
+  absl::Status Run(StripeMemory& memory, absl::FunctionRef<bool()> is_stuck = Never);
   // The same in steps.
   void Fill(const StripeMemory& memory);
   absl::Status Prepare();
   void Start();
-  absl::Status Finish();
+  absl::Status Finish(absl::FunctionRef<bool()> is_stuck = Never);
   void TakeResults(StripeMemory& memory);
 
   bool RunUntil(absl::FunctionRef<bool()> condition);
@@ -62,6 +64,7 @@ class GraphCluster {
   rdma::FaultyDevice* faulty(NodeId node) { return hosts_.at(node).faulty; }
 
  private:
+  static bool Never() { return false; }
   struct TestClock final : public Clock {
     std::uint64_t NowNs() const override { return now_ns; }
     std::uint64_t now_ns = 1'000'000'000;

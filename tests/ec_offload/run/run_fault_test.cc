@@ -29,6 +29,7 @@ using testing::StatusIs;
 constexpr ChunkId kLost = 0;
 constexpr NodeId kLeaf = 3;  // sends to kInner, which sends to the agent, node 5
 constexpr NodeId kInner = 2;
+constexpr NodeId kUpper = 1;  // sends to the agent, and waits for nobody
 
 // PPR(3,2) repairs chunk 0 at the agent: 1 and 2 send to it, 3 sends to 2.
 class RunFaults : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay>> {
@@ -60,6 +61,7 @@ class RunFaults : public ::testing::TestWithParam<std::tuple<LinkKind, InecWay>>
     return VertexName(leaf_vertex_, graph_->vertices()[leaf_vertex_]);
   }
   absl::Status StatusAt(NodeId node) { return cluster_->run(node).status(); }
+  bool IsOver(NodeId node) { return cluster_->run(node).done(); }
 
   StripeMemory RandomSources() {
     StripeMemory memory;
@@ -88,7 +90,7 @@ TEST_P(RunFaults, ACalculatorThatRefusesIsNamedByItsVertex) {
   Open();
   refuses_ = true;
   StripeMemory memory = RandomSources();
-  EXPECT_FALSE(cluster_->Run(memory).ok());
+  EXPECT_FALSE(cluster_->Run(memory, [this] { return IsOver(kInner); }).ok());
   EXPECT_THAT(StatusAt(kInner), StatusIs(absl::StatusCode::kFailedPrecondition,
                                          AllOf(HasSubstr(InnerName()), HasSubstr("calculation"))));
   EXPECT_FALSE(StatusAt(5).ok()) << "who waits for it hears of it";
@@ -102,7 +104,7 @@ TEST_P(RunFaults, APeerThatVanishesEndsTheRunOfThoseWhoWaitForIt) {
   ASSERT_OK(cluster_->Prepare());
   cluster_->Kill(kLeaf);
   cluster_->Start();
-  EXPECT_FALSE(cluster_->Finish().ok());
+  EXPECT_FALSE(cluster_->Finish([this] { return IsOver(kInner); }).ok());
   EXPECT_THAT(StatusAt(kInner).message(), AllOf(HasSubstr(InnerName()), HasSubstr("receive")));
   ExpectNextOneWorks();
 }
@@ -113,7 +115,7 @@ TEST_P(RunFaults, APeerThatVanishesIsNamedByWhoSendsToIt) {
   ASSERT_OK(cluster_->Prepare());
   cluster_->Kill(kInner);
   cluster_->Start();
-  EXPECT_FALSE(cluster_->Finish().ok());
+  EXPECT_FALSE(cluster_->Finish([this] { return IsOver(kLeaf); }).ok());
   // It may be seen before anything is sent, or afterwards.
   EXPECT_THAT(StatusAt(kLeaf).message(), AllOf(HasSubstr(LeafName()), HasSubstr("send")));
   ExpectNextOneWorks();
@@ -128,7 +130,8 @@ TEST_P(RunFaults, ARunInWhichSomebodyNeverStartsEndsAtItsDeadline) {
       EXPECT_OK(run->Start());
     }
   }
-  EXPECT_THAT(cluster_->Finish(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(cluster_->Finish([this] { return IsOver(kUpper); }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(StatusAt(kLeaf), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                         HasSubstr("node 3: deadline exceeded before")));
   EXPECT_FALSE(StatusAt(kInner).ok());
@@ -141,7 +144,7 @@ TEST_P(RunFaults, ASendThatFailsIsToldWithItsTarget) {
                                              .count = 1,
                                              .status = rdma::WcStatus::kRetryExceeded}));
   StripeMemory memory = RandomSources();
-  EXPECT_FALSE(cluster_->Run(memory).ok());
+  EXPECT_FALSE(cluster_->Run(memory, [this] { return IsOver(kLeaf); }).ok());
   // What fails first on the device may be the calculation.
   EXPECT_THAT(StatusAt(kLeaf).message(), HasSubstr(LeafName()));
   EXPECT_FALSE(StatusAt(kInner).ok());
@@ -153,7 +156,7 @@ TEST_P(RunFaults, ACompletionThatNeverComesEndsTheRunAtItsDeadline) {
   ASSERT_OK(cluster_->faulty(kInner)->Inject(
       {.kind = rdma::DeviceFaultKind::kLate, .count = 1000, .delay_us = 10'000'000}));
   StripeMemory memory = RandomSources();
-  EXPECT_FALSE(cluster_->Run(memory).ok());
+  EXPECT_FALSE(cluster_->Run(memory, [this] { return IsOver(kUpper) && IsOver(kLeaf); }).ok());
   EXPECT_THAT(StatusAt(kInner),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr(InnerName())));
 }

@@ -29,8 +29,9 @@ Client::Client(std::unique_ptr<ClientCore> core) : core_(std::move(core)) {}
 
 Client::~Client() { core_->Shutdown(); }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<ClientCore> core, ClientCore::Open(options));
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options,
+                                                        const Clock* clock) {
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<ClientCore> core, ClientCore::Open(options, clock));
   return std::unique_ptr<Client>(new Client(std::move(core)));
 }
 

@@ -48,6 +48,7 @@
 
 namespace ring {
 
+class Clock;
 namespace api {
 class ClientCore;
 }
@@ -235,7 +236,9 @@ class Client {
  public:
   // Fetches the view from the first seed that answers.
   // Errors: kInvalidArgument (options), kUnavailable (no seed answered; says what each did).
-  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
+  // clock: null for CLOCK_BOOTTIME; a test may own time. It outlives the client.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options,
+                                                         const Clock* clock = nullptr);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

@@ -13,8 +13,8 @@
 #include "api/client_requests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
+#include "tests/api/jumping_clock.h"
 #include "tests/api/twin_cluster.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -22,19 +22,9 @@
 namespace ring::api {
 namespace {
 
+using ::ring::testing::JumpingClock;
+using ::ring::testing::StatusIs;
 using ::ring::testing::TwinCluster;
-
-// Real time, from which the test jumps ahead.
-class JumpingClock : public Clock {
- public:
-  std::uint64_t NowNs() const override { return BootClock().NowNs() + ahead_ns_; }
-  void Jump(absl::Duration ahead) {
-    ahead_ns_ += static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ahead));
-  }
-
- private:
-  std::atomic<std::uint64_t> ahead_ns_{0};
-};
 
 class ClientCoreTest : public ::testing::Test {
  protected:
@@ -61,6 +51,16 @@ class ClientCoreTest : public ::testing::Test {
     }
     return op;
   }
+  // Until the client has heard a refusal, and waits to ask again; then its deadline comes.
+  void LetItsDeadlineComeAfterARefusal(const Operation* op) {
+    testing::Await("a refusal", [&] {
+      core_->WaitStep(clock_.NowNs() + 1'000'000);
+      return op->last_refusal == OpOutcome::kUnavailable && op->deadline_ns != 0 &&
+             op->state == OpState::kQueued;
+    });
+    clock_.Jump(absl::Minutes(11));
+    Await(core_.get(), op);
+  }
   std::set<std::uint64_t> Clients() {
     MutexLock lock(cluster_.store().mutex);
     std::set<std::uint64_t> clients;
@@ -75,7 +75,7 @@ class ClientCoreTest : public ::testing::Test {
 
 TEST_F(ClientCoreTest, X4AClientThatWasSilentForAMinuteIsAnotherOne) {
   ASSERT_OK(CallWrite(core_.get(), Put("a")));
-  clock_.Jump(absl::Seconds(59));
+  clock_.Jump(absl::Seconds(30));  // real time passes, too
   ASSERT_OK(CallWrite(core_.get(), Put("b")));
   EXPECT_EQ(Clients().size(), 1u);
   clock_.Jump(absl::Seconds(61));
@@ -84,6 +84,34 @@ TEST_F(ClientCoreTest, X4AClientThatWasSilentForAMinuteIsAnotherOne) {
   MutexLock lock(cluster_.store().mutex);
   EXPECT_EQ(cluster_.store().executed_count, 3);
   EXPECT_EQ(cluster_.store().duplicate_count, 0);  // numbers begin again, under the new name
+}
+
+TEST_F(ClientCoreTest, X5ARefusedWriteIsCertainlyNotApplied) {
+  cluster_.node().faults().refuse_with = protocol::Outcome::kUnavailable;
+  cluster_.node().faults().refuse_count = 1000000;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("k")));
+  LetItsDeadlineComeAfterARefusal(op);
+  const absl::Status put = TakeWrite(*core_, *op).status();
+  core_->Free(op);
+  EXPECT_THAT(put, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_FALSE(IsUnknownOutcome(put));
+  cluster_.node().faults().refuse_count = 3;
+  EXPECT_OK(CallWrite(core_.get(), Put("k")));  // a passing refusal is waited out
+  MutexLock lock(cluster_.store().mutex);
+  EXPECT_EQ(cluster_.store().executed_count, 1);
+}
+
+TEST_F(ClientCoreTest, X5AnEarlierLostAttemptMakesALaterRefusalUnknown) {
+  cluster_.node().faults().refuse_with = protocol::Outcome::kUnavailable;
+  // The first attempt is executed and lost; the others are refused before the record is looked at.
+  cluster_.node().faults().refuse_after_drop = 1000000;
+  cluster_.node().faults().drop_after_execute = 1;
+  ASSERT_OK_AND_ASSIGN(Operation * op, core_->Submit(Put("k")));
+  LetItsDeadlineComeAfterARefusal(op);
+  const absl::Status put = TakeWrite(*core_, *op).status();
+  core_->Free(op);
+  EXPECT_TRUE(IsUnknownOutcome(put)) << put;
+  EXPECT_LT(cluster_.node().faults().refuse_count, 1000000) << "nothing was refused";
 }
 
 TEST_F(ClientCoreTest, X4AClientThatHasOnlyAGetUnderWayForAMinuteIsAnotherOne) {

@@ -63,11 +63,11 @@ class TwinCluster {
     change(&store_.view);
     ++store_.view.epoch;
   }
-  std::unique_ptr<Client> Connect(ClientOptions options = {}) {
+  std::unique_ptr<Client> Connect(ClientOptions options = {}, const Clock* clock = nullptr) {
     for (const std::unique_ptr<TwinNode>& node : nodes_) {
       if (node != nullptr) options.seeds.push_back(node->address());
     }
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options);
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options, clock);
     RING_CHECK(client.ok()) << client.status();
     return *std::move(client);
   }

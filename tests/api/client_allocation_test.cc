@@ -7,6 +7,7 @@
 
 #include "api/client.h"
 #include "gtest/gtest.h"
+#include "ring/base/boot_clock.h"
 #include "tests/api/twin_cluster.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/await.h"
@@ -18,6 +19,13 @@ namespace {
 using ::ring::testing::Await;
 using ::ring::testing::TwinCluster;
 
+// So slow that no node is silent for long, on a busy machine either: the client would ask for the
+// view, which allocates.
+class SlowClock final : public Clock {
+ public:
+  std::uint64_t NowNs() const override { return BootClock().NowNs() / 1000; }
+};
+
 TEST(ClientAllocation, TheHookCounts) {
   const std::uint64_t before = AllocationCount();
   const std::string text(1000, 'x');
@@ -26,7 +34,10 @@ TEST(ClientAllocation, TheHookCounts) {
 
 TEST(ClientAllocation, ThePipelineAllocatesNothingPerOperation) {
   TwinCluster cluster;
-  const auto client = cluster.Connect();
+  const SlowClock clock;
+  ClientOptions options;
+  options.spin_max = absl::ZeroDuration();  // by that clock it would take the node's processor
+  const auto client = cluster.Connect(options, &clock);
   const std::string value(1024, 'v'), large(50000, 'w');
   std::vector<Completion> completions(16);
   std::string buffer(50000, '.');
@@ -85,9 +96,10 @@ TEST(ClientAllocation, ALargeValueIsLentWhereItsNodeWroteIt) {
 
 TEST(ClientAllocation, AFullWindowIsRefusedWithoutAnAllocation) {
   TwinCluster cluster;
+  const SlowClock clock;
   ClientOptions options;
   options.window = 1;
-  const auto client = cluster.Connect(options);
+  const auto client = cluster.Connect(options, &clock);
   ASSERT_TRUE(client->SubmitGet(1, "key").ok());
   (void)client->SubmitGet(2, "key");
   const std::uint64_t before = AllocationCount();
@@ -97,7 +109,10 @@ TEST(ClientAllocation, AFullWindowIsRefusedWithoutAnAllocation) {
 
 TEST(ClientAllocation, PutAndGetIntoThatWaitAllocateNothing) {
   TwinCluster cluster;
-  const auto client = cluster.Connect();
+  const SlowClock clock;
+  ClientOptions options;
+  options.spin_max = absl::ZeroDuration();  // by that clock it would take the node's processor
+  const auto client = cluster.Connect(options, &clock);
   std::string buffer(2000, '.');
   const std::string value(1024, 'v');
   for (int i = 0; i < 10; ++i) ASSERT_OK(client->Put("key", value));

@@ -112,6 +112,10 @@ void HostImpl::OpenNodes(Reactor* reactor, const std::vector<NodeId>& ids, Arriv
     options.clock = &clock_;
     options.random = &random;
     options.wall_us = static_cast<std::uint64_t>(absl::ToUnixMicros(absl::Now()));
+    if (options_.found_without > absl::ZeroDuration()) {
+      options.found_without_ns =
+          static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(options_.found_without));
+    }
     options.host = rdma::HostIdentity();
     options.card_lost = options_.card_lost;
     options.wake = [reactor] { reactor->Post([] {}); };

@@ -35,6 +35,9 @@ struct HostOptions {
   // Names of the configuration's hosts; null: ResolveHostPort (ring/base/host_port.h).
   Resolve resolve = nullptr;
   absl::Duration resolve_period = absl::Seconds(5);  // of those that have no address yet
+  // So long voters that know of no cluster ask the other nodes before they found one; zero:
+  // Membership::kFoundWithoutNs. A test makes sure that they are asked in time.
+  absl::Duration found_without = absl::ZeroDuration();
   // A hosted node lost its RDMA card; on a thread of the host, which goes on until Stop.
   std::function<void(NodeId, const absl::Status&)> card_lost = nullptr;
 };

@@ -191,6 +191,7 @@ absl::Status Node::OpenMembership() {
   options.events = &events_;
   options.lease_ns = LeaseNs();
   options.wall_us = options_.wall_us;
+  options.found_without_ns = options_.found_without_ns;
   if (words_ != nullptr) options.word = words_->word();
   options.on_view = [this](const std::shared_ptr<const cluster::View>& view) { TakeAgreed(view); };
   options.on_leadership = [this](bool leads) { services_->catalogue().OnLeadership(leads); };

@@ -58,7 +58,9 @@ struct NodeOptions {
   const Clock* clock = nullptr;
   Random* random = nullptr;
   std::uint64_t wall_us = 0;  // of this start, since 1970: by it foundings have an order
-  std::string host;           // of this machine: nodes and clients with an equal one share memory
+  // So long voters that know of no cluster ask the other nodes before they found one.
+  std::uint64_t found_without_ns = Membership::kFoundWithoutNs;
+  std::string host;  // of this machine: nodes and clients with an equal one share memory
   const DeviceFactory* open_device = nullptr;  // null: rdma::OpenSoftDevice
   // Of its part in the consensus; a simulation gives a voter its own. Null: as configured.
   VoterStorage* storage = nullptr;

@@ -21,8 +21,6 @@ using consensus::ServerId;
 static_assert(Configuration::kServersMax >= cluster::kNodeCountMax);  // each node is a server
 
 constexpr std::uint64_t kProbeTimeoutNs = 1000 * kMillisecondNs;
-// Who is not a voter, and there, has answered by then.
-constexpr std::uint64_t kFoundWithoutNs = 300 * kMillisecondNs;
 constexpr std::uint64_t kCampaignPeriodNs = 10 * kMillisecondNs;
 constexpr std::uint64_t kCampaignForNs = 1000 * kMillisecondNs;
 constexpr std::uint64_t kFailPeriodNs = 50 * kMillisecondNs;
@@ -199,8 +197,8 @@ void Membership::ProgressFounding(std::uint64_t now_ns) {
   if (began_ns_ == 0) began_ns_ = now_ns;
   const Founding::Decision decision = founding_.Decide();
   // One of those that are no voters may know of a cluster.
-  const bool soon =
-      decision == Founding::Decision::kFound && !all && now_ns - began_ns_ < kFoundWithoutNs;
+  const bool soon = decision == Founding::Decision::kFound && !all &&
+                    now_ns - began_ns_ < options_.found_without_ns;
   if (decision == Founding::Decision::kWait || soon) {
     if (now_ns < probe_ns_) return;
     probe_ns_ = now_ns + kProbePeriodNs;

@@ -46,6 +46,8 @@ namespace ring::node {
 
 class Membership final : public consensus::ReplicaListener {
  public:
+  // Who is not a voter, and there, has answered by then.
+  static constexpr std::uint64_t kFoundWithoutNs = 300'000'000;
   // Of the consensus. What the largest cluster is founded with is one (cluster::Found).
   static constexpr std::size_t kMessageSizeMax = 256 * 1024;
 
@@ -59,6 +61,7 @@ class Membership final : public consensus::ReplicaListener {
     ControlPort* control = nullptr;
     std::uint64_t lease_ns = 0;  // 0: no node holds leases
     std::uint64_t wall_us = 0;   // of this start; by it foundings of a cluster have an order
+    std::uint64_t found_without_ns = kFoundWithoutNs;
     // Null: the configuration's data_dir, or none.
     VoterStorage* storage = nullptr;
     // From any thread: Progress has something to do.

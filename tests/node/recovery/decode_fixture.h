@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ring/base/pace.h"
 #include "ring/cluster/routing.h"
 #include "ring/coordinator/key_hash.h"
 #include "tests/node/epoch_cluster.h"
@@ -41,7 +42,7 @@ inline std::string ValueOf(const std::string& key, std::size_t size) {
   return value;
 }
 
-// ... and the background does not outrun a test: one block at once, then 64 a second.
+// ... and the background has a long way: one block at once, then 64 a second.
 inline void SmallBlocksSlowly(NodeConfig* config) {
   SmallBlocks(config);
   config->recovery_rate = kRecoveryRateLowest;
@@ -90,11 +91,29 @@ class DecodeFixture : public ::testing::Test {
       ASSERT_NO_FATAL_FAILURE(Put(key, memgest, values_[key].size()));
     }
   }
+  // As long as it is so, the background begins nothing, and what is Lost stays so until somebody
+  // asks for it. Then it goes on as SmallBlocksSlowly says.
+  void HoldBackground(bool hold) {
+    cluster_.Run([&] { HoldBackgroundHere(hold); });
+  }
+  // Within Run.
+  void HoldBackgroundHere(bool hold) {
+    for (const cluster::NodeInfo& info : cluster_.view().nodes) {
+      Node* const node = cluster_.node(info.id);
+      if (node == nullptr) continue;
+      node->pace() = Pace(kRecoveryRateLowest, kRecoveryRateLowest);
+      if (hold) node->pace().Take(std::uint64_t{1} << 60);  // a debt for ever
+    }
+  }
   // With all that it held: nobody is told before all of them are gone.
   void Lose(const std::vector<std::uint32_t>& nodes) {
     for (const std::uint32_t node : nodes) cluster_.Kill(NodeId(node));
     for (const std::uint32_t node : nodes) ASSERT_OK(cluster_.Fail(NodeId(node)));
     WaitServing();
+  }
+  void LoseAndLeaveLost(const std::vector<std::uint32_t>& nodes) {
+    HoldBackground(true);
+    Lose(nodes);
   }
   // The group; others may have lost too much.
   void WaitServing() {
@@ -124,6 +143,13 @@ class DecodeFixture : public ::testing::Test {
     const cluster::View& view = cluster_.view();
     const NodeId node = view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + j)];
     return *cluster_.node(node)->members().FindParity(kGroup, view.FindMemgest(name)->id);
+  }
+  // A record says that the member has all of the shard's part.
+  bool IsComplete(std::uint16_t shard, const std::string& name, int role) {
+    const cluster::View& view = cluster_.view();
+    const cluster::MemgestNormal* const set =
+        view.groups[kGroup.value()].shards[shard].normal.Find(view.FindMemgest(name)->id);
+    return set != nullptr && (set->complete >> role & 1) != 0;
   }
   // All rows of a parity that has blocks of 16 KiB; how many.
   int Rot(int j, const std::string& name) {

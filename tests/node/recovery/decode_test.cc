@@ -32,11 +32,11 @@ void KeepOnly(NodeConfig* config, const std::string& replicated, const std::stri
 
 class DecodeTest : public testing::DecodeFixture {
  protected:
-  // A second node is lost while most of the first one's blocks are Lost.
+  // A second node is lost while all of the first one's blocks are Lost.
   void LoseInTheMiddle(std::uint32_t second) {
     Start(2, SmallBlocksSlowly);
     Load("SRS32", 40);
-    ASSERT_NO_FATAL_FAILURE(Lose({1}));
+    ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
     EXPECT_TRUE(AnyLost(1, "SRS32"));
     ASSERT_NO_FATAL_FAILURE(Lose({second}));
     ExpectEverything();
@@ -46,7 +46,7 @@ class DecodeTest : public testing::DecodeFixture {
 TEST_F(DecodeTest, ValuesOfALostCoordinatorAreDecodedWhenTheyAreAskedFor) {
   Start(1, SmallBlocksSlowly);
   for (const char* memgest : {"SRS21", "SRS31", "SRS32"}) Load(memgest, 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   EXPECT_TRUE(AnyLost(1, "SRS32"));
   ExpectEverything();
 }
@@ -80,7 +80,7 @@ TEST_F(DecodeTest, E8WhoHasDecodedAllOfItsBlocksOutlivesTheirParity) {
 TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 60);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   std::uint32_t used = 0;
   cluster_.Run([&] { used = MemgestAt(1, "SRS32").allocator().block_count(); });
   for (int i = 0; i < 60; i += 2) {
@@ -100,8 +100,9 @@ TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {
     for (const std::uint16_t other : {std::uint16_t{0}, std::uint16_t{2}})
       ASSERT_NO_FATAL_FAILURE(Put(KeyOf(other, "SRS32", i), "SRS32", 900));
   }
-  EXPECT_TRUE(AnyLost(1, "SRS32")) << "the test was too slow to see anything";
+  EXPECT_TRUE(AnyLost(1, "SRS32"));
   ExpectEverything();
+  HoldBackground(false);
   WaitPresent(1, "SRS32");
   ExpectEverything();
 }
@@ -110,9 +111,10 @@ TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {
 TEST_F(DecodeTest, S4_SlotsFreedInALostBlockAreUsedAgainWhenItIsPresent) {
   Start(1, SmallBlocksSlowly);
   for (int i = 0; i < 200; ++i) Put(KeyOf(1, "k", i), "SRS32", 4000);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   for (int i = 0; i < 200; ++i) ASSERT_OK(client_->Delete(KeyOf(1, "k", i)).status());
   values_.clear();
+  HoldBackground(false);
   WaitPresent(1, "SRS32");
   std::uint32_t used = 0;
   cluster_.Run([&] { used = MemgestAt(1, "SRS32").allocator().block_count(); });
@@ -192,7 +194,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
   });
   for (int i = 0; i < 60; ++i) Put(KeyOf(1, "k", i), "SRS21", 4000);
   for (int i = 0; i < 60; ++i) Put(KeyOf(2, "k", i), "SRS21", 4000);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   ASSERT_TRUE(AnyLost(1, "SRS21"));
   const NodeId silent(2);
   ASSERT_OK(cluster_.Fail(silent));  // it lives, and nobody takes its role
@@ -231,18 +233,17 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
   }
   for (int i = 0; i < 300; ++i) Put(KeyOf(2, "much", i), "SRS32", 15'000);  // takes the longest
   ASSERT_NO_FATAL_FAILURE(Lose({4}));
-  const auto is_complete = [this](std::uint16_t shard) {
-    bool complete = false;
+  bool third_too = true;
+  Await("two shards' part of the parity", [&] {
+    bool both = false;
     cluster_.Run([&] {
-      const cluster::View& view = cluster_.view();
-      const cluster::MemgestNormal* const set =
-          view.groups[kGroup.value()].shards[shard].normal.Find(view.FindMemgest("SRS32")->id);
-      complete = set != nullptr && (set->complete >> 4 & 1) != 0;
+      both = IsComplete(0, "SRS32", 4) && IsComplete(1, "SRS32", 4);
+      third_too = IsComplete(2, "SRS32", 4);
+      if (both) HoldBackgroundHere(true);
     });
-    return complete;
-  };
-  Await("two shards' part of the parity", [&] { return is_complete(0) && is_complete(1); });
-  ASSERT_FALSE(is_complete(2)) << "it is rebuilt already";
+    return both;
+  });
+  ASSERT_FALSE(third_too) << "it is rebuilt already";
   ASSERT_NO_FATAL_FAILURE(Lose({0, 1}));
   GetOptions soon;
   soon.deadline = absl::Milliseconds(50);
@@ -253,6 +254,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
     away += status.ok() ? 0 : 1;
   }
   EXPECT_GT(away, 0) << "it was rebuilt before the loss";
+  HoldBackground(false);
   ExpectEverything();
 }
 
@@ -261,7 +263,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
 TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
   Start(1, SmallBlocksSlowly);
   Load("SRS21", 20);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   ASSERT_TRUE(AnyLost(1, "SRS21"));
   cluster_.Run([&] {
     coordinator::ShardCoordinator& shard = *Shard(1)->coordinator();
@@ -277,7 +279,7 @@ TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
   ASSERT_OK(cluster_.Fail(NodeId(4)));  // another epoch
   ASSERT_NO_FATAL_FAILURE(WaitServing());
   cluster_.Run([&] { EXPECT_EQ(MemgestAt(1, "SRS21").lost_count, 0u); });
-  EXPECT_TRUE(AnyLost(1, "SRS21")) << "the test was too slow to see anything";
+  EXPECT_TRUE(AnyLost(1, "SRS21"));
   ExpectEverything();
 }
 
@@ -299,7 +301,7 @@ TEST_F(DecodeTest, S7_RankPatternsOfMoreThanMLosses) {
 TEST_F(DecodeTest, S2_ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   HoldFolds(/*parity=*/0, /*shard=*/0, true);
   HoldFolds(/*parity=*/1, /*shard=*/0, true);
   ASSERT_NO_FATAL_FAILURE(PutAgain(0, "SRS32", 40));
@@ -318,7 +320,7 @@ TEST_F(DecodeTest, S2_ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
 TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
   Start(2, SmallBlocksSlowly);
   Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1, 2}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1, 2}));
   HoldFolds(/*parity=*/1, /*shard=*/0, true);
   ASSERT_NO_FATAL_FAILURE(PutAgain(0, "SRS32", 40));
   std::atomic<bool> over{false};
@@ -473,7 +475,7 @@ TEST_F(DecodeTest, E7_TheNewCoordinatorIsLostInTheMiddle) { LoseInTheMiddle(5); 
 TEST_F(DecodeTest, S5_AnEpochChangeInTheMiddleBeginsTheBlocksAnew) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   for (std::uint32_t round = 0; round < 5; ++round) {
     Epoch epoch;
     cluster_.Run([&] { epoch = cluster_.view().groups[kGroup.value()].epoch; });

@@ -40,7 +40,7 @@ TEST_P(RepairTest, AllBlocksComeBackInTheBackground) {
 TEST_P(RepairTest, S2_BlocksComeBackUnderPutsIntoTheirRows) {
   StartWith(1, testing::SmallBlocksSlowly);
   Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   EXPECT_TRUE(AnyLost(1, "SRS32"));
   for (const std::uint16_t other : {std::uint16_t{0}, std::uint16_t{2}})
     ASSERT_NO_FATAL_FAILURE(PutAgain(other, "SRS32", 40));
@@ -59,7 +59,7 @@ TEST_P(RepairTest, S7_TwoDataNodesAtOnce) {
 TEST_P(RepairTest, S7_ASecondLossInTheMiddleOfTheRepair) {
   StartWith(2, testing::SmallBlocksSlowly);
   Load("SRS32", 40);
-  ASSERT_NO_FATAL_FAILURE(Lose({1}));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
   EXPECT_TRUE(AnyLost(1, "SRS32"));
   ASSERT_NO_FATAL_FAILURE(Lose({2}));
   ExpectEverything();

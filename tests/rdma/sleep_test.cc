@@ -67,6 +67,7 @@ struct Peer {
     for (CompletionQueue* queue : queues) queue->Arm();
     side.device->SetSleeping(true);
     if (!Turn()) {
+      if (sleeps_now != nullptr) *sleeps_now = true;
       pollfd entry{side.device->event_fd(), POLLIN, 0};
       EXPECT_EQ(poll(&entry, 1, 60'000), 1) << "only a wake-up ends it";
       ++sleeps;
@@ -98,6 +99,7 @@ struct Peer {
   std::uint64_t word_seen = 0;
   bool received = false;
   int sleeps = 0;
+  std::atomic<bool>* sleeps_now = nullptr;  // said when nothing but a wake-up ends the sleep
 };
 
 // Two peers with a thread each, connected; the connector's ends first.
@@ -172,16 +174,18 @@ class SleepBehindReceive : public ::testing::TestWithParam<LinkKind> {};
 
 TEST_P(SleepBehindReceive, ASenderThatSleepsFindsTheReceive) {
   constexpr int kIdleTurns = 1;
+  std::atomic<bool> other_sleeps{false};
   const auto serve = [&](Peer& peer) {
     testing::Await("the other's sleep", [&] {
       peer.side.CollectEvents();
-      return peer.side.qp->PeerSleeping();
+      return other_sleeps && peer.side.qp->PeerSleeping();
     });
     peer.PostReceive();
     peer.AwaitMessage(kIdleTurns);
     peer.Send();
   };
   const auto ask = [&](Peer& peer) {
+    peer.sleeps_now = &other_sleeps;
     peer.PostReceive();
     peer.Send();
     peer.AwaitMessage(kIdleTurns);

@@ -48,7 +48,7 @@ class BenchMore(BenchPrograms):
 
     # That each degraded read was one of a node that decoded is what the program looks at.
     def test_ycsb_decodes_a_share_of_the_reads_by_each_scheme(self):
-        section, = self.bench("ycsb", "--key-count", 50, "--seconds", 0.05, "--rounds", 1,
+        section, = self.bench("ycsb", "--key-count", 50, "--seconds", 0.5, "--rounds", 1,
                               "--value-size", "1k", "--degraded", 0.2, "--workload", "A,C",
                               "--repair", "rs,ppr")
         self.assertIn("degraded reads 0.2", section["title"])

@@ -1,18 +1,11 @@
 """A node that the configuration does not name joins a running cluster of processes."""
 
-import socket
 import unittest
 
-from programs import ROOT, Programs, program, wait_until
+from programs import ROOT, Programs, free_port, program, wait_until
 
 LOCAL_CLUSTER = ROOT / "tools" / "local-cluster"
 KEYS = 40
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class NodeAdd(Programs):

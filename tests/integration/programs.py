@@ -1,10 +1,13 @@
 """What the integration tests share: the programs of a build, and no process left behind."""
 
+import errno
 import json
 import os
+import random
 import re
 import select
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -50,6 +53,19 @@ def wait_until(condition, seconds):
             return False
         time.sleep(0.01)
     return True
+
+
+def free_port():
+    """Below those that Linux gives out by itself, to any connection at any time."""
+    while True:
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", random.randrange(10_000, 32_768)))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            return one.getsockname()[1]
 
 
 class Programs(unittest.TestCase):

@@ -5,12 +5,11 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 import time
 import unittest
 
-from programs import BUILD, Programs, program, wait_until, processes_of
+from programs import BUILD, Programs, free_port, program, wait_until, processes_of
 
 
 class Embedded(Programs):
@@ -40,9 +39,7 @@ class Embedded(Programs):
         self.assertEqual(self.stop(ringd)[0], 0)
 
     def test_listens_where_it_is_told(self):
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
+        port = free_port()
         ringd = self.start(program("ringd"), "--embedded", "--admin-port", port)
         _, admin = self.ready(ringd)
         self.assertEqual(admin, f"127.0.0.1:{port}")

@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -147,6 +149,31 @@ absl::StatusOr<int> FreePort() {
   return ports.front();
 }
 
+namespace {
+
+// Below the ports that Linux gives out by itself: one of those may become the end of somebody's
+// connection before who asked for it listens there.
+constexpr int kPortFirst = 10'000;
+constexpr int kPortEnd = 32'768;
+constexpr int kPortAttemptsMax = 1'000;
+
+absl::StatusOr<int> BindToFreePort(int fd) {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(kPortFirst, kPortEnd - 1);
+  for (int attempt = 0; attempt < kPortAttemptsMax; ++attempt) {
+    const int port = ports(random);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return port;
+    if (errno != EADDRINUSE) break;
+  }
+  return ErrnoStatus("bind address=127.0.0.1");
+}
+
+}  // namespace
+
 // Held together: one that is given back may be the next one that is given out.
 absl::StatusOr<std::vector<int>> FreePorts(int count) {
   std::vector<int> ports;
@@ -159,14 +186,12 @@ absl::StatusOr<std::vector<int>> FreePorts(int count) {
       break;
     }
     sockets.push_back(fd);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    if (!ok) status = ErrnoStatus("bind address=127.0.0.1");
-    ports.push_back(ntohs(address.sin_port));
+    const absl::StatusOr<int> port = BindToFreePort(fd);
+    if (port.ok()) {
+      ports.push_back(*port);
+    } else {
+      status = port.status();
+    }
   }
   for (const int fd : sockets) close(fd);
   RING_RETURN_IF_ERROR(status);

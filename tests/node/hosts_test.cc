@@ -269,6 +269,7 @@ class NamesTest : public ::testing::Test {
   void SetUp() override {
     config_ = EmbeddedConfig();
     config_.transport = Transport::kTcp;
+    config_.control.detect_ms = kDetectMsMax;
     ASSERT_OK_AND_ASSIGN(ports_, tools::FreePorts(static_cast<int>(config_.nodes.size())));
     for (std::size_t i = 0; i < ports_.size(); ++i)
       config_.nodes[i].data = absl::StrCat("host", i, ".test:", ports_[i]);

@@ -34,8 +34,8 @@ class CommittedLines final : public SnapshotCursor {
     return committed;
   }
 
-  // Lines whose collection was committed when the snapshot began. They change, and are others',
-  // only once their granule was saved.
+  // Lines whose collection was committed when the snapshot began. A version that takes one's place
+  // is committed only once the granule was saved.
   absl::flat_hash_set<std::uint32_t> gone_;
 };
 

@@ -86,8 +86,8 @@ void MemberShard::RemoveMemgest(MemgestId id) {
     const std::uint32_t first = granule * kLinesPerGranule;
     const Granule& record = lines_.granule(first);
     if (!record.used || record.memgest != id.value()) continue;
-    for (std::uint32_t line = first; line < first + kLinesPerGranule; ++line) {
-      if (lines_.line(line).version == 0) continue;
+    for (std::uint64_t left = record.taken; left != 0; left &= left - 1) {
+      const std::uint32_t line = first + static_cast<std::uint32_t>(std::countr_zero(left));
       lines_.Clear(line);
       lines_.DropLine(line);
     }

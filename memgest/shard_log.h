@@ -228,6 +228,8 @@ class ShardLog {
     return count;
   }
   std::uint64_t commit_front() const { return commit_front_; }
+  // What was adopted is committed here, too, and what each of it said was acted upon.
+  bool adopted_all() const { return commit_front_ >= adopted_end_; }
   std::uint64_t next_order() const { return next_order_; }
   // Everything appended is committed, lacked by nobody, and the members were told.
   bool quiet() const {

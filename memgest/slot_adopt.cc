@@ -2,6 +2,8 @@
 // all else is free; and blocks whose bytes are elsewhere (S4).
 #include <algorithm>
 #include <bit>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "memgest/slot_allocator.h"
@@ -17,7 +19,9 @@ void Use(std::uint64_t count, std::uint64_t* left) { *left -= std::min(count, *l
 
 }  // namespace
 
-absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, std::uint64_t* left) {
+absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, BlockState state,
+                                          std::uint64_t* left) {
+  RING_CHECK(state != BlockState::kDecoding);
   if (adoption_ == nullptr) {
     RING_CHECK(block_count_ == 0 && used_cells_ == 0) << "memgest=" << memgest_.value();
     adoption_ = std::make_unique<Adoption>();
@@ -44,7 +48,7 @@ absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, std::uint64
     if (*left == 0) return false;
     Use(1 + blocks_[adoption.block].granules.size() * kLinesPerGranule, left);
     RING_RETURN_IF_ERROR(heap_->Ensure(adoption.block << block_shift_, block_cells_));
-    RING_RETURN_IF_ERROR(FinishBlock(adoption.block));
+    RING_RETURN_IF_ERROR(FinishBlock(adoption.block, state == BlockState::kLost));
   }
   used_peak_ = used_cells_;
   adoption_ = nullptr;
@@ -147,14 +151,16 @@ void SlotAllocator::TakeSpares(const std::vector<std::uint32_t>& spares) {
   }
 }
 
-// Gaps get granules, and what is not taken is free.
-absl::Status SlotAllocator::FinishBlock(std::uint32_t number) {
+// Gaps get granules, and what is not taken is free, or will be when the block is not lost any more.
+absl::Status SlotAllocator::FinishBlock(std::uint32_t number, bool lost) {
   const std::uint8_t size_class = blocks_[number].size_class;
+  if (lost) lost_.Insert(number);
   if (blocks_[number].use == BlockUse::kNone) {
-    pooled_.Insert(number);
+    NowPooled(number);
     return absl::OkStatus();
   }
   if (blocks_[number].use == BlockUse::kLarge) return absl::OkStatus();
+  std::vector<std::uint32_t> parked;
   const std::uint32_t cells = CellsOf(size_class);
   const std::uint32_t slots = SlotsPerBlock(size_class, block_cells_);
   for (std::uint32_t place = 0; place < blocks_[number].granules.size(); ++place) {
@@ -173,7 +179,7 @@ absl::Status SlotAllocator::FinishBlock(std::uint32_t number) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t line = granule * kLinesPerGranule + i;
       if ((taken >> i & 1) == 0) {
-        free_[size_class].PushBack(line);
+        lost ? parked.push_back(line) : free_[size_class].PushBack(line);
       } else {
         heap_->Touch(base + i * cells, CellCount(lines_->line(line).value_length));
       }
@@ -182,6 +188,7 @@ absl::Status SlotAllocator::FinishBlock(std::uint32_t number) {
   if (blocks_[number].granules.size() * kLinesPerGranule < slots) {
     open_[size_class].push_back(number);
   }
+  if (!parked.empty()) parked_[number] = std::move(parked);
   return absl::OkStatus();
 }
 

@@ -187,9 +187,14 @@ void SlotAllocator::Bar(std::uint32_t first, std::uint32_t end) {
   if (Mutant("S6-alloc")) return;
   const std::uint32_t old_first = std::exchange(bar_first_, first);
   const std::uint32_t old_end = std::exchange(bar_end_, end);
-  for (std::uint32_t block = old_first; block < old_end && !parked_.empty(); ++block) {
-    if (!barred(block)) Unpark(block);
-  }
+  // A rebuild takes many small steps: only what it leaves behind is looked at.
+  const auto unpark = [this](std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t block = from; block < to && !parked_.empty(); ++block) {
+      if (!barred(block)) Unpark(block);
+    }
+  };
+  unpark(old_first, std::min(old_end, first < end ? first : old_end));
+  if (first < end) unpark(std::max(old_first, end), old_end);
 }
 
 void SlotAllocator::Unpark(std::uint32_t block) {

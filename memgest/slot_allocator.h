@@ -114,10 +114,10 @@ class SlotAllocator {
   // Takes over the lines of this memgest that are taken in the table, whoever took them: blocks,
   // granules and free slots follow from them. A step of *left lines, or some more; *left is what
   // remains of it. Gives whether it was the last step. block_count: blocks that were ever used
-  // (S4), as far as it is known; the lines may say more. Errors: kDataLoss, lines that contradict
-  // each other; kResourceExhausted; the allocator is of no use then. REQUIRES: nothing was given
-  // out; the lines stay as they are.
-  absl::StatusOr<bool> Adopt(std::uint32_t block_count, std::uint64_t* left);
+  // (S4), as far as it is known; the lines may say more. state: of all blocks, Present or Lost.
+  // Errors: kDataLoss, lines that contradict each other; kResourceExhausted; the allocator is of no
+  // use then. REQUIRES: nothing was given out; the lines stay as they are.
+  absl::StatusOr<bool> Adopt(std::uint32_t block_count, BlockState state, std::uint64_t* left);
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
   // it released, before SetPresent. One that is Decoding falls back. REQUIRES: block <
   // block_count().
@@ -191,7 +191,7 @@ class SlotAllocator {
   absl::Status AdoptLarge(std::uint32_t line);
   absl::Status UseBlock(std::uint32_t block, BlockUse use, std::uint8_t size_class);
   void TakeSpares(const std::vector<std::uint32_t>& spares);
-  absl::Status FinishBlock(std::uint32_t block);
+  absl::Status FinishBlock(std::uint32_t block, bool lost);
   LineFifo& FifoOf(std::uint32_t line, std::uint8_t size_class);
   bool PopValid(std::size_t fifo, std::uint32_t* line);
   absl::Status Refill(std::uint8_t size_class);

@@ -48,13 +48,6 @@ void ShardCoordinator::Propose(absl::Span<const NamedSet> sets) {
   log_.MarkProposal();
 }
 
-void ShardCoordinator::EndProposal() {
-  for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
-    if (memgest != nullptr) memgest->members().EndProposal();
-  }
-  log_.ForgetNews();
-}
-
 absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
     Role role, std::unique_ptr<memgest::LogWriter> writer, std::uint64_t snapshot_id,
     std::size_t piece_size) {
@@ -63,6 +56,9 @@ absl::StatusOr<ShardCoordinator::Learner> ShardCoordinator::AddLearner(
   // committed nobody else need have it there: a snapshot without that log would have it nowhere.
   if (drain_order_ >= log_.commit_front() && !Mutant("X7-join"))
     return absl::UnavailableError("records that a drain moved are not committed yet");
+  // Lines show what was adopted already: it would be in the snapshot, and come by the ring again.
+  if (!log_.adopted_all() && !Mutant("L7-adopted"))
+    return absl::UnavailableError("what was taken over is not committed here yet");
   std::vector<memgest::Memgest*> logs;
   std::vector<memgest::SealedLog> held;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {

@@ -9,8 +9,8 @@ void ShardCoordinator::RebuildParities(std::uint64_t now_ns) {
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr || !memgest->rebuild().active()) continue;
     rebuilding_ = true;
-    // What finds no room now goes when something was acknowledged or folded. A memgest that is
-    // drained gets no entries that nobody asked for (G10).
+    // What finds no room now goes when something was acknowledged or folded. Of a memgest that is
+    // drained nothing is rebuilt (G10).
     if (log_.held() || log_.Stuck(*memgest) || !memgest->writable()) continue;
     const bool paced = options_.pace != nullptr && !memgest->rebuild().hurries();
     if (paced && !options_.pace->Ready(now_ns)) continue;

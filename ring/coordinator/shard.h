@@ -121,9 +121,8 @@ class ShardCoordinator {
   void NoteLost(MemgestId id) { records_lost_.insert(id); }
   bool LostRecordsOf(MemgestId id) const { return records_lost_.contains(id); }
   // L7: a further Normal of the epoch. From here on both sets are needed; when log().CaughtUp says
-  // so of everyone it names, it is proposed. Then ApplyNormal, or EndProposal if it was refused.
+  // so of everyone it names, it is proposed, until ApplyNormal or another epoch.
   void Propose(absl::Span<const NamedSet> sets);
-  void EndProposal();
   // L7: a fresh ring for a role that has nothing of the shard, open behind a snapshot of all its
   // logs, in one step. It counts for nobody before Propose. Errors, without effect: as
   // ShardLog::AddWriter. REQUIRES: a Normal of this epoch was applied; snapshot_id
@@ -481,7 +480,7 @@ class ShardCoordinator {
     std::unique_ptr<memgest::Memgest> memgest;
   };
   std::vector<Retired> retired_;   // DELETED, while the log may refer to it
-  std::uint64_t drain_order_ = 0;  // of the last record moved, or drop
+  std::uint64_t drain_order_ = 0;  // of the last record moved
   std::uint64_t drop_order_ = 0;   // of the last drop
   std::uint64_t drop_seq_ = 0;
   std::uint64_t drop_first_seq_ = 1;

@@ -92,12 +92,10 @@ absl::StatusOr<bool> ShardBuilder::AdoptSlots(std::uint64_t* left) {
     memgest::SlotAllocator& allocator = memgest.allocator();
     const std::uint64_t block_cells = one.descriptor.block_size / kCacheLine;
     const auto blocks = static_cast<std::uint32_t>((one.end_cells + block_cells - 1) / block_cells);
-    RING_ASSIGN_OR_RETURN(const bool done, allocator.Adopt(blocks, left));
+    const memgest::BlockState state =
+        memgest.coded() ? memgest::BlockState::kLost : memgest::BlockState::kPresent;
+    RING_ASSIGN_OR_RETURN(const bool done, allocator.Adopt(blocks, state, left));
     if (!done) return false;
-    if (!memgest.coded()) continue;
-    for (std::uint32_t block = 0; block < allocator.block_count(); ++block) {
-      allocator.SetLost(block);
-    }
   }
   return true;
 }

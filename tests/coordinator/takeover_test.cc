@@ -138,6 +138,23 @@ TEST(TakeOver, E1AnAdoptedTailIsFinishedForAll) {
   harness.Scrub();
 }
 
+// Lines show what was adopted before it is committed here: a snapshot would have it, and the ring
+// bring it again.
+TEST(TakeOver, L7NobodyJoinsBeforeWhatWasAdoptedIsCommitted) {
+  ShardHarness harness;
+  harness.SetFlow(false, false);
+  harness.member(4).lands = true;
+  harness.Put(kRep3, "k", Bytes(3000, 5));
+  harness.Turns(3);
+  harness.TakeOver();
+  harness.SetFlow(true, true);
+  harness.Normal();
+  EXPECT_FALSE(harness.shard().log().adopted_all());
+  EXPECT_TRUE(absl::IsUnavailable(harness.shard().AddLearner(Role(3), nullptr, 1).status()));
+  harness.Turn();
+  EXPECT_TRUE(harness.shard().log().adopted_all());
+}
+
 // S8: a delta that only one parity has goes to the other with its own factor, whichever it was.
 TEST(TakeOver, E1S8ADeltaThatOneParityLacksIsFinishedThere) {
   for (const int landed : {3, 4}) {

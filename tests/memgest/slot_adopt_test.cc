@@ -59,11 +59,11 @@ class SlotAdopt : public ::testing::Test {
     ours_.Clear(line);
     old_->Free(line, given.slot.size_class, given.slot.offset_cells, given.ranges);
   }
-  void AdoptNow(std::uint32_t block_count = 0) {
+  void AdoptNow(std::uint32_t block_count = 0, BlockState state = BlockState::kPresent) {
     adopted_ = std::make_unique<SlotAllocator>(kMemgest, kBlockSize, &theirs_, &new_heap_);
     for (bool done = false; !done;) {
       std::uint64_t left = 1 + given_.size() / 4;
-      ASSERT_OK_AND_ASSIGN(done, adopted_->Adopt(block_count, &left));
+      ASSERT_OK_AND_ASSIGN(done, adopted_->Adopt(block_count, state, &left));
       EXPECT_TRUE(done || left == 0) << left;
     }
     cells_.clear();
@@ -161,15 +161,14 @@ TEST_F(SlotAdopt, LinesThatContradictEachOtherAreDataLoss) {
   }
   SlotAllocator adopted(kMemgest, kBlockSize, &theirs_, &new_heap_);
   std::uint64_t all = ~std::uint64_t{0};
-  EXPECT_THAT(adopted.Adopt(0, &all), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(adopted.Adopt(0, BlockState::kPresent, &all), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(SlotAdopt, S4NoSlotOfALostBlockIsGivenOut) {
   for (int i = 0; i < 10; ++i) Allocate(1000);
   Allocate(2 * kBlockSize);
   const std::uint32_t one = given_.begin()->first;
-  AdoptNow(8);
-  for (std::uint32_t block = 0; block < adopted_->block_count(); ++block) adopted_->SetLost(block);
+  AdoptNow(8, BlockState::kLost);
   EXPECT_EQ(adopted_->lost_count(), 8u);
   const auto anew = [this](std::uint32_t length) {
     std::vector<Range> ranges;

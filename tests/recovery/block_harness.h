@@ -62,8 +62,7 @@ class BlockHarness final : public BlockActions {
     }
     memgest_ = std::make_unique<memgest::Memgest>(&device_, descriptor, ShardId(1), 3, 2, &lines_);
     std::uint64_t all = ~std::uint64_t{0};
-    RING_CHECK(*allocator().Adopt(block_count, &all));
-    for (std::uint32_t block = 0; block < block_count; ++block) allocator().SetLost(block);
+    RING_CHECK(*allocator().Adopt(block_count, memgest::BlockState::kLost, &all));
     recovery.Add(kMemgest, kIndex);
   }
 

@@ -148,10 +148,12 @@ void Node::LearnContact(NodeId id, const std::string& tcp, const std::string& rd
 }
 
 void Node::TakeAgreed(const std::shared_ptr<const cluster::View>& agreed) {
+  // Shown by the leader before, with what came after it: who was registered then may be over.
+  if (agreed->epoch < view_->epoch) return;
   for (const cluster::NodeInfo& node : agreed->nodes) {
     control_->OnRegistered(node.id, node.incarnation);
   }
-  if (agreed->epoch <= view_->epoch) return;  // shown by the leader before
+  if (agreed->epoch == view_->epoch) return;
   auto view = std::make_shared<cluster::View>(*agreed);
   for (cluster::NodeInfo& node : view->nodes) FillIn(&node);
   if (membership_->leads()) TellChanges(*view_, *view);

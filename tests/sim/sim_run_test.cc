@@ -114,6 +114,9 @@ TEST(SimRun, F8F11F12ConnectionsBreakAndOperatorsAddAndDeleteByForce) {
   options.operations = 600;
   options.faults.f12_force_run_one_in = 1;
   options.faults.f12_force_mean_ns = 5 * FaultOptions::kMs;
+  options.faults.f12_catalogue_mean_ns = 4 * FaultOptions::kMs;  // what is deleted was made
+  options.faults.f8_log_break_mean_ns = 50 * FaultOptions::kMs;
+  options.faults.f8_control_break_mean_ns = 50 * FaultOptions::kMs;
   options.faults.f12_add_run_one_in = 1;
   rdma::sim::FaultCounts faults;
   for (options.seed = 6001; options.seed <= 6012; ++options.seed)

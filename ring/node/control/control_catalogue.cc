@@ -136,7 +136,8 @@ absl::Status CatalogueService::TakeView(const cluster::View& shown) {
   return absl::OkStatus();
 }
 
-// The leader says DELETED when all said that nothing is left; a wrong one is refused, not obeyed.
+// The leader says DELETED when all said that nothing is left; a wrong one is refused here. By the
+// log of commands it would end the node.
 absl::Status CatalogueService::CheckDeletedAreEmpty(const cluster::View& shown) const {
   for (const protocol::MemgestDescriptor& descriptor : shown.memgests) {
     if (descriptor.state != MemgestState::kDeleted) continue;
@@ -297,6 +298,9 @@ void CatalogueService::ProposeNamed() {
 }
 
 void CatalogueService::Propose(const cluster::CatalogueCommand& command) {
+  // Another one may lead by now, and take the command: with nobody to go on with it.
+  if (!node_->membership().leads())
+    return Finish(Stopped("leadership moved", "the change may be done or not"));
   node_->membership().Propose(
       command, [this, number = job_number_](const absl::StatusOr<cluster::ClusterResult>& result) {
         if (job_ != nullptr && number == job_number_) OnProposed(result);
@@ -456,13 +460,15 @@ void CatalogueService::Progress(std::uint64_t now_ns) {
     if (job_->stage == Stage::kActivateWait && now_ns >= job_->next_ns) NextStep();
     return;
   }
-  if (!repair_ || !node_->membership().leads()) {
+  if (!node_->membership().leads()) {
     repair_ns_ = 0;
     return;
   }
   if (repair_ns_ == 0) repair_ns_ = now_ns + kRepairNs;
   if (now_ns < repair_ns_) return;
   repair_ns_ = now_ns + kRepairNs;
+  // A command of a former leader may have come behind this one's election.
+  if (!repair_ && LeftBetween() == nullptr) return;
   waiting_.push_back(std::make_unique<Job>());
   StartNext();
 }

@@ -117,11 +117,11 @@ void ControlPort::Later(ControlReply done, absl::StatusOr<std::string> result) {
        size});
 }
 
-void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
+bool ControlPort::Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
                        ControlReply done, CallWait wait) {
   if (node.value() >= links_.size()) {  // cluster::kNoNode: the role is vacant
     Later(std::move(done), absl::UnavailableError("there is no such node now"));
-    return;
+    return false;
   }
   if (node == options_.node) {
     const std::size_t size = body.size();
@@ -129,12 +129,12 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
                         Dispatch(type, options_.node, body, std::move(done));
                       },
                       size});
-    return;
+    return true;
   }
   ControlLink& link = *links_[node.value()];
   if (!link.up()) {
     Later(std::move(done), NotConnected(link));
-    return;
+    return false;
   }
   ControlHeader header;
   header.type = type;
@@ -146,13 +146,14 @@ void ControlPort::Call(NodeId node, ControlType type, std::string body, std::uin
           : link.Send(header, std::move(body));
   if (!sent.ok()) {
     Later(std::move(done), sent);
-    return;
+    return false;
   }
   const std::uint64_t patience_ns = wait == CallWait::kAsSaid
                                         ? timeout_ns
                                         : answer_times_[node.value()].Stretched(type, timeout_ns);
   calls_[next_call_++] = {node, now_ns_, now_ns_ + patience_ns, type, wait, std::move(done)};
   link.Pump();
+  return true;
 }
 
 void ControlPort::Send(NodeId node, ControlType type, std::string body) {

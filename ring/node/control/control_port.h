@@ -73,8 +73,9 @@ class ControlPort {
   bool OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
 
   void Handle(ControlType type, Handler handler);
-  // kForTheSlow: bulk, of a node that nobody can stand in for (answer_times.h).
-  void Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
+  // kForTheSlow: bulk, of a node that nobody can stand in for (answer_times.h). Gives whether the
+  // node may get it: else nobody was asked, and `done` is told so soon.
+  bool Call(NodeId node, ControlType type, std::string body, std::uint64_t timeout_ns,
             ControlReply done, CallWait wait = CallWait::kAsSaid);
   // One-way: not answered, and dropped when the peer is not connected or too much waits for it.
   // REQUIRES: node is not this one.

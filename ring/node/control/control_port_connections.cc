@@ -88,9 +88,9 @@ void ControlPort::MarkOver(std::uint32_t node, std::uint64_t incarnation) {
   over.push_back(incarnation);
 }
 
-// Views come in their order, but a node that catches up sees old ones, and a start connects before
-// it can register: so a change from one start to another says that the first is over, and nothing
-// of a third, which may be the present one.
+// Views come in their order (Node::TakeAgreed), but a node that catches up sees old ones, and a
+// start connects before it can register: so a change from one start to another says that the first
+// is over, and nothing of a third, which may be the present one.
 void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
   if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
   const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());

@@ -4,7 +4,7 @@
 //            who were asked have answered: a coordinator that was stopped in the middle of the copy
 //            goes on with it when it is woken, and a key that was taken back meanwhile does not
 //            hinder it. It is free when each has answered a thaw of the cut, which it does between
-//            two copies, or is dead.
+//            two copies, or another start of it is registered.
 // Ownership: owns the memory and its region; borrows the node.
 // Threads:   one, the node's.
 // Errors:    none. A node that is never heard of again costs what it was asked to write to.

@@ -10,7 +10,8 @@
 
 namespace ring::node {
 namespace {
-// A node takes over one shard of a group at most, and there are not more shards in a group.
+// A node takes over one shard of each group at most. Of more at once some have no room to ask for a
+// while, and do so later.
 constexpr std::size_t kTakeoversMax = 16;
 static_assert(kTakeoversMax * PieceFetch::kWindow *
                   std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) <=

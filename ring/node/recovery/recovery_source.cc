@@ -33,6 +33,8 @@ void RecoverySource::Progress(std::uint64_t now_ns) {
 
 absl::StatusOr<std::string> RecoverySource::Answer(absl::string_view body) {
   RING_ASSIGN_OR_RETURN(const recovery::FetchRequest request, recovery::DecodeFetchRequest(body));
+  // Who asks may do so by what an earlier start of this node had.
+  if (node_->view() == nullptr) return absl::UnavailableError("has no view yet: retry");
   if (request.kind == FetchKind::kValue) return Value(request, recovery::kValuePieceSize);
   RING_ASSIGN_OR_RETURN(MemberPort::HeldShard* const held, FindHeld(request));
   std::uint64_t id = request.id;
@@ -148,6 +150,7 @@ absl::StatusOr<memgest::ValuePiece> RecoverySource::ReadValue(const recovery::Fe
 absl::StatusOr<std::string> RecoverySource::Values(absl::string_view body) const {
   RING_ASSIGN_OR_RETURN(const std::vector<recovery::FetchRequest> requests,
                         recovery::DecodeValueBatch(body));
+  if (node_->view() == nullptr) return absl::UnavailableError("has no view yet: retry");
   std::string answers;
   for (const recovery::FetchRequest& request : requests) {
     recovery::AddBatchAnswer(Value(request, recovery::kBatchedSizeMax), &answers);

@@ -10,9 +10,11 @@
 //            again.
 // Ownership: borrows the node.
 // Threads:   one, the node's.
-// Errors:    answered: kNotFound (no held shard, version or prepared thing), kFailedPrecondition
-//            (another epoch was promised here), kOutOfRange (entries are in no ring any more),
-//            kResourceExhausted; kAborted, the shard is not any more what the snapshot is of.
+// Errors:    answered: kNotFound (no such version or prepared thing, or the shard's memory failed
+//            here), kUnavailable (the shard is not held now, or there is no view yet),
+//            kFailedPrecondition (another epoch was promised here), kOutOfRange (entries are in no
+//            ring any more), kResourceExhausted; kAborted, the shard is not any more what the
+//            snapshot is of.
 // Source:    steps 4 and 5 of an epoch change; E3, S5.
 #ifndef RING_NODE_RECOVERY_RECOVERY_SOURCE_H_
 #define RING_NODE_RECOVERY_RECOVERY_SOURCE_H_

@@ -87,14 +87,16 @@ absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& la
       request.rkey = attempt->region->rkey();
     }
     const NodeId owner = view.Coordinator(place.group, request.log.shard);
+    ++attempt->left;
+    const bool sent = node_->control().Call(owner, ControlType::kFreeze, recovery::Encode(request),
+                                            kFreezeTimeoutNs,
+                                            [attempt, column](absl::StatusOr<std::string> answer) {
+                                              attempt->answers[column] = std::move(answer);
+                                              --attempt->left;
+                                            });
+    if (!sent) continue;  // it writes nothing, and has nothing to thaw
     asked_.push_back(owner);
     columns_.push_back(column);
-    ++attempt->left;
-    node_->control().Call(owner, ControlType::kFreeze, recovery::Encode(request), kFreezeTimeoutNs,
-                          [attempt, column](absl::StatusOr<std::string> answer) {
-                            attempt->answers[column] = std::move(answer);
-                            --attempt->left;
-                          });
   }
   return absl::OkStatus();
 }

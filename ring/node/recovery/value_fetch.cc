@@ -15,9 +15,8 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kRetryNs = 2'000'000;
-// A node takes over one shard of a group at most, and there are not more shards in a group: what
-// all of them ask of one source at once fits between the two, and what it fetches as a member, too
-// (F11).
+// A node takes over one shard of each group at most. What so many of them ask of one source at once
+// fits between the two, and what it fetches as a member, too (F11); of more, some have to wait.
 constexpr std::size_t kTakeoversMax = 16;
 static_assert(kTakeoversMax * ValueFetch::kAskedMax + MemberValues::kAskedMax <=
               ControlLink::kOutgoingBytesMax);

@@ -5,11 +5,14 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "api/client.h"
+#include "ring/base/random.h"
 #include "ring/coordinator/key_hash.h"
+#include "ring/node/host.h"
 #include "ring/node/recovery/recovery_source.h"
 #include "ring/recovery/fetch_message.h"
 #include "ring/recovery/value_batch.h"
@@ -118,6 +121,35 @@ TEST(RecoverySource, S5ValuesThatAreAskedForTogetherAreAnsweredEachByItself) {
   EXPECT_THAT(answers[2], StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(Ask(cluster, group.roles[role.value()], ControlType::kFetchValues, "no batch"),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// A start is connected to before it knows who it is, and asked for what its former one had.
+TEST(RecoverySource, F4ANodeWithoutAViewIsAskedAgain) {
+  BootClock clock;
+  SeededRandom random(1);
+  NodeOptions options;
+  options.config = EmbeddedConfig();
+  options.clock = &clock;
+  options.random = &random;
+  options.host = "here";
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Node> node, Node::Open(options));
+  recovery::FetchRequest request;
+  request.kind = recovery::FetchKind::kValue;
+  request.epoch = Epoch(1);
+  request.version = Version(1);
+  request.memgests = {MemgestId(1)};
+  const std::string batch = recovery::EncodeValueBatch(absl::MakeConstSpan(&request, 1));
+  for (const auto& [type, body] :
+       {std::pair(ControlType::kFetch, recovery::EncodeFetchRequest(request)),
+        std::pair(ControlType::kFetchValues, batch)}) {
+    absl::StatusOr<std::string> answer = absl::UnknownError("none came");
+    node->control().Call(options.id, type, body, kTimeoutNs,
+                         [&answer](absl::StatusOr<std::string> got) { answer = std::move(got); });
+    // The question, and its answer, in a turn each.
+    for (int i = 0; i < 100 && absl::IsUnknown(answer.status()); ++i)
+      node->Progress(clock.NowNs(), /*busy=*/false);
+    EXPECT_THAT(answer.status(), StatusIs(absl::StatusCode::kUnavailable));
+  }
 }
 
 }  // namespace

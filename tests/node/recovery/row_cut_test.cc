@@ -49,6 +49,23 @@ TEST_F(RowCutTest, L5WhatADeadNodeWasToWriteIsFree) {
   ring::testing::Await("the news of another start", [&] { return Held() == 0; });
 }
 
+// It was sent nothing, and is tried again and again: each time would cost the memory of a cut.
+TEST_F(RowCutTest, L5WhoCouldNotBeAskedKeepsNoMemory) {
+  ASSERT_NO_FATAL_FAILURE(Start(0, testing::SmallBlocks));
+  ASSERT_NO_FATAL_FAILURE(Put(KeyOf(0, "k", 0), "SRS32", 1000));
+  cluster_.Run([&] {
+    Node* const reader = cluster_.node(kReader);
+    reader->control().Break(kSilent);
+    ASSERT_FALSE(reader->control().connected(kSilent));
+    const srs::Layout& layout = Parity(0, "SRS32").layout();
+    const MemgestId memgest = cluster_.view().FindMemgest("SRS32")->id;
+    RowCut cut(reader);
+    EXPECT_OK(
+        cut.Begin({kGroup, memgest, 0, 0}, layout, /*columns=*/1, reader->control().now_ns()));
+  });
+  EXPECT_EQ(Held(), 0u);
+}
+
 // Its WRITE may be on the way for longer than anybody waits for its answer.
 TEST_F(RowCutTest, TheKeyOfACutStaysWhileSomebodyMayBeWriting) {
   ASSERT_NO_FATAL_FAILURE(Start(0, testing::SmallBlocks));

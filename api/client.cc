@@ -153,6 +153,7 @@ void Client::Flush() { core_->Flush(); }
 std::size_t Client::PollCompletions(absl::Span<Completion> completions) {
   core_->FreeTaken();
   core_->Step();
+  core_->RunCallbacks();  // they may poll, too: what is lent is taken behind them
   std::size_t count = 0;
   while (count < completions.size()) {
     const Operation* op = core_->TakeFinished();
@@ -165,7 +166,6 @@ std::size_t Client::PollCompletions(absl::Span<Completion> completions) {
     completion.value_size = op->result.value_size;
     completion.value = api::ResultValue(*op);
   }
-  core_->RunCallbacks();
   return count;
 }
 

@@ -22,8 +22,10 @@ void Start(ClientCore* core, absl::StatusOr<Request> request,
   absl::StatusOr<Operation*> op = api::Admit(core, *request);
   if (!op.ok()) return done(op.status());
   // It cannot have ended yet: that takes a Step.
-  (*op)->callback = [core, take, done = std::move(done)](const Operation& ended) mutable {
-    done(take(*core, ended));
+  (*op)->callback = [core, take, done = std::move(done)](Operation* ended) mutable {
+    absl::StatusOr<T> result = take(*core, *ended);
+    core->Free(ended);  // who is called may submit: a full window has room for one then
+    done(std::move(result));
   };
 }
 

@@ -68,7 +68,7 @@ void Connection::StartAttempt(std::uint64_t now_ns) {
   address_ = addresses_[address_index_];
   if (!replies_) {
     absl::StatusOr<ClientBuffer> replies =
-        context_->pool->Acquire(context_->op_count * protocol::kReplySlotSize, now_ns);
+        context_->pool->Acquire(context_->op_count * protocol::kReplySlotSize);
     if (!replies.ok()) return Fail(std::move(replies).status(), now_ns);
     replies_ = *std::move(replies);
     if (!replies_.zeroed) ClearStaleStamps();
@@ -244,22 +244,17 @@ void Connection::Flush() {
   RingBell();
 }
 
-// A node that sleeps through its bells finds the requests when it wakes up; if it went back to
-// sleep before the last of them, its answers to the others are here, and it is rung once more.
 void Connection::RingBell() {
-  owes_bell_ = qp_->PeerSleeping();
-  if (!owes_bell_) {
-    bells_ = 0;
-    return;
-  }
-  if (bells_ >= kBellsPerSleep || posted_ + 1 - completed_ > kSendDepth) return;
+  const std::uint32_t sleep = qp_->PeerSleep();
+  owes_bell_ = sleep != 0 && sleep != rung_sleep_;
+  if (!owes_bell_ || posted_ + 1 - completed_ > kSendDepth) return;
   rdma::WorkRequest doorbell;
   doorbell.opcode = rdma::Opcode::kSend;
   doorbell.signaled = true;
   doorbell.wr_id = posted_ + 1;
   if (!qp_->PostSend(doorbell).ok()) return;
   ++posted_;
-  ++bells_;
+  rung_sleep_ = sleep;
   owes_bell_ = false;
 }
 
@@ -270,18 +265,21 @@ void Connection::ClearStaleStamps() {
 }
 
 void Connection::Reset(std::uint64_t now_ns, bool graceful) {
-  if (qp_ != nullptr) qp_->Reset();
+  if (qp_ != nullptr) {
+    last_qp_number_ = qp_->number();
+    qp_->Reset();
+  }
   qp_.reset();
   // A node that was stopped in the middle of an answer may still finish it; one that was never
   // asked has nothing to answer.
   if (state_ == State::kReady) {
-    context_->pool->Retire(std::exchange(replies_, {}), now_ns);
+    context_->pool->Retire(std::exchange(replies_, {}), last_qp_number_);
   } else {
     context_->pool->Release(std::exchange(replies_, {}));
   }
   broken_ = false;
   chain_length_ = 0;
-  bells_ = 0;
+  rung_sleep_ = 0;
   owes_bell_ = false;
   waiting_count_ = 0;
   address_index_ = 0;

@@ -75,6 +75,8 @@ class Connection {
 
   // Moves on towards kReady; cheap when nothing is due.
   void Connect(std::uint64_t now_ns);
+  // Of the queue pair that Reset ended.
+  std::uint32_t last_qp_number() const { return last_qp_number_; }
   bool Owns(const rdma::QueuePair* qp) const { return qp != nullptr && qp == qp_.get(); }
   void OnEvent(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
   void OnSendCompletion(const rdma::WorkCompletion& completion);
@@ -82,8 +84,7 @@ class Connection {
 
   // Places the operation's frame and adds it to the chain. False: no room now.
   bool Enqueue(Operation* op, std::uint64_t first_incomplete);
-  // Posts the chain, and rings the doorbell when the node sleeps: a few times, until it is seen
-  // awake.
+  // Posts the chain, and rings the doorbell when the node sleeps, once a sleep.
   void Flush();
   bool wants_flush() const { return chain_length_ != 0 || owes_bell_; }
 
@@ -102,7 +103,6 @@ class Connection {
     ring_.Answered(op.ring_end);
     --waiting_count_;
     last_answer_ns_ = now_ns;
-    bells_ = 0;  // the node is awake, or was
   }
   void OnAsked() {
     if (waiting_count_++ == 0) last_answer_ns_ = 0;
@@ -122,7 +122,6 @@ class Connection {
   static constexpr std::size_t kChainMax = 64;
   static constexpr std::uint32_t kSendDepth = 256;
   static constexpr std::uint32_t kRecvDepth = 16;
-  static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a node posts
 
   void StartAttempt(std::uint64_t now_ns);
   void Fail(absl::Status status, std::uint64_t now_ns);
@@ -155,8 +154,9 @@ class Connection {
   std::uint64_t posted_ = 0;  // work requests, for the send queue's depth
   std::uint64_t completed_ = 0;
   // Doorbells since the node was last seen awake: one that was stopped takes none.
-  std::uint32_t bells_ = 0;
-  bool owes_bell_ = false;  // a request went out without one
+  std::uint32_t last_qp_number_ = 0;
+  std::uint32_t rung_sleep_ = 0;  // of the node, that it was rung in last
+  bool owes_bell_ = false;        // a request went out without one
 };
 
 }  // namespace ring::api

@@ -17,7 +17,6 @@ using protocol::kInlineKeySizeMax;
 using protocol::kInlineValueSizeMax;
 using protocol::kKeySizeMax;
 
-constexpr std::uint32_t kStepsPerClock = 32;
 constexpr std::uint64_t kTickNs = 1'000'000;
 
 // Made once, because errors with a message allocate.
@@ -46,14 +45,12 @@ Operation* ClientCore::TakeOperation() {
   if (free_.empty()) return nullptr;
   Operation* op = &ops_[free_.back()];
   free_.pop_back();
-  ++in_use_;
-  ++unfinished_;
+  op->result = OpResult();
   return op;
 }
 
 Operation* ClientCore::TakeInternal(protocol::Operation operation, Sink sink) {
   Operation* op = TakeOperation();
-  --in_use_;
   protocol::RequestHeader header;
   header.word.operation = operation;
   *op->header() = header;
@@ -90,6 +87,8 @@ absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
     ++unfinished_writes_;
   }
   Operation* op = TakeOperation();
+  ++in_use_;
+  ++unfinished_;
   op->sink = request.sink;
   op->slot = slot;
   op->token = request.token;
@@ -171,7 +170,7 @@ absl::Status ClientCore::BuildFrame(const Request& request, Operation* op) {
 
 // Gives the operation a buffer that its node may use. REQUIRES: no inline value.
 absl::Status ClientCore::AttachLarge(Operation* op, std::size_t size) {
-  RING_ASSIGN_OR_RETURN(op->large, pool_->Acquire(size, now_ns_));
+  RING_ASSIGN_OR_RETURN(op->large, pool_->Acquire(size));
   protocol::RequestExtension extension;
   const rdma::RemoteBuffer remote = op->large.region->remote();
   extension.buffer_address = remote.address;
@@ -281,7 +280,7 @@ void ClientCore::PollDevice(bool* progress) {
 
 bool ClientCore::Step() {
   bool progress = false;
-  if (++step_count_ % kStepsPerClock == 0) now_ns_ = ClockNs();
+  now_ns_ = ClockNs();  // who polls may do so seldom
   Flush();
   PollDevice(&progress);
   Harvest(&progress);
@@ -327,17 +326,21 @@ bool ClientCore::RunCallbacks() {
     any = true;
     Operation* op = &ops_[called_.front()];
     called_.erase(called_.begin());
-    absl::AnyInvocable<void(const Operation&)> callback = std::move(op->callback);
+    absl::AnyInvocable<void(Operation*)> callback = std::move(op->callback);
     op->callback = nullptr;
-    callback(*op);  // may submit, poll and wait
-    Free(op);
+    callback(op);  // may submit, poll and wait
   }
   return any;
 }
 
 void ClientCore::Free(Operation* op) {
-  RING_CHECK(op->state == OpState::kDone) << "state=" << static_cast<int>(op->state);
+  RING_CHECK(!op->internal());
   --in_use_;
+  GiveBack(op);
+}
+
+void ClientCore::GiveBack(Operation* op) {
+  RING_CHECK(op->state == OpState::kDone) << "state=" << static_cast<int>(op->state);
   if (op->on_wire) {
     op->state = OpState::kAbandoned;
     return;

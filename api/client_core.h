@@ -90,7 +90,7 @@ class ClientCore {
   // The oldest finished operation of the pipeline, lent until FreeTaken; null: none.
   Operation* TakeFinished();
   void FreeTaken();
-  // Calls the callbacks of finished operations, and frees these. Gives whether there were any.
+  // Calls the callbacks of finished operations, which free these. Gives whether there were any.
   bool RunCallbacks();
   // Ends everything under way without an answer, and takes nothing more.
   void Shutdown();
@@ -99,10 +99,11 @@ class ClientCore {
   bool RefreshView(std::uint64_t until_ns);
   const cluster::View& view() const { return view_; }
   std::size_t in_use() const { return in_use_; }
-  // Whether steps can make room for a request that found none: operations are lent, or were given
-  // up and their answers, or the ends of their connections, are still to come.
-  bool may_make_room() const { return in_use_ != 0 || !waiting_.empty(); }
-  // Queued or on the wire, without those that were given up.
+  // Whether steps and callbacks can make room for a request that found none: operations are under
+  // way, or were given up and their answers, or the ends of their connections, are still to come.
+  // Finished ones that nobody took keep their places.
+  bool may_make_room() const { return unfinished_ != 0 || !called_.empty() || !waiting_.empty(); }
+  // The user's, queued or on the wire, without those that were given up.
   std::size_t unfinished() const { return unfinished_; }
   std::vector<NodeConnection> Connections() const;
   // Who this is to the nodes: the two halves of the id.
@@ -133,6 +134,7 @@ class ClientCore {
   Operation* TakeOperation();
   // One of the client's own, without key and value, that is not the user's.
   Operation* TakeInternal(protocol::Operation operation, Sink sink);
+  void GiveBack(Operation* op);  // one that is done, also the client's own
   void Recycle(Operation* op);
   void PlaceOrQueue(Operation* op);
   bool Place(Operation* op, Connection* connection);
@@ -250,7 +252,6 @@ class ClientCore {
   std::uint64_t now_ns_ = 0;
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t last_write_ns_ = 0;
-  std::uint32_t step_count_ = 0;
 };
 
 template <class F>

@@ -168,7 +168,7 @@ void ClientCore::Finish(Operation* op, OpOutcome outcome) {
       << "state=" << static_cast<int>(op->state);
   op->state = OpState::kDone;
   op->result.outcome = outcome;
-  --unfinished_;
+  if (!op->internal()) --unfinished_;
   if (op->mutates()) {
     // Whatever became of it, it is never sent again: nodes may drop what still comes (X3).
     windows_[op->window].Complete(op->seq);

@@ -9,7 +9,7 @@
 namespace ring::api {
 
 void ClientCore::SeekOwner(const Operation& op) {
-  if (op.sink == Sink::kView || op.sink == Sink::kOwner) return;
+  if (op.internal()) return;
   owners_.Seek(op.window, op.slot);
 }
 
@@ -31,8 +31,8 @@ void ClientCore::StepOwnerSearch() {
   const OwnerSearch::Round round = owners_.Begin(now_ns_);
   const auto waits = [&](std::uint16_t index) {
     const Operation& op = ops_[index];
-    return (op.state == OpState::kWaiting || op.state == OpState::kQueued) &&
-           op.sink != Sink::kView && op.sink != Sink::kOwner && op.window == round.shard;
+    return (op.state == OpState::kWaiting || op.state == OpState::kQueued) && !op.internal() &&
+           op.window == round.shard;
   };
   if (std::any_of(waiting_.begin(), waiting_.end(), waits) ||
       std::any_of(queue_.begin(), queue_.end(), waits)) {
@@ -69,8 +69,7 @@ void ClientCore::AskWhoOwns(const OwnerSearch::Round& round) {
 void ClientCore::OnOwnerAnswer(Operation* op, OpOutcome outcome) {
   if (outcome == OpOutcome::kOk && !Mutant("X3-owner"))
     TakeOwner(op->window, op->result.owner, op->result.view_epoch);
-  ++in_use_;
-  Free(op);
+  GiveBack(op);
 }
 
 // The node says that it owns the shard, or another one says so of it. Gives whether its requests
@@ -93,8 +92,8 @@ void ClientCore::LeaveFormerOwners() {
   });
   for (std::size_t i = 0; i < waiting_.size();) {
     const Operation& op = ops_[waiting_[i]];
-    const bool moved = op.state == OpState::kWaiting && op.sink != Sink::kView &&
-                       op.sink != Sink::kOwner && Route(op.slot) != op.connection;
+    const bool moved =
+        op.state == OpState::kWaiting && !op.internal() && Route(op.slot) != op.connection;
     if (moved) {
       ResetConnection(op.connection, /*graceful=*/true);
       i = 0;

@@ -129,7 +129,7 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
     // A get's buffer may still be written by the node that was left; a put's is only read.
     if (op->large && !op->mutates()) {
       const std::size_t size = op->large.size;
-      pool_->Retire(std::exchange(op->large, {}), now_ns_);
+      pool_->Retire(std::exchange(op->large, {}), connection->last_qp_number());
       if (op->state == OpState::kWaiting && !AttachLarge(op, size).ok()) {
         Finish(op, OpOutcome::kResourceExhausted);
         continue;
@@ -140,7 +140,7 @@ void ClientCore::ResetConnection(Connection* connection, bool graceful) {
     } else if (op->state == OpState::kWaiting) {
       op->unanswered = true;
       if (op->mutates()) MarkRetried(op);
-      if (op->sink == Sink::kView || op->sink == Sink::kOwner) {
+      if (op->internal()) {
         Finish(op, OpOutcome::kUnavailable);
       } else {
         SeekOwner(*op);

@@ -252,8 +252,7 @@ void ClientCore::OnViewAnswer(Operation* op, OpOutcome outcome) {
     view_retry_ns_ = now_ns_ + kViewRetryNs;
   }
   pump_needed_ = true;
-  ++in_use_;
-  Free(op);
+  GiveBack(op);
 }
 
 // It was founded anew, with nothing in it: numbers of epochs, versions and memgests begin again.

@@ -10,7 +10,7 @@
 
 namespace ring::api {
 
-absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size, std::uint64_t now_ns) {
+absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size) {
   const int size_class =
       std::max(kClassMin, static_cast<int>(std::bit_width(std::max<std::size_t>(size, 1) - 1)));
   if (size_class > kClassMax) {
@@ -22,11 +22,18 @@ absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size, std::uint6
     free.pop_back();
     return buffer;
   }
+  absl::StatusOr<ClientBuffer> buffer = Make(size_class);
+  if (!absl::IsResourceExhausted(buffer.status())) return buffer;
+  // The device counts runs and regions: other classes may have them all.
+  GiveBackAll();
+  return Make(size_class);
+}
+
+absl::StatusOr<ClientBuffer> ClientBuffers::Make(int size_class) {
   ClientBuffer buffer;
   buffer.size = std::size_t{1} << size_class;
   const auto old = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& retired) {
-    return retired.size_class == size_class && retired.holders == 0 &&
-           (now_ns - retired.retired_ns >= kQuarantineNs || Mutant("L5-quarantine"));
+    return retired.size_class == size_class && IsSafe(retired);
   });
   if (old != retired_.end()) {
     buffer.address = old->address;
@@ -46,6 +53,25 @@ absl::StatusOr<ClientBuffer> ClientBuffers::Acquire(std::size_t size, std::uint6
   return buffer;
 }
 
+bool ClientBuffers::IsSafe(const Retired& retired) const {
+  return retired.holders == 0 && (!device_->PeerHoldsOn(retired.qp_number) || Mutant("L5-buffer"));
+}
+
+void ClientBuffers::GiveBackAll() {
+  for (std::vector<ClientBuffer>& free : free_) {
+    for (ClientBuffer& buffer : free) {
+      buffer.region.reset();
+      device_->Free(buffer.address, buffer.size, rdma::MemoryKind::kShared);
+    }
+    free.clear();
+  }
+  std::erase_if(retired_, [this](const Retired& retired) {
+    if (!IsSafe(retired)) return false;
+    device_->Free(retired.address, std::size_t{1} << retired.size_class, rdma::MemoryKind::kShared);
+    return true;
+  });
+}
+
 void ClientBuffers::Release(ClientBuffer buffer) {
   if (!buffer) return;
   const auto size_class = static_cast<std::size_t>(std::bit_width(buffer.size - 1));
@@ -53,11 +79,13 @@ void ClientBuffers::Release(ClientBuffer buffer) {
   free_[size_class].push_back(std::move(buffer));
 }
 
-void ClientBuffers::Retire(ClientBuffer buffer, std::uint64_t now_ns) {
+void ClientBuffers::Retire(ClientBuffer buffer, std::uint32_t qp_number) {
   if (!buffer) return;
   buffer.region->Revoke();
-  retired_.push_back({buffer.address, static_cast<int>(std::bit_width(buffer.size - 1)), now_ns});
+  const int size_class = static_cast<int>(std::bit_width(buffer.size - 1));
+  retired_.push_back({buffer.address, size_class, qp_number});
 }
+
 ClientBuffers::Retired* ClientBuffers::FindRetired(const std::byte* bytes) {
   const auto found = std::find_if(retired_.begin(), retired_.end(), [=](const Retired& retired) {
     return bytes >= retired.address &&

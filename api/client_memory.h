@@ -2,12 +2,15 @@
 //
 // What:      ClientBuffers lends registered buffers by size class; a buffer that a lost connection
 //            may still write into is retired: its key dies at once, its bytes are not used again
-//            before kQuarantineNs have passed, and whoever still reads there let go.
-// Shape:     classes are powers of two from 4 KiB to 64 MiB.
+//            before the peer's end let go of the connection (Device::PeerHoldsOn), and whoever
+//            still reads there let go, too.
+// Shape:     classes are powers of two from 4 KiB to 64 MiB. What no class has a use for goes back
+//            to the device when that has no more for another.
 // Ownership: buffers are the borrower's between Acquire and Release or Retire; the pool and the
 //            device outlive them.
 // Threads:   thread-compatible.
-// Errors:    kResourceExhausted (the device's), kInvalidArgument (size).
+// Errors:    kResourceExhausted (the device's: what is lent is as much as it has),
+//            kInvalidArgument (size).
 // Cost:      Acquire and Release of a buffer that was lent before allocate nothing.
 // Source:    protocol rule L5: a writer stopped in mid-copy may resume after a revocation.
 #ifndef RING_API_CLIENT_MEMORY_H_
@@ -36,14 +39,13 @@ struct ClientBuffer {
 
 class ClientBuffers {
  public:
-  static constexpr std::uint64_t kQuarantineNs = 60'000'000'000;
-
   explicit ClientBuffers(rdma::Device* device) : device_(device) {}
 
   // Readable and writable by peers that know the key.
-  absl::StatusOr<ClientBuffer> Acquire(std::size_t size, std::uint64_t now_ns);
+  absl::StatusOr<ClientBuffer> Acquire(std::size_t size);
   void Release(ClientBuffer buffer);
-  void Retire(ClientBuffer buffer, std::uint64_t now_ns);
+  // REQUIRES: the queue pair that the peer wrote by is gone.
+  void Retire(ClientBuffer buffer, std::uint32_t qp_number);
   // The retired buffer that these bytes lie in keeps them until LetGo, as often as it is held.
   // False: they lie in none.
   bool Hold(const std::byte* bytes);
@@ -55,9 +57,12 @@ class ClientBuffers {
   struct Retired {
     std::byte* address;
     int size_class;
-    std::uint64_t retired_ns;
+    std::uint32_t qp_number;
     std::uint32_t holders = 0;
   };
+  absl::StatusOr<ClientBuffer> Make(int size_class);
+  bool IsSafe(const Retired& retired) const;
+  void GiveBackAll();
   Retired* FindRetired(const std::byte* bytes);
 
   rdma::Device* device_;

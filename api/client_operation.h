@@ -81,12 +81,15 @@ struct Operation {
 
   ClientBuffer large;
   OpResult result;
-  absl::AnyInvocable<void(const Operation&)> callback;
+  // Frees it, before it calls anybody.
+  absl::AnyInvocable<void(Operation*)> callback;
 
   protocol::RequestHeader* header() const {
     return reinterpret_cast<protocol::RequestHeader*>(frame);
   }
   bool mutates() const { return seq != 0; }
+  // The client's own question.
+  bool internal() const { return sink == Sink::kView || sink == Sink::kOwner; }
   absl::string_view key() const {
     const std::size_t length = header()->word.key_length;
     const char* bytes = length > protocol::kInlineKeySizeMax

@@ -3,8 +3,9 @@
 // What:      *Request build what ClientCore::Submit takes; Call waits for one; Take* read results.
 // Ownership: requests borrow keys and values; operations are the caller's to Free.
 // Threads:   the client's.
-// Errors:    Call: kInvalidArgument, kResourceExhausted, kDeadlineExceeded (no room in the window):
-//            nothing was sent. PutRequest, MoveRequest: kFailedPrecondition (memgest unknown).
+// Errors:    Call: kInvalidArgument, kResourceExhausted (no room in the window, or no memory for a
+//            large value, until the deadline): nothing was sent. PutRequest, MoveRequest:
+//            kFailedPrecondition (memgest unknown).
 #ifndef RING_API_CLIENT_REQUESTS_H_
 #define RING_API_CLIENT_REQUESTS_H_
 

@@ -109,7 +109,7 @@ class LogWriter {
   void ShareCommit(bool busy = false);
   // The member was not told everything that is committed.
   bool commit_unshared() const { return !broken_ && commit_position_ != shared_position_; }
-  // An empty SEND: wakes a member that sleeps (QueuePair::PeerSleeping) while entries wait for it.
+  // An empty SEND: wakes a member that sleeps (QueuePair::PeerSleep) while entries wait for it.
   void RingDoorbell();
 
   std::uint64_t acked_order() const { return acked_order_; }

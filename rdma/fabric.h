@@ -189,10 +189,12 @@ class QueuePair {
   // Outstanding requests complete as kFlushed; the peer's requests fail from now on; its queue pair
   // goes to kError.
   virtual void Reset() = 0;
-  // Whether the peer's device sleeps (Device::SetSleeping) and needs a SEND or WRITE_WITH_IMM to
-  // wake. Always false on links where any message wakes the peer (tcp). A full fence is in it: what
-  // was posted before is seen by a peer that goes to sleep after this returned false.
-  virtual bool PeerSleeping() const = 0;
+  // Which of its sleeps (Device::SetSleeping) the peer's device is in, and needs a SEND or
+  // WRITE_WITH_IMM to wake from; 0: none. One that was rung in this sleep finds all that was posted
+  // before this call when it wakes up: it takes one bell a sleep. Always 0 on links where any
+  // message wakes the peer (tcp). A full fence is in it: what was posted before is seen by a peer
+  // that goes to sleep after this returned.
+  virtual std::uint32_t PeerSleep() const = 0;
   // "local", "shm", "tcp", "rdma".
   virtual absl::string_view transport() const = 0;
   // An opaque word of the owner.
@@ -348,7 +350,7 @@ class Device {
   // connection event is there, or Progress has work.
   virtual int event_fd() const = 0;
   // Tells mapped peers whether this device's thread sleeps on event_fd (see
-  // QueuePair::PeerSleeping). Setting true contains a full fence: look for work once more before
+  // QueuePair::PeerSleep). Setting true contains a full fence: look for work once more before
   // sleeping.
   virtual void SetSleeping(bool sleeping) = 0;
   // Of a queue pair that is gone: its peer may have been stopped in the middle of a copy into this

@@ -212,10 +212,10 @@ void EngineQueuePair::Reset() {
 }
 
 // What was posted before is executed: Call sees to it.
-bool EngineQueuePair::PeerSleeping() const {
-  bool sleeping = false;
-  nic_->Call([&] { sleeping = below_->PeerSleeping(); });
-  return sleeping;
+std::uint32_t EngineQueuePair::PeerSleep() const {
+  std::uint32_t sleep = 0;
+  nic_->Call([&] { sleep = below_->PeerSleep(); });
+  return sleep;
 }
 
 absl::string_view EngineQueuePair::transport() const {

@@ -86,7 +86,7 @@ class EngineQueuePair final : public QueuePair {
   absl::Status PostSend(const WorkRequest& chain) override;
   absl::Status PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) override;
   void Reset() override;
-  bool PeerSleeping() const override;
+  std::uint32_t PeerSleep() const override;
   absl::string_view transport() const override;
 
   // --- NIC ---

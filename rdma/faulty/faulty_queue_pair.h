@@ -68,7 +68,7 @@ class FaultyQueuePair final : public QueuePair {
     return below_->PostRecv(wr_id, sges);
   }
   void Reset() override { below_->Reset(); }
-  bool PeerSleeping() const override { return below_->PeerSleeping(); }
+  std::uint32_t PeerSleep() const override { return below_->PeerSleep(); }
   absl::string_view transport() const override { return below_->transport(); }
 
   // --- for the completion queue ---

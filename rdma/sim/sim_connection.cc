@@ -259,15 +259,15 @@ soft::IssueResult SimConnection::Issue(int side_index, const WorkRequest& wr,
   message.remote_address = wr.remote_address;
   message.compare_or_add = wr.compare_or_add;
   message.swap = wr.swap;
-  message.wakes = !PeerSleeping(side_index);
+  message.wakes = PeerSleep(side_index) == 0;
   Push(side_index, std::move(message));
   return {soft::IssueState::kPending, WcStatus::kSuccess};
 }
 
-bool SimConnection::PeerSleeping(int side_index) const {
+std::uint32_t SimConnection::PeerSleep(int side_index) const {
   const Side& peer = sides_[Index(1 - side_index)];
-  return network_->options().doorbells && peer.device != nullptr && !peer.crashed &&
-         peer.device->mapping()->control()->sleeping.load(std::memory_order_relaxed) != 0;
+  if (!network_->options().doorbells || peer.device == nullptr || peer.crashed) return 0;
+  return peer.device->mapping()->control()->sleep.load(std::memory_order_relaxed);
 }
 
 void SimConnection::OnReceivePosted(int side_index) {

@@ -39,7 +39,7 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
 
   // --- for links ---
   soft::IssueResult Issue(int side, const WorkRequest& wr, std::uint64_t sequence);
-  bool PeerSleeping(int side) const;
+  std::uint32_t PeerSleep(int side) const;
   bool PeerClosed(int side) const { return sides_[Index(side)].peer_closed; }
   void OnReceivePosted(int side);
   void Close(int side);
@@ -152,7 +152,7 @@ class SimLink final : public soft::Link {
   }
   soft::CommitResult Commit() override { return {}; }
   bool BoundsRnrHere() const override { return false; }
-  bool PeerSleeping() const override { return connection_->PeerSleeping(side_); }
+  std::uint32_t PeerSleep() const override { return connection_->PeerSleep(side_); }
   bool PeerClosed() const override { return connection_->PeerClosed(side_); }
   void OnReceivePosted() override { connection_->OnReceivePosted(side_); }
   void Close() override { connection_->Close(side_); }

@@ -61,7 +61,7 @@ struct SimOptions {
   // A WRITE is seen in two parts, so far apart.
   std::uint32_t parts_ppm = 50'000;
   std::uint64_t gap_ns_max = 3'000;
-  // Whether QueuePair::PeerSleeping tells of sleepers, who then need a doorbell. Else any WRITE
+  // Whether QueuePair::PeerSleep tells of sleepers, who then need a doorbell. Else any WRITE
   // wakes.
   bool doorbells = true;
 

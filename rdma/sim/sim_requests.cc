@@ -163,7 +163,7 @@ SimConnection::Progress SimConnection::ExecuteWrite(int from, Message& message,
   }
   Reply(from, message.sequence, WcStatus::kSuccess);
   const bool sleeps =
-      target.device->mapping()->control()->sleeping.load(std::memory_order_relaxed) != 0;
+      target.device->mapping()->control()->sleep.load(std::memory_order_relaxed) != 0;
   Delivered(target, tells || (message.wakes && sleeps));
   return Progress::kDone;
 }

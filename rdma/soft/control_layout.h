@@ -1,11 +1,11 @@
 // rdma/soft/control_layout.h — what stands in the shared pages in front of a device's arena.
 //
-// What:      ControlPage (owner mutex, sleeping and attention words, region table, completion-queue
+// What:      ControlPage (owner mutex, sleep and attention words, region table, completion-queue
 //            cells) and Mailbox (receive queue of one queue pair). Shared by the owner and its
 //            mapped peers: never renumber, change kLayoutVersion with any change.
 // Shape:     mapping = [ControlPage][mailboxes][pad to 2 MiB][arena].
 // Units:     offsets and lengths in bytes; region offsets count from the arena's start.
-// Threads:   the owner writes regions, sleeping, posted and receives; the peer of a mailbox writes
+// Threads:   the owner writes regions, sleep, posted and receives; the peer of a mailbox writes
 //            its arrivals; any peer sets attention, ready bits and clears armed.
 // Errors:    nobody trusts what it reads here: every field is copied once, then checked against
 //            private state.
@@ -53,7 +53,8 @@ struct ControlPage {
   std::uint32_t version;
   // Rule L5: held for life by the owner's thread; the kernel marks it when that thread dies.
   alignas(kCacheLine) pthread_mutex_t owner;
-  alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
+  // Which sleep the owner is in (QueuePair::PeerSleep); 0: none.
+  alignas(kCacheLine) std::atomic<std::uint32_t> sleep;
   // A peer reset a queue pair, or wrote to the inbox.
   alignas(kCacheLine) std::atomic<std::uint32_t> attention;
   CqCell cqs[kCqCountMax];
@@ -115,7 +116,7 @@ static_assert(sizeof(RegionEntry) == 32 && offsetof(RegionEntry, key) == 0 &&
 static_assert(sizeof(CqCell) == 64 && offsetof(CqCell, ready) == 0 && offsetof(CqCell, armed) == 8);
 static_assert(sizeof(ControlPage) == 147712 && offsetof(ControlPage, magic) == 0 &&
               offsetof(ControlPage, version) == 8 && offsetof(ControlPage, owner) == 64 &&
-              offsetof(ControlPage, sleeping) == 128 && offsetof(ControlPage, attention) == 192 &&
+              offsetof(ControlPage, sleep) == 128 && offsetof(ControlPage, attention) == 192 &&
               offsetof(ControlPage, cqs) == 256 && offsetof(ControlPage, regions) == 16640);
 static_assert(sizeof(SharedReceive) == 72 && offsetof(SharedReceive, segment_count) == 0 &&
               offsetof(SharedReceive, segments) == 8 && sizeof(SharedReceive::Segment) == 16 &&

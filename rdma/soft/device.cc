@@ -336,7 +336,7 @@ void SoftDevice::OpenUring() {
     RING_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, mapping_->event_fd(), nullptr) == 0)
         << "epoll_ctl";
     counters_.urings = 1;
-    uring_->SetSleeping(mapping_->control()->sleeping.load(std::memory_order_relaxed) != 0);
+    uring_->SetSleeping(mapping_->control()->sleep.load(std::memory_order_relaxed) != 0);
     return;
   }
   static std::atomic<bool> told{false};
@@ -381,7 +381,8 @@ void SoftDevice::PrepareToSleep(bool sleeping) {
 }
 
 void SoftDevice::TellSleeping(bool sleeping) {
-  mapping_->control()->sleeping.store(sleeping ? 1 : 0, std::memory_order_relaxed);
+  if (sleeping && ++sleep_count_ == 0) ++sleep_count_;
+  mapping_->control()->sleep.store(sleeping ? sleep_count_ : 0, std::memory_order_relaxed);
   if (sleeping) FullFence();
 }
 

@@ -85,7 +85,7 @@ class SoftDevice final : public Device {
   }
 
   // SetSleeping in two parts, for those whose two threads sleep by themselves: what makes
-  // event_fd() readable, of the device's thread; and what peers are told, of any thread.
+  // event_fd() readable, of the device's thread; and what peers are told, of the one that sleeps.
   void PrepareToSleep(bool sleeping);
   void TellSleeping(bool sleeping);
 
@@ -179,6 +179,7 @@ class SoftDevice final : public Device {
   std::uint64_t next_request_ = 1;
   std::uint64_t next_cq_serial_ = 1;
   std::uint32_t turn_ = 0;
+  std::uint32_t sleep_count_ = 0;
   DeviceCounters counters_;
   HotSockets hot_sockets_;
   int polled_connections_ = 0;

@@ -56,7 +56,7 @@ class Link {
   virtual bool BoundsRnrHere() const = 0;
   // Tells what waits unsent to the system: at most one system call.
   virtual void Kick() {}
-  virtual bool PeerSleeping() const = 0;
+  virtual std::uint32_t PeerSleep() const = 0;
   // Whether the peer's end is known to be gone. Cheap; called when the device was asked for
   // attention.
   virtual bool PeerClosed() const = 0;

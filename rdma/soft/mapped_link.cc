@@ -49,9 +49,9 @@ void MappedLink::Close() {
   peer_->RequestAttention();
 }
 
-bool MappedLink::PeerSleeping() const {
+std::uint32_t MappedLink::PeerSleep() const {
   FullFence();
-  return peer_->control()->sleeping.load(std::memory_order_relaxed) != 0;
+  return peer_->control()->sleep.load(std::memory_order_relaxed);
 }
 
 bool MappedLink::PeerClosed() const { return !MailboxOpen() || channel_->HungUp(); }

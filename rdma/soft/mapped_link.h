@@ -51,7 +51,7 @@ class MappedLink final : public Link {
   CommitResult Commit() override;
   bool CommitsForFree() const override { return SameThread(); }
   bool BoundsRnrHere() const override { return true; }
-  bool PeerSleeping() const override;
+  std::uint32_t PeerSleep() const override;
   bool PeerClosed() const override;
   void Close() override;
 

@@ -46,7 +46,7 @@ class SoftQueuePair final : public QueuePair {
   absl::Status PostSend(const WorkRequest& chain) override;
   absl::Status PostRecv(std::uint64_t wr_id, absl::Span<const Sge> sges) override;
   void Reset() override;
-  bool PeerSleeping() const override { return link_ != nullptr && link_->PeerSleeping(); }
+  std::uint32_t PeerSleep() const override { return link_ == nullptr ? 0 : link_->PeerSleep(); }
   absl::string_view transport() const override {
     return link_ != nullptr ? link_->transport() : "none";
   }

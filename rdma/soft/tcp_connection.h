@@ -209,7 +209,7 @@ class TcpLink final : public Link {
   bool CommitsForFree() const override { return true; }
   bool BoundsRnrHere() const override { return false; }
   void Kick() override { connection_->Kick(); }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   bool PeerClosed() const override { return connection_->hung_up(); }
   void Close() override { connection_->LetGo(); }
 

@@ -1,10 +1,9 @@
 // rdma/soft/tcp_endpoint.h — "tcp:HOST:PORT": connections between hosts.
 //
-// What:      listens, connects, and drives the connections. HOST is an address or a name; "[...]"
-//            around IPv6.
+// What:      listens, connects, and drives the connections. HOST is an address, no name, "[...]"
+//            around IPv6: looking names up may block.
 // Shape:     limits as for "shm:" (SoftDeviceOptions).
-// Threads:   the device's. A name that is not an address is resolved in the call and may block:
-//            give addresses to a reactor.
+// Threads:   the device's.
 // Errors:    kInvalidArgument (address), kAlreadyExists (port in use).
 #ifndef RING_RDMA_SOFT_TCP_ENDPOINT_H_
 #define RING_RDMA_SOFT_TCP_ENDPOINT_H_

@@ -175,7 +175,7 @@ class VerbsLink final : public soft::Link {
   }
   soft::CommitResult Commit() override { return connection_->Commit(); }
   bool BoundsRnrHere() const override { return false; }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   bool PeerClosed() const override { return connection_->peer_closed(); }
   void OnReceivePosted() override { connection_->OnReceivePosted(); }
   void Close() override { connection_->Close(); }

@@ -35,9 +35,8 @@ inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kIndexShift)
 struct ClientPort::Connection {
   static constexpr std::uint32_t kSendDepth = 512;
   static constexpr std::uint32_t kDoorbellCount = 8;
-  static constexpr std::size_t kAnswersPerSlot = 4;   // given up by the client, and not gone yet
-  static constexpr std::size_t kBodiesMax = 4096;     // a large value is many
-  static constexpr std::uint32_t kBellsPerSleep = 4;  // fewer than the receives that a client posts
+  static constexpr std::size_t kAnswersPerSlot = 4;  // given up by the client, and not gone yet
+  static constexpr std::size_t kBodiesMax = 4096;    // a large value is many
 
   using Write = ConnectionWrite;
 
@@ -78,10 +77,9 @@ struct ClientPort::Connection {
 
   std::vector<Write> bodies;  // captured and not posted; no word before all bodies
   std::vector<Write> words;
-  Fifo<Pinned> pinned;          // values that answers refer to, until these are the client's
-  std::uint64_t completed = 0;  // capture up to which all answers are the client's
-  // Doorbells since the client was last seen awake: one that was stopped takes none.
-  std::uint32_t bells = 0;
+  Fifo<Pinned> pinned;            // values that answers refer to, until these are the client's
+  std::uint64_t completed = 0;    // capture up to which all answers are the client's
+  std::uint32_t rung_sleep = 0;   // of the client, that it was rung in last
   std::uint32_t outstanding = 0;  // work requests whose completions are still to come
   std::uint64_t finished = 0;     // completions that came, and as of the last sweep
   std::uint64_t finished_at_sweep = 0;

@@ -203,7 +203,6 @@ bool ClientPort::HasRequest() const {
 
 bool ClientPort::TakeRequest(Connection& connection, Incoming* incoming) {
   incoming->connection = connection.index;
-  connection.bells = 0;  // it is awake, or was
   incoming->outcome = protocol::DecodeRequest(connection.ring.address, connection.cell,
                                               options_.value_size_max, &incoming->view);
   const RequestWord word = incoming->view.header.word;

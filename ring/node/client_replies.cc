@@ -1,6 +1,7 @@
 // The answering half of ClientPort: capture, fence, publish (V7).
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "ring/base/crc32c.h"
 #include "ring/base/mutant.h"
@@ -243,19 +244,21 @@ bool ClientPort::PostWords(Connection& connection, std::uint64_t captured, std::
   return true;
 }
 
-void ClientPort::RingBell(Connection& connection) {
-  if (!connection.qp->PeerSleeping()) {
-    connection.bells = 0;
-    return;
-  }
-  if (++connection.bells > Connection::kBellsPerSleep || Room(connection) == 0) return;
+// False: there is no room for the bell yet.
+bool ClientPort::RingBell(Connection& connection) {
+  const std::uint32_t sleep = connection.qp->PeerSleep();
+  if (sleep == 0 || sleep == connection.rung_sleep) return true;
+  if (Room(connection) == 0) return false;
   rdma::WorkRequest doorbell;
   doorbell.opcode = rdma::Opcode::kSend;
   doorbell.signaled = true;
   doorbell.wr_id = (std::uint64_t{1} << kCountShift) |
                    (std::uint64_t{connection.index} << kIndexShift) | connection.completed;
-  if (connection.qp->PostSend(doorbell).ok())
+  if (connection.qp->PostSend(doorbell).ok()) {
+    connection.rung_sleep = sleep;
     CountOutstanding(connection, connection.outstanding + 1);
+  }
+  return true;
 }
 
 void ClientPort::Send(coordinator::Fence& fence) {
@@ -299,11 +302,10 @@ void ClientPort::Send(coordinator::Fence& fence) {
 // Whether a client sleeps is asked a turn after its answers were written: asking waits for the
 // stores, and by then they have drained. A node that answered does not sleep before.
 void ClientPort::RingBells() {
-  for (const std::uint32_t index : ringing_) {
+  std::erase_if(ringing_, [this](std::uint32_t index) {
     Connection* const connection = connections_[index].get();
-    if (connection != nullptr && !connection->broken) RingBell(*connection);
-  }
-  ringing_.clear();
+    return connection == nullptr || connection->broken || RingBell(*connection);
+  });
 }
 
 }  // namespace ring::node

@@ -133,9 +133,9 @@ void LogLinks::RingDoorbells() {
     if (link.writer == nullptr || link.writer->broken()) continue;
     if (link.writer->shared_position() == link.rung_position) continue;
     link.rung_position = link.writer->shared_position();
-    const bool sleeping = link.qp->PeerSleeping();
-    // Once a sleep: a member that was stopped takes no bells, and looks around by itself when it
-    // goes on.
+    const bool sleeping = link.qp->PeerSleep() != 0;
+    // Entries count once they are written, and folding them can wait until the member looks around
+    // by itself: one that dozes off behind each is not woken for each.
     if (sleeping && !link.rung) link.writer->RingDoorbell();
     link.rung = sleeping;
   }

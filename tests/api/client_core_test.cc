@@ -351,7 +351,7 @@ TEST_F(ClientCoreTest, I4AValueKeepsItsBytesWhenItsConnectionIsMadeAnewBeforeItI
   ASSERT_EQ(view, "value");
   const int before = cluster_.node().client_count();
   // Each minute's silence makes a new client of it: its connections are made anew. The second one
-  // finds the memory of the first one's answers out of quarantine.
+  // finds the memory of the first one's answers free, but for who reads them.
   for (int i = 0; i < 3; ++i) {
     clock_.Jump(absl::Seconds(61));
     ASSERT_OK(CallWrite(core_.get(), Put("b")));

@@ -1,5 +1,7 @@
 #include "api/client.h"
 
+#include <array>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <thread>
@@ -266,6 +268,40 @@ TEST(Client, ACallbackMayCallTheClient) {
   });
   ASSERT_OK(client->Wait(absl::Seconds(10)));
   EXPECT_EQ(seen, "v");
+}
+
+TEST(Client, ACallbackMaySubmitHoweverFullTheWindowWas) {
+  TwinCluster cluster;
+  ClientOptions options;
+  options.window = 4;
+  const auto client = cluster.Connect(options);
+  int left = 40;
+  std::vector<absl::Status> told;
+  std::function<void(absl::StatusOr<WriteResult>)> next = [&](absl::StatusOr<WriteResult> put) {
+    told.push_back(put.status());
+    if (left-- > 0) client->PutAsync("k", "v", {}, next);
+  };
+  for (int i = 0; i < 4; ++i) client->PutAsync("k", "v", {}, next);
+  ASSERT_OK(client->Wait(absl::Seconds(60)));
+  EXPECT_EQ(told.size(), 44u);
+  for (const absl::Status& status : told) EXPECT_OK(status);
+}
+
+// They keep their places until they are taken: no waiting makes room.
+TEST(Client, FinishedOperationsThatNobodyTakesLetACallBeRefusedAtOnce) {
+  TwinCluster cluster;
+  ClientOptions options;
+  options.window = 2;
+  const auto client = cluster.Connect(options);
+  ASSERT_OK(client->SubmitGet(1, "a"));
+  ASSERT_OK(client->SubmitGet(2, "b"));
+  ASSERT_OK(client->Wait(absl::Seconds(60)));
+  EXPECT_THAT(client->Put("k", "v", {.deadline = absl::Hours(1)}).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  std::array<Completion, 2> completions;
+  EXPECT_EQ(client->PollCompletions(absl::MakeSpan(completions)), 2u);
+  client->PollCompletions({});
+  EXPECT_OK(client->Put("k", "v").status());
 }
 
 // As one that asks again when it does not know what became of a put.

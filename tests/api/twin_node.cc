@@ -313,7 +313,7 @@ void TwinNode::Send(const Answer& answer) {
   Write(answer.peer, staging_ + 8, kCell - 8 + inline_size, slot + 8, rkey, rdma::Opcode::kWrite);
   Write(answer.peer, staging_, 8, slot, rkey, rdma::Opcode::kWrite);
   ++answer_count_;
-  if (answer.peer->qp->PeerSleeping()) {
+  if (answer.peer->qp->PeerSleep() != 0) {
     rdma::WorkRequest doorbell;
     doorbell.opcode = rdma::Opcode::kSend;
     (void)answer.peer->qp->PostSend(doorbell);

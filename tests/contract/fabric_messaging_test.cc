@@ -1,5 +1,6 @@
 // SEND, RECV, WRITE_WITH_IMM, and waking a sleeper: what every link of the fabric must do.
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "tests/contract/fabric_harness.h"
@@ -223,6 +224,21 @@ TEST_P(FabricMessaging, WaitCanWatchReceives) {
   EXPECT_EQ(std::memcmp(a_->memory + 1024, "answer", 6), 0);
 }
 
+// So that who rings it knows which of its sleeps it was rung in.
+TEST_P(FabricMessaging, EachSleepOfThePeerIsAnotherOne) {
+  std::set<std::uint32_t> sleeps;
+  for (int i = 0; i < 5; ++i) {
+    b_->Run([&] { b_->device->SetSleeping(true); });
+    const std::uint32_t sleep = a_->qp->PeerSleep();
+    EXPECT_EQ(sleep != 0, needs_doorbells());
+    EXPECT_EQ(a_->qp->PeerSleep(), sleep);
+    sleeps.insert(sleep);
+    b_->Run([&] { b_->device->SetSleeping(false); });
+    EXPECT_EQ(a_->qp->PeerSleep(), 0u);
+  }
+  EXPECT_EQ(sleeps.size(), needs_doorbells() ? 5u : 1u);
+}
+
 TEST_P(FabricMessaging, ArmedQueueWakesTheSleeperOnce) {
   PostReceiveAtB(1, 0, 16);
   PostReceiveAtB(2, 64, 16);
@@ -234,13 +250,13 @@ TEST_P(FabricMessaging, ArmedQueueWakesTheSleeperOnce) {
     b_->device->SetSleeping(true);
     if (needs_doorbells()) {
       // Posted while b's thread does nothing but wait for its descriptor.
-      EXPECT_TRUE(a_->qp->PeerSleeping());
+      EXPECT_NE(a_->qp->PeerSleep(), 0u);
     }
     const Sge sge = a_->At(0, 4);
     ASSERT_TRUE(a_->qp->PostSend(Send(sge, 1)).ok());
     EXPECT_TRUE(b_->Readable(30'000));
     b_->device->SetSleeping(false);
-    EXPECT_FALSE(a_->qp->PeerSleeping());
+    EXPECT_EQ(a_->qp->PeerSleep(), 0u);
   });
   EXPECT_EQ(OneCompletion(*b_, *b_->recv_cq).wr_id, 1u);
   b_->Run([&] {

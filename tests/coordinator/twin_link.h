@@ -51,7 +51,7 @@ class SteppedQueuePair final : public rdma::QueuePair {
     return absl::UnimplementedError("twin");
   }
   void Reset() override { failed_ = true; }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   absl::string_view transport() const override { return "local"; }
 
   // The next `count` requests take effect; what they are signalled for waits in completions.

@@ -49,7 +49,7 @@ class FakeQueuePair final : public rdma::QueuePair {
 
   std::uint32_t number() const override { return 1; }
   rdma::QpState state() const override { return state_; }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   absl::string_view transport() const override { return "fake"; }
   absl::Status PostRecv(std::uint64_t, absl::Span<const rdma::Sge>) override {
     return absl::OkStatus();

@@ -48,7 +48,7 @@ class CalcTwin final : public rdma::QueuePair, public rdma::CompletionQueue {
     for (const Posted& posted : queue_) Complete(posted, rdma::WcStatus::kFlushed);
     queue_.clear();
   }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   absl::string_view transport() const override { return "local"; }
   std::size_t Poll(absl::Span<rdma::WorkCompletion> completions) override {
     const std::size_t count = std::min(completions.size(), done_.size());

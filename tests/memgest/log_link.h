@@ -79,7 +79,7 @@ class FakeQueuePair final : public rdma::QueuePair {
     return absl::UnimplementedError("fake");
   }
   void Reset() override { failed = true; }
-  bool PeerSleeping() const override { return false; }
+  std::uint32_t PeerSleep() const override { return 0; }
   absl::string_view transport() const override { return "local"; }
 
   // Executes what is posted.

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -250,6 +251,36 @@ TEST_F(ClientPortTest, ASlotThatIsUsedAgainGetsTheLaterAnswerAlone) {
   port_->Send(fence);
   PumpBoth();
   EXPECT_EQ(StampIn(0), later);
+}
+
+// It asks nothing more, and sleeps on what it asked for before.
+TEST_F(ClientPortTest, AClientThatSleepsBetweenItsAnswersIsRungForEach) {
+  constexpr std::uint16_t kCount = 10;
+  std::array<coordinator::Request, kCount> requests;
+  for (std::uint16_t slot = 0; slot < kCount; ++slot) {
+    HostileFrame frame = MakeGet("key");
+    frame.header.reply_slot = slot;
+    client_.Send(frame);
+    Incoming incoming;
+    ASSERT_TRUE(client_.WaitFor([&] {
+      Pump();
+      return port_->Take(&incoming);
+    }));
+    port_->Address(incoming, &requests[slot]);
+  }
+  FakeFence fence;
+  for (std::uint16_t slot = 0; slot < kCount; ++slot) {
+    const std::size_t before = client_.bells();
+    client_.device().SetSleeping(true);
+    coordinator::Reply reply;
+    reply.outcome = Outcome::kNotFound;
+    port_->Answer(requests[slot].reply, reply, *shard_);
+    port_->Send(fence);
+    for (int i = 0; i < 20; ++i) Pump();
+    client_.device().SetSleeping(false);
+    PumpBoth();
+    EXPECT_EQ(client_.bells(), before + 1) << "answer " << slot;
+  }
 }
 
 TEST_F(ClientPortTest, AClientIsNotTakenForStuckBeforeItHadTime) {

@@ -10,31 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "rdma/soft/soft_device.h"
-#include "tests/support/await.h"
+#include "tests/rdma/lasting_peer.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
 
-// What happens in the middle of a peer's next copy.
+// What happens in the middle of the peer's next copy.
 std::function<void()> in_mid_copy;
-
-// With a queue pair to the node, which has one ring.
-struct Peer {
-  Peer() {
-    rdma::SoftDeviceOptions options;
-    options.name = "peer";
-    options.arena_size_max = std::uint64_t{64} << 20;
-    options.copy_hook.function = [](void*) {
-      if (in_mid_copy) std::exchange(in_mid_copy, nullptr)();
-    };
-    device = *rdma::OpenSoftDevice(options);
-    cq = *device->CreateCompletionQueue(64);
-  }
-  std::unique_ptr<rdma::Device> device;
-  std::unique_ptr<rdma::CompletionQueue> cq;
-  std::unique_ptr<rdma::QueuePair> qp;
-};
 
 class RetiredRingsTest : public ::testing::Test {
  protected:
@@ -48,19 +31,14 @@ class RetiredRingsTest : public ::testing::Test {
     pool_ = std::make_unique<BufferPool>(device_.get(), 64, 1);
     retired_ = std::make_unique<RetiredRings>(device_.get(), pool_.get());
     ASSERT_OK_AND_ASSIGN(ring_, pool_->Take(rdma::kRemoteWrite));
-    peer_ = std::make_unique<Peer>();
+    rdma::soft::CopyHook hook;
+    hook.function = [](void*) {
+      if (in_mid_copy) std::exchange(in_mid_copy, nullptr)();
+    };
+    peer_ = std::make_unique<testing::LastingPeer>(hook);
   }
   void Connect(const std::string& address) {
-    const rdma::QueuePairOptions options{.send_cq = peer_->cq.get(), .recv_cq = peer_->cq.get()};
-    ASSERT_OK_AND_ASSIGN(peer_->qp, peer_->device->Connect(address, options, ""));
-    testing::Await("the connection", [&] {
-      peer_->device->Progress();
-      device_->Progress();
-      rdma::ConnectionEvent event;
-      if (qp_ == nullptr && device_->PollEvent(&event))
-        qp_ = *device_->Accept(event.request, {.send_cq = cq_.get(), .recv_cq = cq_.get()}, "");
-      return peer_->qp->state() == rdma::QpState::kReadyToSend;
-    });
+    qp_ = peer_->Connect(address, device_.get(), cq_.get());
   }
   // The node ends the connection, and puts the ring aside.
   void Retire() {
@@ -84,7 +62,7 @@ class RetiredRingsTest : public ::testing::Test {
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<RetiredRings> retired_;
   BufferPool::Buffer ring_;
-  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<testing::LastingPeer> peer_;
   std::unique_ptr<rdma::QueuePair> qp_;
 };
 

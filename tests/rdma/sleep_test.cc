@@ -178,7 +178,7 @@ TEST_P(SleepBehindReceive, ASenderThatSleepsFindsTheReceive) {
   const auto serve = [&](Peer& peer) {
     testing::Await("the other's sleep", [&] {
       peer.side.CollectEvents();
-      return other_sleeps && peer.side.qp->PeerSleeping();
+      return other_sleeps && peer.side.qp->PeerSleep() != 0;
     });
     peer.PostReceive();
     peer.AwaitMessage(kIdleTurns);

@@ -171,7 +171,7 @@ void SimEcho::Post(Copy* copy, absl::string_view accepted) {
     if (!copy->qp->PostSend(write).ok()) return copy->qp.reset();
   }
   rdma::WorkRequest bell;
-  if (copy->qp->PeerSleeping()) copy->qp->PostSend(bell).IgnoreError();
+  if (copy->qp->PeerSleep() != 0) copy->qp->PostSend(bell).IgnoreError();
 }
 
 }  // namespace ring::sim

@@ -179,6 +179,7 @@ void HostileClient::Progress() {
   for (std::size_t n = 0; (n = recv_cq_->Poll(absl::MakeSpan(completions))) > 0;) {
     for (std::size_t i = 0; i < n; ++i) {
       if (completions[i].status != rdma::WcStatus::kSuccess) continue;
+      ++bells_;
       completions[i].qp->PostRecv(completions[i].wr_id, {}).IgnoreError();
     }
   }
@@ -251,7 +252,7 @@ std::uint32_t HostileClient::Send(const HostileFrame& frame) {
   WriteRing(at + kWordSize, bytes.substr(kWordSize) + std::string(kWordSize, '\0'));
   WriteRing(at, bytes.substr(0, kWordSize));
   cell_ += cells;
-  if (qp_ != nullptr && qp_->PeerSleeping()) RingDoorbell();
+  if (qp_ != nullptr && qp_->PeerSleep() != 0) RingDoorbell();
   return stamp;
 }
 

@@ -100,6 +100,7 @@ class HostileClient {
   protocol::RequestExtension LargeBuffer(std::size_t offset, std::uint32_t length) const;
   std::size_t cell() const { return cell_; }
   std::size_t failures() const { return failures_; }
+  std::size_t bells() const { return bells_; }  // that the node rang
   rdma::Device& device() { return *device_; }
   rdma::QueuePair* qp() { return qp_.get(); }
   // For connections beside the first.
@@ -124,6 +125,7 @@ class HostileClient {
   bool rejected_ = false;
   bool disconnected_ = false;
   std::size_t failures_ = 0;
+  std::size_t bells_ = 0;
   std::size_t staging_at_ = 0;
   std::size_t cell_ = 0;
   std::uint32_t stamp_ = 1;

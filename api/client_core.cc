@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,8 @@ using protocol::kInlineKeySizeMax;
 using protocol::kInlineValueSizeMax;
 using protocol::kKeySizeMax;
 
+constexpr std::uint32_t kStepsPerClock = 32;
+constexpr std::uint32_t kLookPeriodMax = 8;
 constexpr std::uint64_t kTickNs = 1'000'000;
 
 // Made once, because errors with a message allocate.
@@ -278,9 +281,24 @@ void ClientCore::PollDevice(bool* progress) {
   }
 }
 
+// Reading the clock costs a step as much as looking for answers. Who polls without a pause has it
+// read once in many steps; who polls seldom shows by the kernel's tick, a few milliseconds, which
+// costs less, and is looked at in some steps while it stands, and in each while it moves.
+bool ClientCore::TimeMoved() {
+  if (clock_ != nullptr || ++step_count_ % kStepsPerClock == 0) return true;
+  if (step_count_ % look_period_ != 0) return false;
+  timespec tick{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+  const std::uint64_t tick_ns = static_cast<std::uint64_t>(tick.tv_sec) * 1'000'000'000 +
+                                static_cast<std::uint64_t>(tick.tv_nsec);
+  const bool moved = std::exchange(tick_ns_, tick_ns) != tick_ns;
+  look_period_ = moved ? 1 : std::min(2 * look_period_, kLookPeriodMax);
+  return moved;
+}
+
 bool ClientCore::Step() {
   bool progress = false;
-  now_ns_ = ClockNs();  // who polls may do so seldom
+  if (TimeMoved()) now_ns_ = ClockNs();
   Flush();
   PollDevice(&progress);
   Harvest(&progress);

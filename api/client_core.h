@@ -134,6 +134,7 @@ class ClientCore {
   Operation* TakeOperation();
   // One of the client's own, without key and value, that is not the user's.
   Operation* TakeInternal(protocol::Operation operation, Sink sink);
+  bool TimeMoved();
   void GiveBack(Operation* op);  // one that is done, also the client's own
   void Recycle(Operation* op);
   void PlaceOrQueue(Operation* op);
@@ -250,6 +251,9 @@ class ClientCore {
   absl::Status view_error_;
 
   std::uint64_t now_ns_ = 0;
+  std::uint32_t step_count_ = 0;
+  std::uint32_t look_period_ = 1;
+  std::uint64_t tick_ns_ = 0;  // the kernel's, at the last step
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t last_write_ns_ = 0;
 };

@@ -365,6 +365,15 @@ TEST_F(ClientCoreTest, I4AValueKeepsItsBytesWhenItsConnectionIsMadeAnewBeforeItI
   core_->FreeTaken();
 }
 
+// Wait waits for what the user asked.
+TEST_F(ClientCoreTest, TheClientsOwnQuestionIsNothingOfTheUsers) {
+  cluster_.node().faults().silent = true;
+  EXPECT_FALSE(core_->RefreshView(clock_.NowNs() + 50'000'000)) << "it is still under way";
+  EXPECT_EQ(core_->unfinished(), 0u);
+  EXPECT_EQ(core_->in_use(), 0u);
+  cluster_.node().faults().silent = false;
+}
+
 TEST_F(ClientCoreTest, X4AtMost1023OperationsAreUnderWayAndFirstIncompleteFollows) {
   // The twin checks that no request names a first incomplete number 1,024 back.
   ClientOptions options;

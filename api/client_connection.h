@@ -153,7 +153,6 @@ class Connection {
   std::size_t chain_length_ = 0;
   std::uint64_t posted_ = 0;  // work requests, for the send queue's depth
   std::uint64_t completed_ = 0;
-  // Doorbells since the node was last seen awake: one that was stopped takes none.
   std::uint32_t last_qp_number_ = 0;
   std::uint32_t rung_sleep_ = 0;  // of the node, that it was rung in last
   bool owes_bell_ = false;        // a request went out without one

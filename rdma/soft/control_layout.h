@@ -23,7 +23,7 @@
 namespace ring::rdma::soft {
 
 inline constexpr std::uint64_t kLayoutMagic = 0x52494e4753484d31;  // "RINGSHM1"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint64_t kArenaAlignment = std::uint64_t{2} << 20;
 
 // A key is (generation << kRegionIndexBits) | index. Generation 0 is never used, so that no key is

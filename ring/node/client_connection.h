@@ -80,6 +80,7 @@ struct ClientPort::Connection {
   Fifo<Pinned> pinned;            // values that answers refer to, until these are the client's
   std::uint64_t completed = 0;    // capture up to which all answers are the client's
   std::uint32_t rung_sleep = 0;   // of the client, that it was rung in last
+  bool ringing = false;           // it may sleep on an answer, and is to be rung then
   std::uint32_t outstanding = 0;  // work requests whose completions are still to come
   std::uint64_t finished = 0;     // completions that came, and as of the last sweep
   std::uint64_t finished_at_sweep = 0;

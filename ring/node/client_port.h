@@ -158,6 +158,7 @@ class ClientPort final : public coordinator::ReplySink {
   void Post(Connection& connection, std::vector<ConnectionWrite>* writes, std::size_t limit,
             bool are_words, std::uint64_t sequence);
   bool PostWords(Connection& connection, std::uint64_t captured, std::uint64_t passed);
+  void Ring(Connection& connection);
   bool RingBell(Connection& connection);
   void RingBells();
   void Probe(Connection& connection);

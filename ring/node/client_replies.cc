@@ -1,6 +1,7 @@
 // The answering half of ClientPort: capture, fence, publish (V7).
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "ring/base/crc32c.h"
@@ -244,6 +245,11 @@ bool ClientPort::PostWords(Connection& connection, std::uint64_t captured, std::
   return true;
 }
 
+// With the next look at completions.
+void ClientPort::Ring(Connection& connection) {
+  if (!std::exchange(connection.ringing, true)) ringing_.push_back(connection.index);
+}
+
 // False: there is no room for the bell yet.
 bool ClientPort::RingBell(Connection& connection) {
   const std::uint32_t sleep = connection.qp->PeerSleep();
@@ -288,11 +294,11 @@ void ClientPort::Send(coordinator::Fence& fence) {
       ending_.push_back(index);
     } else if (!connection.words.empty()) {
       held_.push_back(index);
-      if (posted) ringing_.push_back(index);
+      if (posted) Ring(connection);
     } else if (connection.closing && connection.outstanding == 0) {
       ending_.push_back(index);
     } else {
-      ringing_.push_back(index);
+      Ring(connection);
     }
   }
   staged_.swap(held_);
@@ -304,7 +310,9 @@ void ClientPort::Send(coordinator::Fence& fence) {
 void ClientPort::RingBells() {
   std::erase_if(ringing_, [this](std::uint32_t index) {
     Connection* const connection = connections_[index].get();
-    return connection == nullptr || connection->broken || RingBell(*connection);
+    if (connection == nullptr) return true;
+    connection->ringing = !connection->broken && !RingBell(*connection);
+    return !connection->ringing;
   });
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "memgest/size_class.h"
@@ -238,33 +239,50 @@ void SnapshotWriter::AddLine(const LineTable& lines, std::uint32_t number) {
   piece_.PutBytes({reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(Range)});
 }
 
+// Client by client, in an order that is the same each time: a simulated run is, too.
 void SnapshotWriter::AddCompletions(const CompletionTable& completions,
                                     absl::Span<const SnapshotLog> logs) {
   if (Mutant("X2-snapshot")) return;
-  completions.ForEachClient([&](const ClientId& id, std::uint64_t first_incomplete,
-                                const CompletionTable::Client* client) {
-    ClientRecord record;
-    record.high = id.high;
-    record.low = id.low;
-    record.first_incomplete = first_incomplete;
-    context_.clear();
-    Need(sizeof(record));
-    piece_.PutBytes(BytesOf(record));
-    context_.assign(BytesOf(record).data(), sizeof(record));
-    CompletionTable::ForEachDone(client, [&](const CompletionRecord& one) {
-      const bool wanted = std::any_of(logs.begin(), logs.end(), [&one](const SnapshotLog& log) {
-        return log.memgest.value() == one.memgest;
-      });
-      if (!wanted) return;
-      DoneRecord done;
-      done.code = one.code;
-      done.memgest = one.memgest;
-      done.request_crc = one.request_crc;
-      done.seq = one.seq;
-      done.version = one.version;
-      Need(sizeof(done));
-      piece_.PutBytes(BytesOf(done));
+  struct One {
+    ClientId id;
+    std::uint64_t first_incomplete;
+    const CompletionTable::Client* client;
+  };
+  std::vector<One> clients;
+  completions.ForEachClient([&clients](const ClientId& id, std::uint64_t first_incomplete,
+                                       const CompletionTable::Client* client) {
+    clients.push_back({id, first_incomplete, client});
+  });
+  std::sort(clients.begin(), clients.end(), [](const One& a, const One& b) {
+    return std::pair(a.id.high, a.id.low) < std::pair(b.id.high, b.id.low);
+  });
+  for (const One& one : clients) AddClient(one.id, one.first_incomplete, one.client, logs);
+}
+
+void SnapshotWriter::AddClient(const ClientId& id, std::uint64_t first_incomplete,
+                               const CompletionTable::Client* client,
+                               absl::Span<const SnapshotLog> logs) {
+  ClientRecord record;
+  record.high = id.high;
+  record.low = id.low;
+  record.first_incomplete = first_incomplete;
+  context_.clear();
+  Need(sizeof(record));
+  piece_.PutBytes(BytesOf(record));
+  context_.assign(BytesOf(record).data(), sizeof(record));
+  CompletionTable::ForEachDone(client, [&](const CompletionRecord& one) {
+    const bool wanted = std::any_of(logs.begin(), logs.end(), [&one](const SnapshotLog& log) {
+      return log.memgest.value() == one.memgest;
     });
+    if (!wanted) return;
+    DoneRecord done;
+    done.code = one.code;
+    done.memgest = one.memgest;
+    done.request_crc = one.request_crc;
+    done.seq = one.seq;
+    done.version = one.version;
+    Need(sizeof(done));
+    piece_.PutBytes(BytesOf(done));
   });
 }
 

@@ -76,6 +76,8 @@ class SnapshotWriter {
   void EndPiece(bool last);
   // Room for a record; `context` is repeated if a new piece begins.
   void Need(std::size_t size);
+  void AddClient(const ClientId& id, std::uint64_t first_incomplete,
+                 const CompletionTable::Client* client, absl::Span<const SnapshotLog> logs);
   // Of lines whose keys stand in them.
   void AddWhole(const LineTable& lines, std::uint32_t granule, std::uint64_t mask);
   void AddLine(const LineTable& lines, std::uint32_t number);

@@ -4,9 +4,9 @@
 //            did not. LetOthersRun: between two looks.
 // Threads:   any; the condition is looked at in the caller's, which sleeps for a moment between two
 //            looks. A condition may make progress itself (a device's, a reactor's turn).
-// Errors:    Await ends the program when kPatience is over: ctest runs a test to a process, and
-//            what comes behind a wait stands on it. Threads and nodes that wait for each other
-//            would let no orderly end through.
+// Errors:    Await ends the program when kPatience is over: what comes behind a wait stands on it,
+//            and threads and nodes that wait for each other would let no orderly end through. Other
+//            tests of the program do not run then; .ci/run says which one it was.
 #ifndef RING_TESTS_SUPPORT_AWAIT_H_
 #define RING_TESTS_SUPPORT_AWAIT_H_
 

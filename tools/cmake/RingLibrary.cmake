@@ -30,11 +30,11 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 
-# ring_library(<name> HDRS ... SRCS ... DEPS ... PRIVATE_DEPS ...)
+# ring_library(<name> HDRS ... SRCS ... DEPS ... PRIVATE_DEPS ... [PRECOMPILED <header>...])
 # Defines ring_<name> with the alias Ring::<name>; DEPS are the folders that it may see.
 # What is installed is decided in one place: tools/cmake/RingInstall.cmake.
 function(ring_library name)
-  cmake_parse_arguments(A "" "" "HDRS;SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(A "" "" "HDRS;SRCS;DEPS;PRIVATE_DEPS;PRECOMPILED" ${ARGN})
   add_library(ring_${name} ${A_SRCS})
   add_library(Ring::${name} ALIAS ring_${name})
   set_target_properties(ring_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
@@ -49,40 +49,51 @@ function(ring_library name)
   target_link_libraries(ring_${name} PUBLIC ${A_DEPS}
                         PRIVATE ${A_PRIVATE_DEPS} $<BUILD_INTERFACE:ring_options>)
   target_compile_features(ring_${name} PUBLIC cxx_std_20)
-  ring_precompile(ring_${name} library)
+  ring_precompile(ring_${name} library ${A_PRECOMPILED})
 endfunction()
 
-# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120] [FORKS])
+# Of simulations alone. A frame that returned is not looked for in them: it takes half of their time
+# under AddressSanitizer (__asan_stack_malloc), and tests without a simulation look for it.
+set(RING_SIM_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=0)
+
+# ring_test(<prefix> SRCS <file>_test.cc ... DEPS ... [LABEL unit] [TIMEOUT 120] [FORKS]
+#           [PRECOMPILED <name of a ring_add_precompiled(), of tests>])
 # One test program a prefix; tests are named <prefix>.<Suite>.<Rule>. One label only: CMake 3.25
 # keeps the first. The label grpc keeps a test out of the ThreadSanitizer run. TIMEOUT, in seconds,
 # is one test's; a program that runs as a whole has ten times that. Simulations never do: they are
-# long enough to run side by side, and under AddressSanitizer all in one process had not ended after
-# 14 minutes, half of a sample in __asan_stack_malloc; apart they take nine minutes of a core.
+# long enough to run side by side.
 # FORKS: ThreadSanitizer wants a fork before any thread, so there each test has a process.
 function(ring_test prefix)
-  cmake_parse_arguments(A "FORKS" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "FORKS" "LABEL;TIMEOUT;PRECOMPILED" "SRCS;DEPS" ${ARGN})
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
+  if(NOT A_PRECOMPILED)
+    set(A_PRECOMPILED test)
+  endif()
   add_executable(${prefix}_test ${A_SRCS})
   target_include_directories(${prefix}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${prefix}_test PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main
                         ring_options)
-  ring_precompile(${prefix}_test test)
+  ring_precompile(${prefix}_test ${A_PRECOMPILED})
   if(RING_MUTANTS)  # ring-sim --mutants runs it with a bug switch on
     target_sources(${prefix}_test PRIVATE $<TARGET_OBJECTS:ring_mutant_environment>)
   endif()
   if(RING_TEST_PROGRAMS AND NOT A_LABEL STREQUAL "sim" AND
      NOT (A_FORKS AND RING_SANITIZE STREQUAL "thread"))
     math(EXPR A_TIMEOUT "10 * ${A_TIMEOUT}")
-    add_test(NAME ${prefix} COMMAND ${prefix}_test --gtest_brief=1)
+    add_test(NAME ${prefix} COMMAND ${prefix}_test)
     set_tests_properties(${prefix} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
   else()
+    set(environment)
+    if(A_LABEL STREQUAL "sim")
+      set(environment ENVIRONMENT ${RING_SIM_ENVIRONMENT})
+    endif()
     gtest_discover_tests(${prefix}_test TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
-                         PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+                         PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} ${environment})
   endif()
 endfunction()
 

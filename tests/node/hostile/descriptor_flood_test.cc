@@ -22,6 +22,7 @@
 #include "api/admin/admin_client.h"
 #include "api/admin/admin_service.h"
 #include "tests/node/hostile/hostile_fixture.h"
+#include "tests/support/sanitized.h"
 
 namespace ring::node {
 namespace {
@@ -279,11 +280,7 @@ TEST_F(AdminFlood, TenThousandSilentConnectsAreKeptFromGrpcAndTheOldestRefused) 
   std::printf("told=%d resident_growth_kib=%zu\n", told, most_kib - before_kib);
   EXPECT_GE(told, kConnects / kAtOnce * (kAtOnce - 1024));
   // At most 4 KiB of each before it says what it is; a sanitizer keeps what was freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr std::size_t kOfEachKiB = 64;
-#else
-  constexpr std::size_t kOfEachKiB = 4;
-#endif
+  constexpr std::size_t kOfEachKiB = testing::kSanitized ? 64 : 4;
   EXPECT_LE(most_kib - before_kib, kAtOnce * kOfEachKiB);
   setrlimit(RLIMIT_NOFILE, &before_);
 }

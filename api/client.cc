@@ -29,10 +29,13 @@ Client::Client(std::unique_ptr<ClientCore> core) : core_(std::move(core)) {}
 
 Client::~Client() { core_->Shutdown(); }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options,
-                                                        const Clock* clock) {
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<ClientCore> core, ClientCore::Open(options, clock));
+std::unique_ptr<Client> api::ClientOf(std::unique_ptr<ClientCore> core) {
   return std::unique_ptr<Client>(new Client(std::move(core)));
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<ClientCore> core, ClientCore::Open(options));
+  return api::ClientOf(std::move(core));
 }
 
 absl::StatusOr<GetResult> Client::Get(absl::string_view key, const GetOptions& options) {

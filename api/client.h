@@ -48,10 +48,12 @@
 
 namespace ring {
 
-class Clock;
+class Client;
 namespace api {
 class ClientCore;
-}
+// What Connect makes of the core that it opened.
+std::unique_ptr<Client> ClientOf(std::unique_ptr<ClientCore> core);
+}  // namespace api
 
 enum class Transport : std::uint8_t {
   kAuto = 0,   // local if the node is in this process, shm if it is on this host, rdma if a seed
@@ -236,9 +238,7 @@ class Client {
  public:
   // Fetches the view from the first seed that answers.
   // Errors: kInvalidArgument (options), kUnavailable (no seed answered; says what each did).
-  // clock: null for CLOCK_BOOTTIME; a test may own time. It outlives the client.
-  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options,
-                                                         const Clock* clock = nullptr);
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -315,6 +315,7 @@ class Client {
   std::vector<NodeConnection> Connections() const;
 
  private:
+  friend std::unique_ptr<Client> api::ClientOf(std::unique_ptr<api::ClientCore> core);
   explicit Client(std::unique_ptr<api::ClientCore> core);
   std::unique_ptr<api::ClientCore> core_;
 };

@@ -153,6 +153,7 @@ void Connection::Establish(const rdma::ConnectionEvent& event, std::uint64_t now
   for (rdma::WorkRequest& request : chain_) request.rkey = accept_.requests.rkey;
   ring_ = RequestRing();
   chain_length_ = 0;
+  held_up_ns_ = 0;
   posted_ = completed_ = 0;
   waiting_count_ = 0;
   last_answer_ns_ = now_ns;
@@ -184,7 +185,7 @@ void Connection::AddWrite(const std::byte* source, std::size_t size, std::uint64
 
 bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
   constexpr std::size_t kWritesMax = 5;
-  if (chain_length_ + kWritesMax > kChainMax) Flush();
+  if (chain_length_ + kWritesMax > kChainMax) PostChain();
   if (chain_length_ + kWritesMax > kChainMax || broken_) return false;
   RequestRing::Place place;
   if (!ring_.Reserve(op->cells, &place)) return false;
@@ -219,13 +220,23 @@ bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
   return true;
 }
 
-void Connection::Flush() {
+void Connection::Flush(std::uint64_t now_ns) {
   if (broken_) return;
   if (chain_length_ == 0) {
     if (owes_bell_) RingBell();
     return;
   }
-  if (posted_ + chain_length_ + 1 - completed_ > kSendDepth) return;  // completions first
+  if (held_up() && now_ns - held_up_ns_ >= protocol::kSilencePeriodNs) {
+    last_error_ = absl::UnavailableError(absl::StrCat(address_, ": takes no requests"));
+    broken_ = true;
+  } else if (!PostChain() && !held_up()) {
+    held_up_ns_ = now_ns;
+  }
+}
+
+// False: no room, or broken; the chain stays for the next flush.
+bool Connection::PostChain() {
+  if (posted_ + chain_length_ + 1 - completed_ > kSendDepth) return false;  // completions first
   rdma::WorkRequest& last = chain_[chain_length_ - 1];
   const rdma::WorkRequest* const next = std::exchange(last.next, nullptr);
   last.signaled = true;
@@ -234,14 +245,16 @@ void Connection::Flush() {
   last.next = next;
   last.signaled = false;
   if (!status.ok()) {
-    if (absl::IsResourceExhausted(status)) return;  // the chain stays for the next flush
+    if (absl::IsResourceExhausted(status)) return false;
     last_error_ = status;
     broken_ = true;
-    return;
+    return false;
   }
   posted_ += chain_length_;
   chain_length_ = 0;
+  held_up_ns_ = 0;
   RingBell();
+  return true;
 }
 
 void Connection::RingBell() {
@@ -279,6 +292,7 @@ void Connection::Reset(std::uint64_t now_ns, bool graceful) {
   }
   broken_ = false;
   chain_length_ = 0;
+  held_up_ns_ = 0;
   rung_sleep_ = 0;
   owes_bell_ = false;
   waiting_count_ = 0;

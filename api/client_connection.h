@@ -84,8 +84,11 @@ class Connection {
 
   // Places the operation's frame and adds it to the chain. False: no room now.
   bool Enqueue(Operation* op, std::uint64_t first_incomplete);
-  // Posts the chain, and rings the doorbell when the node sleeps, once a sleep.
-  void Flush();
+  // Posts the chain, and rings the doorbell when the node sleeps, once a sleep. A chain that finds
+  // no room for the silence period breaks the connection: what it resends would be too old (X4).
+  void Flush(std::uint64_t now_ns);
+  // Something is in the chain that found no room.
+  bool held_up() const { return held_up_ns_ != 0; }
   bool wants_flush() const { return chain_length_ != 0 || owes_bell_; }
 
   // The answer to op, once it is there; null before.
@@ -127,6 +130,7 @@ class Connection {
   void Fail(absl::Status status, std::uint64_t now_ns);
   absl::Status CheckCluster(const protocol::ClientAccept& accept) const;
   void Establish(const rdma::ConnectionEvent& event, std::uint64_t now_ns);
+  bool PostChain();
   void AddWrite(const std::byte* source, std::size_t size, std::uint64_t cell, std::size_t offset);
   void RingBell();
   void ClearStaleStamps();
@@ -151,7 +155,8 @@ class Connection {
   std::array<rdma::WorkRequest, kChainMax> chain_;
   std::array<rdma::Sge, kChainMax> sges_;
   std::size_t chain_length_ = 0;
-  std::uint64_t posted_ = 0;  // work requests, for the send queue's depth
+  std::uint64_t held_up_ns_ = 0;  // since when the chain finds no room
+  std::uint64_t posted_ = 0;      // work requests, for the send queue's depth
   std::uint64_t completed_ = 0;
   std::uint32_t last_qp_number_ = 0;
   std::uint32_t rung_sleep_ = 0;  // of the node, that it was rung in last

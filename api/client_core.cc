@@ -230,8 +230,11 @@ void ClientCore::Pump() {
   pump_needed_ = false;
   std::size_t kept = 0;
   constexpr std::uint64_t kViewPatienceNs = 50'000'000;
+  bool looked = false;
   for (const std::uint16_t index : queue_) {
     Operation* op = &ops_[index];
+    // The program may have stood still since this step looked at the clock, if it did.
+    if (op->unanswered && !std::exchange(looked, true)) now_ns_ = ClockNs();
     if (op->state == OpState::kQueued) CheckDeadline(op);  // X4: before it may be sent again
     if (op->state != OpState::kQueued) continue;           // it ended meanwhile
     const bool due =
@@ -255,8 +258,10 @@ void ClientCore::Pump() {
 }
 
 void ClientCore::Flush() {
-  ForEachConnection([](Connection* connection) {
-    if (connection->wants_flush()) connection->Flush();
+  held_up_ = false;
+  ForEachConnection([this](Connection* connection) {
+    if (connection->wants_flush()) connection->Flush(now_ns_);
+    held_up_ |= connection->held_up();
   });
 }
 
@@ -298,7 +303,7 @@ bool ClientCore::TimeMoved() {
 
 bool ClientCore::Step() {
   bool progress = false;
-  if (TimeMoved()) now_ns_ = ClockNs();
+  if (TimeMoved() || held_up_) now_ns_ = ClockNs();
   Flush();
   PollDevice(&progress);
   Harvest(&progress);

@@ -219,6 +219,7 @@ class ClientCore {
   std::size_t unfinished_ = 0;
   std::size_t unfinished_writes_ = 0;
   bool pump_needed_ = false;
+  bool held_up_ = false;  // a connection has no room for what it is to send
 
   cluster::View view_;
   std::unique_ptr<cluster::Routing> routing_;

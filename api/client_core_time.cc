@@ -185,9 +185,9 @@ void ClientCore::WaitStep(std::uint64_t until_ns) {
 }
 
 std::uint64_t ClientCore::PrepareSleep(std::uint64_t until_ns) {
+  device_->SetSleeping(true);
   send_cq_->Arm();
   recv_cq_->Arm();
-  device_->SetSleeping(true);
   // What came before the nodes could know of the sleep.
   if (Step()) return 0;
   const std::uint64_t wake_ns = std::min(until_ns, NextTimerNs());

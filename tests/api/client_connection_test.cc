@@ -16,7 +16,7 @@
 namespace ring::api {
 namespace {
 
-constexpr std::size_t kOpCount = 64;
+constexpr std::size_t kOpCount = 128;
 
 // A device with what both sides have.
 struct Side {
@@ -96,7 +96,7 @@ class ConnectionTest : public ::testing::Test {
     op.cells = static_cast<std::uint32_t>(protocol::RequestCells(1, false, 0));
     EXPECT_TRUE(connection_->Enqueue(&op, 0));
     connection_->OnAsked();
-    connection_->Flush();
+    connection_->Flush(now_ns_);
     return op;
   }
   // Doorbells that arrived since the last call. What they took is posted again.
@@ -126,6 +126,7 @@ class ConnectionTest : public ::testing::Test {
   std::unique_ptr<Connection> connection_;
   Operation ops_[kOpCount];
   std::size_t sent_ = 0;
+  std::uint64_t now_ns_ = 1'000'000'000;
 };
 
 // Each bell takes one of the node's receives: more than it has would end the connection.
@@ -155,11 +156,35 @@ TEST_F(ConnectionTest, ANodeThatIsAwakeIsNotRung) {
   for (int i = 0; i < 10; ++i) Send();
   EXPECT_GT(TakeBells(), 0);
   node_.device->SetSleeping(false);  // it looks at its rings before it sleeps again
-  connection_->Flush();
+  connection_->Flush(now_ns_);
   EXPECT_FALSE(connection_->wants_flush());
   node_.device->SetSleeping(true);
   Send();
   EXPECT_EQ(TakeBells(), 1);
+  ExpectNoFailure();
+}
+
+// Nobody takes completions: the program stood still, and what it meant to send is too old by now.
+TEST_F(ConnectionTest, X4_RequestsThatFoundNoRoomForAMinuteAreNotSent) {
+  while (!connection_->held_up() && sent_ < kOpCount) Send();
+  ASSERT_TRUE(connection_->held_up());
+  now_ns_ += protocol::kSilencePeriodNs - 1;
+  connection_->Flush(now_ns_);
+  EXPECT_FALSE(connection_->broken());
+  now_ns_ += 1;
+  connection_->Flush(now_ns_);
+  EXPECT_TRUE(connection_->broken());
+}
+
+// ... and what found room again in time is.
+TEST_F(ConnectionTest, RequestsThatFoundNoRoomAreSentWhenThereIsSome) {
+  while (!connection_->held_up() && sent_ < kOpCount) Send();
+  ASSERT_TRUE(connection_->held_up());
+  ExpectNoFailure();
+  connection_->Flush(now_ns_ + 1);
+  EXPECT_FALSE(connection_->held_up());
+  now_ns_ += 2 * protocol::kSilencePeriodNs;
+  Send();
   ExpectNoFailure();
 }
 

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/client.h"
+#include "api/client_core.h"
 #include "rdma/host_identity.h"
 #include "ring/base/check.h"
 #include "tests/api/twin_node.h"
@@ -67,9 +68,9 @@ class TwinCluster {
     for (const std::unique_ptr<TwinNode>& node : nodes_) {
       if (node != nullptr) options.seeds.push_back(node->address());
     }
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options, clock);
-    RING_CHECK(client.ok()) << client.status();
-    return *std::move(client);
+    absl::StatusOr<std::unique_ptr<api::ClientCore>> core = api::ClientCore::Open(options, clock);
+    RING_CHECK(core.ok()) << core.status();
+    return api::ClientOf(*std::move(core));
   }
 
  private:

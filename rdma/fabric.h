@@ -351,7 +351,8 @@ class Device {
   virtual int event_fd() const = 0;
   // Tells mapped peers whether this device's thread sleeps on event_fd (see
   // QueuePair::PeerSleep). Setting true contains a full fence: look for work once more before
-  // sleeping.
+  // sleeping. What made event_fd readable so far may be forgotten: arm completion queues behind it,
+  // or one that fired meanwhile is not armed in the sleep.
   virtual void SetSleeping(bool sleeping) = 0;
   // Of a queue pair that is gone: its peer may have been stopped in the middle of a copy into this
   // device's memory. The rest lands when it goes on, though the request fails (L5). False once its

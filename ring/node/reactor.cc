@@ -236,8 +236,8 @@ bool Reactor::PrepareSleep() {
 
 bool Reactor::LooksIdle() {
   for (const std::unique_ptr<Node>& node : nodes_) {
-    node->Arm();
     node->SetSleeping(true);
+    node->Arm();
   }
   // What came before the flag was up rang no bell: look once more.
   bool work = HasWork();

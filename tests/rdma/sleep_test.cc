@@ -60,12 +60,12 @@ struct Peer {
     if (Word() != word_seen) worked = received = true;
     return worked;
   }
-  // The order is what makes it safe: arm, then sleeping = true (a full fence), then a last turn,
+  // The order is what makes it safe: sleeping = true (a full fence), then arm, then a last turn,
   // then sleep. A peer stores its data first and looks at armed and sleeping afterwards, so one of
   // the two sees the other.
   void Sleep() {
-    for (CompletionQueue* queue : queues) queue->Arm();
     side.device->SetSleeping(true);
+    for (CompletionQueue* queue : queues) queue->Arm();
     if (!Turn()) {
       if (sleeps_now != nullptr) *sleeps_now = true;
       pollfd entry{side.device->event_fd(), POLLIN, 0};

@@ -120,6 +120,31 @@ TEST(UringBell, APeerOfAnotherLinkWakesTheDeviceAtOnce) {
   }
 }
 
+// Its completion is polled in the last look before the sleep, and queues are armed no more: who
+// sleeps all the same would not be woken by another bell.
+TEST(UringBell, ABellOfTheLastLookIsSignalled) {
+  SoftDeviceOptions options;
+  options.arena_size_max = std::uint64_t{64} << 20;
+  Side a(options, false);
+  Side b(options, false);
+  ASSERT_TRUE(b.device->Listen("tcp:127.0.0.1:0").ok());
+  ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
+  const auto address = b.device->Listen(FreshAddress(LinkKind::kLocal));
+  ASSERT_TRUE(address.ok()) << address.status();
+  ConnectOne(*address, a, b, &a.qp, &b.qp);
+  const Sge receive = b.At(0, 64);
+  ASSERT_TRUE(b.qp->PostRecv(1, absl::MakeConstSpan(&receive, 1)).ok());
+  b.device->SetSleeping(true);
+  b.recv_cq->Arm();
+  WorkRequest bell;
+  bell.opcode = Opcode::kSend;
+  ASSERT_TRUE(a.qp->PostSend(bell).ok());
+  while (b.device->Progress()) continue;
+  WorkCompletion completion;
+  ASSERT_EQ(b.recv_cq->Poll(absl::MakeSpan(&completion, 1)), 1u);
+  EXPECT_TRUE(b.Readable(0));
+}
+
 TEST(UringRefused, SocketsAreReceivedFromOneByOneAndItIsSaidOnce) {
   SetLogSink(&CountWarnings);
   std::thread confined([] {

@@ -259,7 +259,7 @@ soft::IssueResult SimConnection::Issue(int side_index, const WorkRequest& wr,
   message.remote_address = wr.remote_address;
   message.compare_or_add = wr.compare_or_add;
   message.swap = wr.swap;
-  message.wakes = PeerSleep(side_index) == 0;
+  message.sleep_seen = PeerSleep(side_index);
   Push(side_index, std::move(message));
   return {soft::IssueState::kPending, WcStatus::kSuccess};
 }

@@ -65,8 +65,8 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
     Kind kind = Kind::kRequest;
     Opcode opcode = Opcode::kWrite;
     bool has_imm = false;
-    bool wakes = false;    // its sender was not told that a doorbell is needed
-    bool refused = false;  // found no receive, on purpose
+    std::uint32_t sleep_seen = 0;  // its peer's, when it was sent
+    bool refused = false;          // found no receive, on purpose
     std::uint32_t imm = 0;
     std::uint32_t rkey = 0;
     std::uint32_t length = 0;
@@ -129,6 +129,7 @@ class SimConnection final : public EventTarget, public std::enable_shared_from_t
                std::byte* to);
   void KeepBytes(int from);
   void Damage(std::byte* bytes, std::uint64_t size);
+  static bool WakesBy(const Side& target, const Message& message);
   void Delivered(const Side& side, bool wake);
   void TellClosed(int side);
 

@@ -131,6 +131,14 @@ bool SimConnection::FindsReceive(int from, Message& message, soft::SoftQueuePair
   return false;
 }
 
+// A message without doorbell, of a peer that knew of no sleep or of another: on a mapped link it
+// would have been there before this sleep, and seen in the last look.
+bool SimConnection::WakesBy(const Side& target, const Message& message) {
+  const std::uint32_t sleep =
+      target.device->mapping()->control()->sleep.load(std::memory_order_relaxed);
+  return sleep != 0 && sleep != message.sleep_seen;
+}
+
 SimConnection::Progress SimConnection::ExecuteWrite(int from, Message& message,
                                                     soft::SoftQueuePair& own) {
   const bool tells = message.opcode == Opcode::kWriteWithImm;
@@ -162,9 +170,7 @@ SimConnection::Progress SimConnection::ExecuteWrite(int from, Message& message,
                          .byte_len = message.length});
   }
   Reply(from, message.sequence, WcStatus::kSuccess);
-  const bool sleeps =
-      target.device->mapping()->control()->sleep.load(std::memory_order_relaxed) != 0;
-  Delivered(target, tells || (message.wakes && sleeps));
+  Delivered(target, tells || WakesBy(target, message));
   return Progress::kDone;
 }
 
@@ -213,7 +219,7 @@ SimConnection::Progress SimConnection::ExecuteAtomic(int from, Message& message)
   }
   std::memcpy(word, &value, sizeof(value));
   Reply(from, message.sequence, WcStatus::kSuccess, std::move(old));
-  Delivered(target, message.wakes);
+  Delivered(target, WakesBy(target, message));
   return Progress::kDone;
 }
 

@@ -24,7 +24,8 @@ std::uint64_t LogReader::LoadControlWord() const {
   if (sealed_) return sealed_commit_;
   auto* word = reinterpret_cast<std::uint64_t*>(options_.memory);
   // Acquire: the entries below the position were written before it, on the same queue pair.
-  return std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
+  return std::max(told_commit_,
+                  std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire));
 }
 
 bool LogReader::IsRight(std::uint64_t control_word) const {
@@ -116,6 +117,20 @@ absl::Status LogReader::ShareCredit(bool idle) {
   shared_position_ = folded_position_;
   ++credits_;
   return absl::OkStatus();
+}
+
+bool LogReader::CommitThrough(MemgestId memgest, std::uint64_t index) {
+  RING_CHECK(!sealed_) << "epoch=" << options_.epoch.value();
+  std::uint64_t behind = 0;
+  const auto look = [&](const EntryView& entry) {
+    const EntryHeader& header = entry.header;
+    if (header.memgest != memgest.value() || header.index != index) return;
+    const std::uint64_t left = ring_size_ - header.position % ring_size_;
+    behind = NextEntryPosition(header.position, entry.size, left - entry.size);
+  };
+  Walk({folded_position_, prev_crc_}, folded_position_ + ring_size_, false, look);
+  told_commit_ = std::max(told_commit_, behind);
+  return behind != 0;
 }
 
 LogTail LogReader::FindTail(absl::FunctionRef<void(const EntryView&)> visit) const {

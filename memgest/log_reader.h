@@ -70,6 +70,10 @@ class LogReader {
   // WRITEs the folded position to the coordinator if 1/8 of the ring went by since the last time,
   // or if idle. Errors: the queue pair's, or kFailedPrecondition without one; call again.
   absl::Status ShareCredit(bool idle);
+  // The writer ended before it could say so here: the entry of this index in the memgest's log is
+  // committed, as another member knows, and so are all before it. False: it is not here. REQUIRES:
+  // not sealed.
+  bool CommitThrough(MemgestId memgest, std::uint64_t index);
   // L5: the queue pair is reset, whatever becomes of the seal. What is here is folded as ever.
   void DropQueuePair() { options_.qp = nullptr; }
 
@@ -97,6 +101,7 @@ class LogReader {
   std::uint64_t commit_position() const;
 
  private:
+  // What the writer said, or CommitThrough.
   std::uint64_t LoadControlWord() const;
   bool IsRight(std::uint64_t control_word) const;
   void MoveBehind(const EntryView& entry);
@@ -114,6 +119,7 @@ class LogReader {
   std::uint64_t folded_position_ = 0;
   std::uint64_t offset_ = 0;           // folded_position_ modulo the ring's size
   std::uint64_t commit_seen_ = 0;      // control word of the last Next
+  std::uint64_t told_commit_ = 0;      // what stands for it, while it is less
   std::uint64_t shared_position_ = 0;  // folded position that was told
   std::uint32_t prev_crc_ = 0;
   std::uint32_t credits_ = 0;  // told

@@ -100,6 +100,12 @@ absl::Status MemberShard::Adopt(Epoch epoch) {
   return absl::OkStatus();
 }
 
+bool MemberShard::CommitThrough(Epoch ring, MemgestId memgest, std::uint64_t index) {
+  const bool folds = failure_.ok() && !held_ && !installing_ && sealed_ == nullptr;
+  if (!folds || reader_ == nullptr || reader_->epoch() != ring) return false;
+  return reader_->CommitThrough(memgest, index);
+}
+
 void MemberShard::Reset(Epoch promised) {
   RING_CHECK(promised >= promised_ && promised != Epoch())
       << "promised=" << promised.value() << " before=" << promised_.value();

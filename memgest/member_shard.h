@@ -87,6 +87,10 @@ class MemberShard {
   // anything of the new ring. A no-op when it was done. Errors, without effect:
   // kFailedPrecondition, epoch is not the one that was promised.
   absl::Status Adopt(Epoch epoch);
+  // S7: what another member folded of the log, in this epoch's ring, is committed, and is folded
+  // here, too, though its coordinator is gone and did not say so here. False: it is not here, or
+  // the ring is another one.
+  bool CommitThrough(Epoch ring, MemgestId memgest, std::uint64_t index);
   // Step 7: drops all state of the shard and gives its memory back; memgests must be added again.
   // What this shard's deltas left in parity stores cannot be taken out: their owner drops them.
   // Nothing is folded from a ring before Adopt(promised). REQUIRES: promised is not older than what

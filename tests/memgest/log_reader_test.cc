@@ -194,6 +194,40 @@ TEST(LogReader, FindTailShowsEveryEntryBehindTheFoldedPosition) {
   EXPECT_EQ(tail.position, link.writer->position());
 }
 
+// The writer's own word, which says less, takes nothing back; it goes on when it says more.
+TEST(LogReader, S7AnotherMembersWordCommitsWhatIsHereAndNothingBehindIt) {
+  LogLink link;
+  Fill(link, 12);
+  Commit(link, 5);
+  EXPECT_EQ(FoldAll(link), 5U);
+  const MemgestId memgest(Put(1).memgest);
+  EXPECT_TRUE(link.reader->CommitThrough(memgest, 9));
+  EXPECT_EQ(FoldAll(link), 4U);
+  EXPECT_EQ(FoldAll(link), 0U);
+  EXPECT_FALSE(link.reader->CommitThrough(memgest, 13)) << "is not here";
+  EXPECT_FALSE(link.reader->CommitThrough(MemgestId(memgest.value() + 1), 10));
+  EXPECT_FALSE(link.reader->HasCommitted());
+  Commit(link, 7);
+  EXPECT_EQ(FoldAll(link), 0U);
+  Commit(link, 12);
+  EXPECT_EQ(FoldAll(link), 3U);
+}
+
+// ... over the ring's end, time and again.
+TEST(LogReader, S7AnotherMembersWordIsAPlaceBetweenEntriesEverywhere) {
+  LogLink link;
+  const MemgestId memgest(Put(1).memgest);
+  const std::uint64_t laps = 3;
+  while (link.writer->position() < laps * link.ring_size()) {
+    ASSERT_TRUE(link.writer->HasRoom(4096, false));
+    Fill(link, 1, 300 + link.order % 7 * 100);
+    ASSERT_TRUE(link.reader->CommitThrough(memgest, link.order));
+    ASSERT_EQ(FoldAll(link), 1U);
+    link.writer->AdvanceCommit(link.order + 1);
+    ASSERT_OK(link.reader->ShareCredit(true));
+  }
+}
+
 TEST(LogReader, E5CreditGoesBackEveryEighthOrWhenIdle) {
   LogLink link;
   Fill(link, 1);

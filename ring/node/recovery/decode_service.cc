@@ -61,7 +61,7 @@ void DecodeService::Progress(std::uint64_t now_ns) {
   StartJobs(now_ns);
   for (std::size_t left = rows_.size(); left > 0; --left) {
     next_row_ %= rows_.size();
-    if (StepRow(rows_[next_row_], now_ns)) {
+    if (StepRow(rows_[next_row_], now_ns, /*first=*/false)) {
       ++next_row_;
     } else {
       rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(next_row_));
@@ -83,12 +83,12 @@ void DecodeService::OnRow(absl::string_view body, ControlReply reply) {
     return reply(absl::ResourceExhaustedError("too many rows are waited for here: retry"));
   const std::uint64_t now_ns = node_->control().now_ns();
   WaitingRow row = {*std::move(request), now_ns + kRowPatienceNs, std::move(reply)};
-  if (StepRow(row, now_ns)) rows_.push_back(std::move(row));
+  if (StepRow(row, now_ns, /*first=*/true)) rows_.push_back(std::move(row));
 }
 
 // False: it is over, and answered.
-bool DecodeService::StepRow(WaitingRow& row, std::uint64_t now_ns) {
-  absl::StatusOr<std::string> bytes = Row(row.request);
+bool DecodeService::StepRow(WaitingRow& row, std::uint64_t now_ns, bool first) {
+  absl::StatusOr<std::string> bytes = Row(row.request, first);
   if (absl::IsOutOfRange(bytes.status())) {
     if (now_ns < row.deadline_ns) return true;
     bytes = absl::UnavailableError(bytes.status().message());
@@ -98,7 +98,23 @@ bool DecodeService::StepRow(WaitingRow& row, std::uint64_t now_ns) {
   return false;
 }
 
-absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& request) {
+// S7: nobody tells this parity how far the log of a shard without coordinator is committed. What
+// the one that asks folded of it is.
+void DecodeService::CatchUp(const recovery::RowRequest& request, const srs::Layout& layout,
+                            absl::Span<const std::uint64_t> last_touch) {
+  const cluster::View& view = *node_->view();
+  for (std::uint32_t column = 0; column < last_touch.size(); ++column) {
+    if (last_touch[column] == request.last_touch[column] || Mutant("S7-agree")) continue;
+    const ShardId shard(
+        static_cast<std::uint16_t>(layout.BlockOf(request.extent, request.row, column).shard));
+    MemberPort::HeldShard* const member = node_->members().Find(request.group, shard);
+    if (member == nullptr || view.Coordinator(request.group, shard) != cluster::kNoNode) continue;
+    const Epoch ring = view.groups[request.group.value()].shards[shard.value()].normal.epoch;
+    member->store->CommitThrough(ring, request.memgest, request.last_touch[column]);
+  }
+}
+
+absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& request, bool first) {
   const cluster::View& view = *node_->view();
   if (request.group.value() >= view.groups.size())
     return absl::InvalidArgumentError(absl::StrCat("no such group=", request.group.value()));
@@ -120,11 +136,12 @@ absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& reque
     return absl::FailedPreconditionError("this parity has not all of the row");
   const memgest::ParityStore::Row row = store->ReadRow(request.extent, request.row);
   if (row.last_touch != request.last_touch && !Mutant("S7")) {
-    for (std::size_t column = 0; column < row.last_touch.size(); ++column) {
+    for (std::uint32_t column = 0; column < row.last_touch.size(); ++column) {
       if (row.last_touch[column] <= request.last_touch[column]) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("column=", column, " is past what is asked for"));
     }
+    if (first) CatchUp(request, layout, row.last_touch);
     return absl::OutOfRangeError("has not folded what is asked for");
   }
   if (row.bytes == nullptr) return std::string();

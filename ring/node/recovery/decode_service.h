@@ -50,9 +50,11 @@ class DecodeService {
   void OnDecode(absl::string_view body, ControlReply reply);
   void OnRow(absl::string_view body, ControlReply reply);
   void StartJobs(std::uint64_t now_ns);
-  bool StepRow(WaitingRow& row, std::uint64_t now_ns);
+  bool StepRow(WaitingRow& row, std::uint64_t now_ns, bool first);
   // Not yet: kOutOfRange.
-  absl::StatusOr<std::string> Row(const recovery::RowRequest& request);
+  absl::StatusOr<std::string> Row(const recovery::RowRequest& request, bool first);
+  void CatchUp(const recovery::RowRequest& request, const srs::Layout& layout,
+               absl::Span<const std::uint64_t> last_touch);
 
   Node* node_;
   std::vector<std::unique_ptr<DecodeJob>> jobs_;

@@ -48,6 +48,14 @@ inline void SmallBlocksSlowly(NodeConfig* config) {
   config->recovery_rate = kRecoveryRateLowest;
 }
 
+// These two alone; the first is the default one.
+inline void KeepOnly(NodeConfig* config, const std::string& replicated, const std::string& coded) {
+  std::erase_if(config->memgests, [&](const protocol::MemgestDescriptor& memgest) {
+    return memgest.name != replicated && memgest.name != coded;
+  });
+  config->default_memgest = replicated;
+}
+
 class DecodeFixture : public ::testing::Test {
  protected:
   static constexpr GroupId kGroup{0};

@@ -19,16 +19,9 @@ namespace {
 
 using ring::testing::Await;
 using ring::testing::StatusIs;
+using testing::KeepOnly;
 using testing::SmallBlocks;
 using testing::SmallBlocksSlowly;
-
-// The first is the default one.
-void KeepOnly(NodeConfig* config, const std::string& replicated, const std::string& coded) {
-  std::erase_if(config->memgests, [&](const protocol::MemgestDescriptor& memgest) {
-    return memgest.name != replicated && memgest.name != coded;
-  });
-  config->default_memgest = replicated;
-}
 
 class DecodeTest : public testing::DecodeFixture {
  protected:
@@ -183,42 +176,6 @@ TEST_F(DecodeTest, S7_WhatRankDecodesIsServedAndTheRestIsDataLost) {
   }
   EXPECT_GT(served, 20);
   EXPECT_GT(lost, 20);
-}
-
-// A node that was only silent has its blocks yet: while nobody has its role, a row that needs them
-// is away, not gone, and comes when the node is back.
-TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
-  Start(1, [](NodeConfig* config) {
-    KeepOnly(config, "REP4", "SRS21");
-    SmallBlocksSlowly(config);
-  });
-  for (int i = 0; i < 60; ++i) Put(KeyOf(1, "k", i), "SRS21", 4000);
-  for (int i = 0; i < 60; ++i) Put(KeyOf(2, "k", i), "SRS21", 4000);
-  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
-  ASSERT_TRUE(AnyLost(1, "SRS21"));
-  const NodeId silent(2);
-  ASSERT_OK(cluster_.Fail(silent));  // it lives, and nobody takes its role
-  const auto serves = [this] {
-    bool is = false;
-    cluster_.Run([&] {
-      is = Shard(1) != nullptr && Shard(1)->serving() &&
-           cluster_.view().IsNormal(kGroup, ShardId(1));
-    });
-    return is;
-  };
-  Await("shard 1 to serve", serves);
-  GetOptions soon;
-  soon.deadline = absl::Milliseconds(50);
-  int away = 0;
-  for (int i = 0; i < 60; ++i) {
-    const absl::Status status = client_->Get(KeyOf(1, "k", i), soon).status();
-    ASSERT_FALSE(absl::IsDataLoss(status)) << i << ": " << status;
-    away += status.ok() ? 0 : 1;
-  }
-  EXPECT_GT(away, 0) << "all had come before the role was vacant";
-  ASSERT_OK(cluster_.RegisterAgain(silent));
-  ASSERT_NO_FATAL_FAILURE(WaitServing());
-  ExpectEverything();
 }
 
 // Two shards are lost while a new parity has what they had, and not yet all of the third one's: the

@@ -286,6 +286,12 @@ absl::StatusOr<cluster::Health> ClusterAdmin::GetHealth() {
   return cluster::Summarize(*facts.view, facts.leader, facts.reports);
 }
 
+// Who leads next may do it or not; being asked again does no harm.
+absl::StatusOr<cluster::ClusterResult> OrAgain(absl::StatusOr<cluster::ClusterResult> outcome) {
+  if (!absl::IsUnknown(outcome.status())) return outcome;
+  return absl::UnavailableError(outcome.status().message());
+}
+
 absl::StatusOr<cluster::ClusterResult> ClusterAdmin::Propose(
     const cluster::ClusterCommand& command) {
   RING_ASSIGN_OR_RETURN(
@@ -295,7 +301,7 @@ absl::StatusOr<cluster::ClusterResult> ClusterAdmin::Propose(
           [command](Node& node, const std::shared_ptr<Result<cluster::ClusterResult>>& answer) {
             node.membership().Propose(command,
                                       [answer](absl::StatusOr<cluster::ClusterResult> outcome) {
-                                        answer->Set(std::move(outcome));
+                                        answer->Set(OrAgain(std::move(outcome)));
                                       });
           }));
   RING_RETURN_IF_ERROR(result.status);

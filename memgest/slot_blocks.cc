@@ -157,7 +157,10 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
     return (pooled_.Contains(block) || idle_.Contains(block)) && !barred(block);
   };
   plan->clear();
-  std::uint32_t block = std::min(pooled_.Next(0), idle_.Next(0));
+  // Each set is looked through once, however many blocks stand alone.
+  std::uint32_t pooled = pooled_.Next(0);
+  std::uint32_t idle = idle_.Next(0);
+  std::uint32_t block = std::min(pooled, idle);
   while (block != BlockSet::kNone && plan->size() < count) {
     std::uint32_t end = block;
     do {
@@ -168,7 +171,9 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
       for (std::uint32_t b = block; b < end && plan->size() < count; ++b) plan->push_back(b);
     }
     const std::uint32_t next = std::max(end, block + 1);
-    block = std::min(pooled_.Next(next), idle_.Next(next));
+    if (pooled < next) pooled = pooled_.Next(next);
+    if (idle < next) idle = idle_.Next(next);
+    block = std::min(pooled, idle);
   }
   return static_cast<std::uint32_t>(plan->size());
 }
@@ -207,7 +212,8 @@ absl::StatusOr<Slot> SlotAllocator::AllocateLarge(std::uint64_t length,
   std::vector<std::uint32_t> plan;
   std::uint32_t planned = 0;
   if (pooled_.count() + idle_.count() > 0) {
-    planned = PlanRuns(count, std::min(count, chunk_blocks), &plan);
+    if (pooled_.count() + idle_.count() >= count)
+      planned = PlanRuns(count, std::min(count, chunk_blocks), &plan);
     if (planned < count)
       planned = PlanRuns(count, (count + kRunCountMax - 1) / kRunCountMax, &plan);
   }

@@ -22,14 +22,15 @@ bool ShardCoordinator::Get(const Request& request) {
   }
   const std::uint32_t head = *entry;
   const bool with_value = request.operation == protocol::Operation::kGet;
-  if (committed(head)) {
-    if (lines_.line(head).pins >= kAnswerPinsMax) return false;
-    if (with_value && absent(head)) return AwaitValue(request, head);
-    if (with_value && DecodesInstead(request, head)) return ReadDegraded(request, head);
+  const auto answer = [&](std::uint32_t line) {
+    if (lines_.line(line).pins >= kAnswerPinsMax) return false;
+    if (with_value && absent(line)) return AwaitValue(request, line);
+    if (with_value && DecodesInstead(request, line)) return ReadDegraded(request, line);
     ++counters_.gets;
-    AnswerLine(request, head, with_value);
+    AnswerLine(request, line, with_value);
     return true;
-  }
+  };
+  if (committed(head)) return answer(head);
   // V4: the read saw version v* of the head. Once some version >= v* is committed, the highest
   // committed one is the answer, whatever was appended meanwhile.
   if (request.min_version.bits() != 0) {
@@ -37,14 +38,7 @@ bool ShardCoordinator::Get(const Request& request) {
     const bool seen =
         highest != memgest::kNoLine &&
         (lines_.line(highest).version >= request.min_version.bits() || Mutant("V4-less"));
-    if (seen) {
-      if (lines_.line(highest).pins >= kAnswerPinsMax) return false;
-      if (with_value && absent(highest)) return AwaitValue(request, highest);
-      if (with_value && DecodesInstead(request, highest)) return ReadDegraded(request, highest);
-      ++counters_.gets;
-      AnswerLine(request, highest, with_value);
-      return true;
-    }
+    if (seen) return answer(highest);
   }
   Request waiting = request;
   if (waiting.min_version.bits() == 0) waiting.min_version = Version(lines_.line(head).version);

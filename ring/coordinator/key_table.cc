@@ -97,7 +97,8 @@ void KeyTable::MoveSome(std::uint64_t bucket_count) {
     }
   }
   if (previous_.count != 0 && moved_ == previous_.count) {
-    if (previous_.count == current_.count) {
+    // Large ones go back to the device, which cleans in slices; so they come from it again.
+    if (previous_.count == current_.count && previous_.kind() == rdma::MemoryKind::kPrivate) {
       device_->Discard(reinterpret_cast<std::byte*>(previous_.first), previous_.bytes());
       spare_ = std::exchange(previous_, {});
     } else {

@@ -116,6 +116,7 @@ class KeyTable {
   Buckets current_;
   Buckets previous_;  // being moved from, bucket by bucket, while growing
   // Emptied, kept for growth to the same size: keys that come and go make two tables alternate.
+  // Small ones alone.
   Buckets spare_;
   std::uint64_t moved_ = 0;
   std::uint64_t size_ = 0;

@@ -20,7 +20,11 @@ BlockFetch::BlockFetch(ControlPort* control, Pace* pace, coordinator::ShardCoord
   lines.ForEachLarge([&](std::uint32_t line) {
     const MemgestId memgest(lines.line(line).memgest);
     if (!Absent(line) || !Find(memgest)->coded()) return;
-    ForEachBlock(line, [&](std::uint32_t block) { large_[{memgest, block}] = line; });
+    std::vector<std::uint32_t>& blocks = large_[memgest];
+    ForEachBlock(line, [&](std::uint32_t block) {
+      if (blocks.size() <= block) blocks.resize(block + 1, memgest::kNoLine);
+      blocks[block] = line;
+    });
   });
 }
 
@@ -57,14 +61,22 @@ std::vector<std::uint32_t> BlockFetch::LinesOf(MemgestId id, std::uint32_t block
 }
 
 std::uint32_t BlockFetch::LargeLine(MemgestId id, std::uint32_t block) const {
-  const auto large = large_.find({id, block});
-  if (large == large_.end() || !Absent(large->second)) return memgest::kNoLine;
+  const auto blocks = large_.find(id);
+  if (blocks == large_.end() || block >= blocks->second.size()) return memgest::kNoLine;
+  const std::uint32_t line = blocks->second[block];
+  if (line == memgest::kNoLine || !Absent(line)) return memgest::kNoLine;
   // The line may be another version's by now.
   bool in_block = false;
-  if (shard_->lines().line(large->second).memgest == id.value()) {
-    ForEachBlock(large->second, [&](std::uint32_t one) { in_block |= one == block; });
+  if (shard_->lines().line(line).memgest == id.value()) {
+    ForEachBlock(line, [&](std::uint32_t one) { in_block |= one == block; });
   }
-  return in_block ? large->second : memgest::kNoLine;
+  return in_block ? line : memgest::kNoLine;
+}
+
+void BlockFetch::ForgetLarge(MemgestId id, std::uint32_t block) {
+  const auto blocks = large_.find(id);
+  if (blocks != large_.end() && block < blocks->second.size())
+    blocks->second[block] = memgest::kNoLine;
 }
 
 std::vector<std::uint32_t> BlockFetch::BlocksOfValue(MemgestId id, std::uint32_t block) {
@@ -132,10 +144,10 @@ void BlockFetch::OnPresent(MemgestId id, std::uint32_t block) {
     });
     if (!here) continue;
     // Once for all blocks of a large one, which is absent still if it does not fit.
-    for (const std::uint32_t one : BlocksOfValue(id, block)) large_.erase({id, one});
+    for (const std::uint32_t one : BlocksOfValue(id, block)) ForgetLarge(id, one);
     shard_->OnValue(line, Version(shard_->lines().line(line).version), true);
   }
-  large_.erase({id, block});
+  ForgetLarge(id, block);
   on_value_();
 }
 

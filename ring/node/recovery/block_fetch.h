@@ -57,6 +57,7 @@ class BlockFetch final : public recovery::BlockActions {
   // The line of the version of several blocks whose value is absent and has bytes in the block;
   // memgest::kNoLine.
   std::uint32_t LargeLine(MemgestId memgest, std::uint32_t block) const;
+  void ForgetLarge(MemgestId memgest, std::uint32_t block);
   // Lines whose value is absent and has bytes in the block.
   std::vector<std::uint32_t> LinesOf(MemgestId memgest, std::uint32_t block) const;
 
@@ -64,7 +65,7 @@ class BlockFetch final : public recovery::BlockActions {
   coordinator::ShardCoordinator* shard_;
   std::function<void()> on_value_;
   recovery::BlockRecovery recovery_;
-  std::map<std::pair<MemgestId, std::uint32_t>, std::uint32_t> large_;  // line, by block
+  std::map<MemgestId, std::vector<std::uint32_t>> large_;  // line or kNoLine, by block
   std::shared_ptr<bool> alive_;
 };
 

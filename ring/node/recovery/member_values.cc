@@ -119,6 +119,7 @@ void MemberValues::OnPiece(std::uint64_t id, const absl::StatusOr<std::string>& 
   const absl::StatusOr<recovery::FetchAnswer> answer =
       bytes.ok() ? recovery::DecodeValueAnswer(*bytes) : bytes.status();
   if (answer.ok()) {
+    if (fetch.piece == 0) fetch.bytes.reserve(fetch.length);
     fetch.bytes.append(answer->piece.data(), answer->piece.size());
     // A source that is wrong about the length costs no more memory than the value.
     const bool fits = fetch.bytes.size() <= fetch.length;

@@ -173,6 +173,7 @@ void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
   fetch.call = 0;
   fetch.piece = 0;
   fetch.bytes = std::string();  // its memory, too
+  fetch.crc = 0;
   waiting_.push_back(line);
 }
 
@@ -210,7 +211,10 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
       bytes.ok() ? recovery::DecodeValueAnswer(*bytes) : bytes.status();
   if (!answer.ok()) return OnFailure(line, fetch, answer.status());
   preferred_ = fetch.source;
+  // Of a long value each step has its part of the work.
+  if (fetch.piece == 0) fetch.bytes.reserve(fetch.length);
   fetch.bytes.append(answer->piece.data(), answer->piece.size());
+  fetch.crc = Crc32c(answer->piece.data(), answer->piece.size(), fetch.crc);
   // A source that is wrong about the length costs no more memory than the value.
   const std::uint32_t length = shard_->lines().line(line).value_length;
   if (fetch.bytes.size() > length) {
@@ -262,8 +266,7 @@ absl::Status ValueFetch::Store(std::uint32_t number, const Fetch& fetch) {
   if (line.version != fetch.version.bits()) {
     return absl::NotFoundError(absl::StrCat("line=", number, " holds another version by now"));
   }
-  const bool fits = fetch.bytes.size() == line.value_length &&
-                    Crc32c(fetch.bytes.data(), fetch.bytes.size()) == line.value_crc;
+  const bool fits = fetch.bytes.size() == line.value_length && fetch.crc == line.value_crc;
   if (!fits && !Mutant("E3")) {
     return absl::DataLossError(absl::StrCat("line=", number, ": node ", fetch.asked_of.value(),
                                             " gave bytes that are not the version's"));

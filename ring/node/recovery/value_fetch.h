@@ -78,6 +78,7 @@ class ValueFetch {
     NodeId asked_of;
     std::map<NodeId, int> refusals;
     std::string bytes;
+    std::uint32_t crc = 0;  // of them
     std::uint32_t piece = 0;
     std::uint64_t call = 0;      // that is under way; 0: none
     std::uint64_t retry_ns = 0;  // not to be started before

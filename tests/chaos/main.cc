@@ -132,7 +132,9 @@ int Run(const ChaosOptions& options) {
       complain("history", absl::StrCat("cannot write ", options.history));
     } else {
       history.WriteJson(file);
-      std::fclose(file);
+      const bool failed = std::ferror(file) != 0;
+      if (std::fclose(file) != 0 || failed)
+        complain("history", absl::StrCat("cannot write all of ", options.history));
     }
   }
   const Verdict verdict =

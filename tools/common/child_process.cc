@@ -36,7 +36,7 @@ absl::Status ErrnoStatus(absl::string_view what) {
 
 // After fork: only calls that are safe between threads. Ends the process.
 [[noreturn]] void Execute(char* const* argv, int output, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);     // one that is stopped (SIGSTOP) would not end by another
   if (getppid() != parent) _exit(127);  // the parent ended before the line above
   dup2(output, STDOUT_FILENO);
   sigset_t none;

@@ -39,8 +39,7 @@ absl::Status FileError(absl::string_view verb, const std::string& path, int erro
 absl::Status TooLarge(const std::string& path, absl::string_view size, std::uint64_t size_max) {
   return absl::InvalidArgumentError(absl::StrCat(
       "file=", path == "-" ? "stdin" : ShowBytes(path), " has size=", size, ", a value may have ",
-      size_max, " (", FormatBytes(static_cast<double>(size_max)),
-      "): split it, or raise value_size_max of the cluster"));
+      size_max, " (", FormatBytes(static_cast<double>(size_max)), "): split it"));
 }
 
 }  // namespace
@@ -50,6 +49,10 @@ absl::StatusOr<Folder> ListFolder(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
     return absl::NotFoundError(absl::StrCat("folder=", ShowBytes(path), " does not exist"));
+  }
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot look at folder=", ShowBytes(path), ": ", error.message()));
   }
   if (!fs::is_directory(status)) {
     return absl::InvalidArgumentError(absl::StrCat("folder=", ShowBytes(path), " is no folder"));
@@ -116,8 +119,8 @@ absl::Status WriteWhole(const std::string& path, absl::string_view bytes) {
     return absl::OkStatus();
   }
   struct stat info {};
-  // A pipe or a device is written in place; a name beside it would not be the same thing.
-  const bool special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  // A pipe, a device or a link is written in place; a name beside it would not be the same thing.
+  const bool special = lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
   const std::string target = special ? path : absl::StrCat(path, ".part-", getpid());
   std::FILE* file = std::fopen(target.c_str(), "wb");
   if (file == nullptr) return FileError("write", path, errno);

@@ -13,7 +13,8 @@ void OnSignal(int) { interrupted = 1; }
 
 void CatchInterrupts() {
   struct sigaction action {};
-  action.sa_handler = OnSignal;  // without SA_RESTART: it ends a pause
+  action.sa_handler = OnSignal;                      // without SA_RESTART: it ends a pause
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // another one ends a call that takes too long
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

@@ -1,5 +1,9 @@
 #include "api/client_status.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -8,13 +12,29 @@
 namespace ring::api {
 namespace {
 
-// The public names are those of the protocol.
-static_assert(static_cast<int>(OpOutcome::kDataLost) ==
-              static_cast<int>(protocol::Outcome::kDataLost));
-static_assert(static_cast<int>(OpOutcome::kWrongOwner) ==
-              static_cast<int>(protocol::Outcome::kWrongOwner));
-static_assert(static_cast<int>(OpOutcome::kBadChecksum) ==
-              static_cast<int>(protocol::Outcome::kBadChecksum));
+// The public codes are those of the protocol but for kUnknown, which is told apart before it comes
+// here.
+constexpr std::pair<OpOutcome, protocol::Outcome> kSame[] = {
+    {OpOutcome::kOk, protocol::Outcome::kOk},
+    {OpOutcome::kNotFound, protocol::Outcome::kNotFound},
+    {OpOutcome::kVersionMismatch, protocol::Outcome::kVersionMismatch},
+    {OpOutcome::kTooLarge, protocol::Outcome::kTooLarge},
+    {OpOutcome::kNoSuchMemgest, protocol::Outcome::kNoSuchMemgest},
+    {OpOutcome::kMemgestNotWritable, protocol::Outcome::kMemgestNotWritable},
+    {OpOutcome::kResourceExhausted, protocol::Outcome::kResourceExhausted},
+    {OpOutcome::kWrongOwner, protocol::Outcome::kWrongOwner},
+    {OpOutcome::kUnavailable, protocol::Outcome::kUnavailable},
+    {OpOutcome::kRequestReused, protocol::Outcome::kRequestReused},
+    {OpOutcome::kStaleRequest, protocol::Outcome::kStaleRequest},
+    {OpOutcome::kBadRequest, protocol::Outcome::kBadRequest},
+    {OpOutcome::kBadChecksum, protocol::Outcome::kBadChecksum},
+    {OpOutcome::kReplyTooLarge, protocol::Outcome::kReplyTooLarge},
+    {OpOutcome::kDataLost, protocol::Outcome::kDataLost},
+};
+static_assert(std::all_of(std::begin(kSame), std::end(kSame), [](const auto& same) {
+  return static_cast<int>(same.first) == static_cast<int>(same.second);
+}));
+static_assert(std::size(kSame) == static_cast<std::size_t>(protocol::Outcome::kUnknown));
 
 }  // namespace
 

@@ -67,9 +67,13 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
   seen_epoch_ = cluster->view().epoch;
   began_ns_ = now_ns();
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
+  cluster->set_is_away([this](NodeId node) { return absences_.IsAway(node, now_ns()); });
 }
 
-NodeFaults::~NodeFaults() { *alive_ = nullptr; }
+NodeFaults::~NodeFaults() {
+  *alive_ = nullptr;
+  cluster_->set_is_away(nullptr);
+}
 
 std::uint64_t NodeFaults::LogUniform(std::uint64_t from_ns, std::uint64_t to_ns) {
   const auto bits = static_cast<std::uint64_t>(absl::bit_width(to_ns / from_ns));

@@ -172,7 +172,10 @@ void SimCluster::WatchRoles() {
   }
   if (view_ == before && !coordinators_.empty()) return;
   const bool first = coordinators_.empty();
-  if (!first) CountReturns(*before, *view_);
+  if (!first) {
+    CountReturns(*before, *view_);
+    NoteMissed(*before, *view_);
+  }
   const cluster::Routing routing(view_->s, view_->d);
   coordinators_.resize(static_cast<std::size_t>(view_->group_count() * view_->s));
   tenures_.resize(coordinators_.size());
@@ -213,6 +216,24 @@ void SimCluster::CountReturns(const cluster::View& before, const cluster::View& 
       network_.faults().Count(rdma::sim::FaultClass::kF5Pause, "roles given back");
       Note(absl::StrCat("g", g, " epoch ", group.epoch.value(), ": role ", x, " goes from node ",
                         gave_way.id.value(), " back to node ", holder.node.value()));
+    }
+  }
+}
+
+// Faults that are shorter than detection one by one, and together are not: who lives is missed, and
+// its roles go to others, though no plan counted it as lost.
+void SimCluster::NoteMissed(const cluster::View& before, const cluster::View& now) {
+  for (std::size_t g = 0; g < before.groups.size(); ++g) {
+    const cluster::GroupView& then = before.groups[g];
+    for (std::size_t x = 0; x < then.roles.size(); ++x) {
+      const cluster::Holder holder{then.roles[x], then.incarnations[x]};
+      if (now.groups[g].roles[x] == holder.node || !Alive(holder)) continue;
+      const cluster::NodeStatus status = now.nodes[holder.node.value()].status;
+      const bool drained =
+          status == cluster::NodeStatus::kDraining || status == cluster::NodeStatus::kRemoved;
+      if (drained || false_alarm_ || (is_away_ && is_away_(holder.node))) continue;
+      Note(absl::StrCat("node ", holder.node.value(), " is missed, though it lives"));
+      NoteFalseAlarm();
     }
   }
 }

@@ -152,6 +152,8 @@ class SimCluster final : public Recorder {
   // (docs/RECOVERY.md, "Known weaknesses"): then that is as if too much were lost.
   void NoteFalseAlarm() { false_alarm_ = true; }
   bool false_alarm() const { return false_alarm_; }
+  // Who is to be missed, if somebody is: no false alarm then.
+  void set_is_away(std::function<bool(NodeId)> is_away) { is_away_ = std::move(is_away); }
 
  private:
   struct Damage {  // of a value
@@ -167,6 +169,7 @@ class SimCluster final : public Recorder {
   const memgest::MetadataLine* NewestOf(memgest::LineTable& lines, int key, std::uint32_t* number);
   void LookAtReplicas();
   void CountReturns(const cluster::View& before, const cluster::View& now);
+  void NoteMissed(const cluster::View& before, const cluster::View& now);
   // For who judges the history.
   void NoteLoss(absl::FunctionRef<bool(int key)> concerned, Epoch epoch, bool everything);
   absl::StatusOr<std::shared_ptr<SimNode>> OpenNode(NodeId id);
@@ -200,6 +203,7 @@ class SimCluster final : public Recorder {
   std::set<std::size_t> repeated_;  // operations of which copies were sent before their answer
   bool overran_ = false;
   bool false_alarm_ = false;
+  std::function<bool(NodeId)> is_away_;
   DamageModel damage_;
   std::vector<Damage> damages_;
 };

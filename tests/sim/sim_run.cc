@@ -303,17 +303,14 @@ class Run {
       });
       return missing.empty();
     };
-    if (cluster_->false_alarm()) {
-      const bool whole =
-          cluster_->RunUntil(cluster_->network().now_ns() + kPatienceNs, is_whole, kLookNs);
-      if (!whole && StaysStopped(cluster_->view())) cluster_->Overrun();
-    }
-    const bool stops = cluster_->overran() && !goes_on_;
-    const std::uint64_t wait_ns = stops ? kPatienceNs : options_.protect_ns;
-    const bool whole =
-        cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, is_whole, kLookNs);
+    const auto await = [&](std::uint64_t wait_ns) {
+      return cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, is_whole, kLookNs);
+    };
     // E8: without a quorum of its past a shard stops.
-    if (whole || stops) return;
+    const auto stops = [&] { return cluster_->overran() && !goes_on_; };
+    if (await(std::min(kPatienceNs, options_.protect_ns)) || stops()) return;
+    if (cluster_->false_alarm() && StaysStopped(cluster_->view())) cluster_->Overrun();
+    if (stops() || await(options_.protect_ns)) return;
     const std::size_t count = missing.size();
     if (count > kMissingToldMax) missing.resize(kMissingToldMax);
     Complain("liveness", absl::StrCat("not protected again, waits in vain, until count=", count,

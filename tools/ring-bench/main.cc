@@ -1,4 +1,7 @@
 // ring-bench: measures a Ring cluster, the floors under it, and its peers.
+#include <fstream>
+#include <string>
+
 #include "CLI/CLI.hpp"
 #include "tools/common/program.h"
 #include "tools/ring-bench/context.h"
@@ -18,7 +21,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--json", context.json_path, "Write everything that was found to FILE, as JSON")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check([](const std::string& path) {  // before hours of measuring
+        return std::ofstream(path, std::ios::app) ? "" : "cannot write " + path;
+      });
   app.add_flag_callback(
       "--no-progress", [&context] { context.progress = false; },
       "No progress bars (there are none without a terminal anyway)");
@@ -45,8 +51,10 @@ int main(int argc, char** argv) {
       "  ring-bench ec-api --k 10 --m 4 --chunk 65536 --api sync,async,eco");
   if (const auto status = ring::tools::ParseArguments(app, argc, argv); status.has_value())
     return *status;
-  if (context.status.ok() && !context.json_path.empty()) {
-    context.status = context.report.WriteJson(context.json_path);
+  // What was found before an error is there, too.
+  if (!context.json_path.empty() && !absl::IsInvalidArgument(context.status)) {
+    if (!context.status.ok()) context.report.SetError(context.status);
+    context.status.Update(context.report.WriteJson(context.json_path));
   }
   if (!context.status.ok()) {
     ring::tools::PrintError("ring-bench", context.status);

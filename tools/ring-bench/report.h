@@ -28,6 +28,8 @@ class Report {
   void AddSection(absl::string_view title, const std::vector<Row>& rows);
   // Prints a line; JSON: "notes".
   void AddNote(absl::string_view note);
+  // What ended the measurement before its end; JSON: "error".
+  void SetError(const absl::Status& status) { json_["error"] = status.ToString(); }
   absl::Status WriteJson(const std::string& path) const;
 
  private:

@@ -94,18 +94,19 @@ nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
   for (const auto& memgest : view.memgests) {
     memgests.push_back(MemgestJson(memgest, memgest.id == view.default_memgest));
   }
-  return {{"epoch", view.epoch},
-          {"cluster", absl::StrFormat("%016x", view.cluster)},
-          {"s", view.s},
-          {"d", view.d},
-          {"voters", view.voter_count},
-          {"leader", NumberJson(leader)},
-          {"fail_over", view.fail_over},
-          {"nodes", nodes},
-          {"groups", groups},
-          {"memgests", memgests},
-          {"warnings", cluster::HealthWarnings(view)},
-          {"value_size_max", view.value_size_max}};
+  nlohmann::json out = {{"epoch", view.epoch},
+                        {"cluster", absl::StrFormat("%016x", view.cluster)},
+                        {"s", view.s},
+                        {"d", view.d},
+                        {"voters", view.voter_count},
+                        {"leader", NumberJson(leader)},
+                        {"fail_over", view.fail_over},
+                        {"nodes", nodes},
+                        {"groups", groups},
+                        {"memgests", memgests},
+                        {"value_size_max", view.value_size_max}};
+  SetBytes(&out, "warnings", cluster::HealthWarnings(view));
+  return out;
 }
 
 struct Roles {
@@ -157,7 +158,7 @@ void PrintView(const View& view, NodeId leader, const Links& links) {
     nodes.AddRow({absl::StrCat(node.id.value()), ShowBytes(node.name),
                   std::string(cluster::StatusName(node.status)), IncarnationText(node.incarnation),
                   RolesText(RolesOf(view, node.id), node.status), Address(node),
-                  node.admin_address.empty() ? "-" : node.admin_address,
+                  node.admin_address.empty() ? "-" : ShowBytes(node.admin_address),
                   LinksText(links[node.id.value()])});
   }
   std::printf("%s\n", nodes.ToString().c_str());
@@ -178,7 +179,8 @@ void PrintView(const View& view, NodeId leader, const Links& links) {
   std::printf("%s", groups.ToString().c_str());
   const std::vector<std::string> warnings = cluster::HealthWarnings(view);
   if (!warnings.empty()) std::printf("\n");
-  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
+  for (const std::string& warning : warnings)
+    std::printf("warning: %s\n", ShowBytes(warning).c_str());
 }
 
 int Show(const Options& options, admin::AdminClient& client) {

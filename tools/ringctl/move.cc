@@ -31,7 +31,7 @@ int Run(const Options& options, const MoveCommand& command) {
     PrintJson(out);
   } else {
     std::printf("moved key=%s memgest=%s version=%s\n", ShowKey(command.key).c_str(),
-                memgest.c_str(), ToString(result->version).c_str());
+                ShowBytes(memgest).c_str(), ToString(result->version).c_str());
   }
   return kExitOk;
 }

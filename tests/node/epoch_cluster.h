@@ -110,9 +110,12 @@ class EpochCluster {
   void LoseEpochs(bool lose) {
     Run([&] { loses_epochs_ = lose; });
   }
-  // As long as it is so, no shard becomes Normal.
-  void LoseNormals(bool lose) {
-    Run([&] { loses_normals_ = lose; });
+  // As long as it is so, no shard becomes Normal, or not this one of any group.
+  void LoseNormals(bool lose, std::optional<ShardId> only = std::nullopt) {
+    Run([&] {
+      loses_normals_ = lose;
+      loses_normals_of_ = only;
+    });
   }
   // As long as it is so, an epoch's first Normal record of a shard is its last.
   void LoseFurtherNormals(bool lose) {
@@ -228,7 +231,10 @@ class EpochCluster {
 
   bool Loses(const cluster::ClusterCommand& command) {
     if (loses_further_normals_ && NamesMore(command)) return true;
-    if (loses_normals_ && std::holds_alternative<cluster::SetNormal>(command)) return true;
+    const auto* const normal = std::get_if<cluster::SetNormal>(&command);
+    if (loses_normals_ && normal != nullptr &&
+        normal->shard == loses_normals_of_.value_or(normal->shard))
+      return true;
     const auto* const epoch = std::get_if<cluster::NewEpoch>(&command);
     if (loses_epochs_ && epoch != nullptr) return true;
     return loses_first_ && epoch != nullptr &&
@@ -306,6 +312,7 @@ class EpochCluster {
   bool loses_first_ = false;
   bool loses_epochs_ = false;
   bool loses_normals_ = false;
+  std::optional<ShardId> loses_normals_of_;
   bool loses_further_normals_ = false;
   bool holds_normals_ = false;
   bool withholds_views_ = false;

@@ -166,7 +166,15 @@ absl::Status DecodeJob::OnCut() {
   frozen_.assign(k, recovery::FreezeAnswer());
   for (std::uint32_t column = 0; column < k; ++column) {
     if (Has(lost_, column)) continue;
-    RING_ASSIGN_OR_RETURN(frozen_[column], cut_.answer(column));
+    const absl::StatusOr<recovery::FreezeAnswer> answer = cut_.answer(column);
+    // L10: a shard that serves nobody for longer, or is stopped, is one more that is lost to this
+    // row, if it has parities enough. What it has may come back.
+    if (absl::IsUnavailable(answer.status()) && attempts_ >= kLostAfter && !Mutant("S7-stopped")) {
+      lost_ |= Bit(column);
+      vacant_ |= Bit(column);
+      continue;
+    }
+    RING_ASSIGN_OR_RETURN(frozen_[column], answer);
     if (frozen_[column].bytes == recovery::FrozenBytes::kLost) lost_ |= Bit(column);
   }
   stage_ = Stage::kVector;

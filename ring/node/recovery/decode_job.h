@@ -42,6 +42,7 @@ class DecodeJob {
   // Nodes of a graph keep a sum for each tree that is under way.
   static constexpr std::size_t kTreesUnderWay = 4;
   static constexpr int kAttemptsMax = 12;
+  static constexpr int kLostAfter = 4;  // attempts without the block of a shard that does not serve
   // From before the freeze: within the freezes' 1 s wherever they are, and within the time in which
   // a coordinator that begins an epoch waits for the members of the last one.
   static constexpr std::uint64_t kCutNs = 500'000'000;

@@ -86,5 +86,28 @@ TEST_F(VacantRoleTest, S7_ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
   }
 }
 
+// A shard may have a coordinator for long that gives nothing: the others go on without (L10).
+TEST_F(VacantRoleTest, S7_AShardThatDoesNotServeIsOneMoreLostBlock) {
+  Start(2, [](NodeConfig* config) {
+    KeepOnly(config, "REP4", "SRS32");
+    SmallBlocksSlowly(config);
+  });
+  for (int i = 0; i < 30; ++i) Put(KeyOf(1, "k", i), "SRS32", 4000);
+  for (int i = 0; i < 30; ++i) Put(KeyOf(2, "k", i), "SRS32", 4000);
+  for (const int parity : {0, 1}) ASSERT_NO_FATAL_FAILURE(WaitFolded(parity, "SRS32"));
+  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
+  ASSERT_TRUE(AnyLost(1, "SRS32"));
+  cluster_.LoseNormals(true, ShardId(2));
+  cluster_.Kill(NodeId(2));
+  ASSERT_OK(cluster_.Fail(NodeId(2)));
+  for (int i = 0; i < 30; ++i) {
+    const std::string key = KeyOf(1, "k", i);
+    const absl::StatusOr<GetResult> got = Get(key);
+    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+    ASSERT_EQ(got->value, values_[key]) << key;
+  }
+  cluster_.Run([&] { EXPECT_FALSE(Shard(2) != nullptr && Shard(2)->serving()); });
+}
+
 }  // namespace
 }  // namespace ring::node

@@ -185,7 +185,7 @@ void Connection::AddWrite(const std::byte* source, std::size_t size, std::uint64
 
 bool Connection::Enqueue(Operation* op, std::uint64_t first_incomplete) {
   constexpr std::size_t kWritesMax = 5;
-  if (chain_length_ + kWritesMax > kChainMax) PostChain();
+  if (chain_length_ + kWritesMax > kChainMax && !held_up()) PostChain();
   if (chain_length_ + kWritesMax > kChainMax || broken_) return false;
   RequestRing::Place place;
   if (!ring_.Reserve(op->cells, &place)) return false;

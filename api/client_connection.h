@@ -85,7 +85,8 @@ class Connection {
   // Places the operation's frame and adds it to the chain. False: no room now.
   bool Enqueue(Operation* op, std::uint64_t first_incomplete);
   // Posts the chain, and rings the doorbell when the node sleeps, once a sleep. A chain that finds
-  // no room for the silence period breaks the connection: what it resends would be too old (X4).
+  // no room for the silence period breaks the connection: what it resends would be too old (X4), at
+  // most by as much again.
   void Flush(std::uint64_t now_ns);
   // Something is in the chain that found no room.
   bool held_up() const { return held_up_ns_ != 0; }

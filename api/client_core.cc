@@ -258,7 +258,7 @@ void ClientCore::Pump() {
 }
 
 void ClientCore::Flush() {
-  held_up_ = false;
+  if (std::exchange(held_up_, false)) now_ns_ = ClockNs();
   ForEachConnection([this](Connection* connection) {
     if (connection->wants_flush()) connection->Flush(now_ns_);
     held_up_ |= connection->held_up();
@@ -303,7 +303,7 @@ bool ClientCore::TimeMoved() {
 
 bool ClientCore::Step() {
   bool progress = false;
-  if (TimeMoved() || held_up_) now_ns_ = ClockNs();
+  if (TimeMoved()) now_ns_ = ClockNs();
   Flush();
   PollDevice(&progress);
   Harvest(&progress);

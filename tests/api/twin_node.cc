@@ -72,8 +72,8 @@ void TwinNode::Run(std::atomic<int>* started) {
   started->notify_one();
   while (!stop_) {
     if (Turn()) continue;
-    recv_cq_->Arm();
     device_->SetSleeping(true);
+    recv_cq_->Arm();
     if (!Turn()) {
       pollfd descriptor{device_->event_fd(), POLLIN, 0};
       ::poll(&descriptor, 1, 20);

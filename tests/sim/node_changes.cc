@@ -23,7 +23,7 @@ void NodeFaults::Drain() {
   if (informed == nullptr || !cluster_->nodes()[node.value()]->up() || !MayLose({node})) return;
   cluster_->network().faults().Count(FaultClass::kF12Change);
   // A coordinator that gave its role away is no source of its own logs: it counts as lost.
-  absences_.Add(node, Absences::kForEver);
+  absences_->Add(node, Absences::kForEver);
   cluster_->Note(absl::StrCat("node ", node.value(), " is drained"));
   informed->membership().Propose(cluster::DrainNode{node},
                                  [](const absl::StatusOr<cluster::ClusterResult>&) {});

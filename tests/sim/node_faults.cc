@@ -67,13 +67,13 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
   seen_epoch_ = cluster->view().epoch;
   began_ns_ = now_ns();
   cluster->set_on_answer([this](const Operation& op) { OnAnswer(op); });
-  cluster->set_is_away([this](NodeId node) { return absences_.IsAway(node, now_ns()); });
+  // Either may end first.
+  cluster->set_is_away([away = absences_, cluster](NodeId node) {
+    return away->IsAway(node, cluster->network().now_ns());
+  });
 }
 
-NodeFaults::~NodeFaults() {
-  *alive_ = nullptr;
-  cluster_->set_is_away(nullptr);
-}
+NodeFaults::~NodeFaults() { *alive_ = nullptr; }
 
 std::uint64_t NodeFaults::LogUniform(std::uint64_t from_ns, std::uint64_t to_ns) {
   const auto bits = static_cast<std::uint64_t>(absl::bit_width(to_ns / from_ns));
@@ -147,7 +147,7 @@ bool NodeFaults::QuorumWithout(const std::set<NodeId>& nodes) {
   std::size_t left = 0;
   for (const std::shared_ptr<SimNode>& node : cluster_->nodes()) {
     if (!node->up() || nodes.contains(node->info().id)) continue;
-    if (absences_.IsAway(node->info().id, now_ns())) continue;
+    if (absences_->IsAway(node->info().id, now_ns())) continue;
     const consensus::Replica* const replica = node->node().membership().replica();
     if (replica != nullptr && now.IsVoter(replica->raft().id())) ++left;
   }
@@ -177,7 +177,7 @@ bool NodeFaults::MayLose(const std::set<NodeId>& nodes, NodeId missed) {
   if (!QuorumWithout(nodes) || (alarmed_ && !AllServe())) return false;
   const auto there = [&](const cluster::Holder& holder) {
     return cluster_->Alive(holder) && !nodes.contains(holder.node) &&
-           !absences_.IsAway(holder.node, now_ns());
+           !absences_->IsAway(holder.node, now_ns());
   };
   const auto returns = [&](const cluster::Holder& holder) {
     return holder.node == missed && cluster_->Alive(holder);
@@ -336,7 +336,7 @@ void NodeFaults::Silence() {
   if (!MayLose(silent)) return;
   const std::uint64_t length_ns = LogUniform(options_.f5_zombie_min_ns, options_.f5_zombie_max_ns);
   // Afterwards it hears what became of it.
-  for (const NodeId one : silent) absences_.Add(one, now_ns() + length_ns + 300 * kMs);
+  for (const NodeId one : silent) absences_->Add(one, now_ns() + length_ns + 300 * kMs);
   cluster_->Note(absl::StrCat("node ", id.value(), " is silent for us=", length_ns / kUs));
   const bool alone = silent.size() == 1;
   if (partitions_.any() || (alone && random_->Below(2) == 0))
@@ -380,7 +380,7 @@ bool NodeFaults::PartPair() {
   const bool up = cluster_->nodes()[one.value()]->up() && cluster_->nodes()[other.value()]->up();
   if (one == other || !up || !MayLose({one}) || !MayLose({other})) return false;
   const std::uint64_t length_ns = LogUniform(options_.f6_pair_min_ns, options_.f6_pair_max_ns);
-  for (const NodeId node : {one, other}) absences_.Add(node, now_ns() + length_ns + 300 * kMs);
+  for (const NodeId node : {one, other}) absences_->Add(node, now_ns() + length_ns + 300 * kMs);
   partitions_.PartPair(one, other, length_ns);
   return true;
 }
@@ -408,7 +408,7 @@ bool NodeFaults::RaiseFalseAlarm() {
         cluster_->nodes()[lost.value()]->up() && cluster_->nodes()[missed.value()]->up();
     if (lost == missed || !up || MayLose({lost, missed})) continue;
     if (!MayLose({lost}) || !MayLose({missed}) || !MayLose({lost, missed}, missed)) continue;
-    absences_.Add(missed, now_ns() + kAbsentNs);
+    absences_->Add(missed, now_ns() + kAbsentNs);
     cluster_->NoteFalseAlarm();
     Crash(lost);
     std::uint64_t& restart_ns = down_[lost.value()].restart_ns;  // not before it is missed (F4)
@@ -442,7 +442,7 @@ void NodeFaults::SpeakForeign(NodeId node) {
   cluster_->Note(
       absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
   foreign_until_ns_[node.value()] = now_ns() + length_ns;
-  absences_.Add(node, now_ns() + length_ns + 300 * kMs);
+  absences_->Add(node, now_ns() + length_ns + 300 * kMs);
   cluster_->nodes()[node.value()]->Speak(
       static_cast<std::uint16_t>(protocol::kProtocolVersion + kOffsets[random.Below(3)]));
 }

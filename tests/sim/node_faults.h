@@ -103,8 +103,9 @@ class NodeFaults {
   SeededRandom disks_;
   SeededRandom alarms_;
   SeededRandom withholds_;
-  std::vector<Down> down_;                       // by node; restart_ns 0: it is up
-  Absences absences_;                            // who is there, and is taken for lost, maybe
+  std::vector<Down> down_;  // by node; restart_ns 0: it is up
+  // Who is there, and is taken for lost, maybe; the cluster asks for it, too.
+  std::shared_ptr<Absences> absences_ = std::make_shared<Absences>();
   std::vector<std::uint64_t> foreign_until_ns_;  // by node; 0: it speaks as all do
   std::uint64_t began_ns_ = 0;
   std::uint64_t blow_ns_ = 0;

@@ -231,7 +231,7 @@ void SimCluster::NoteMissed(const cluster::View& before, const cluster::View& no
       const cluster::NodeStatus status = now.nodes[holder.node.value()].status;
       const bool drained =
           status == cluster::NodeStatus::kDraining || status == cluster::NodeStatus::kRemoved;
-      if (drained || false_alarm_ || (is_away_ && is_away_(holder.node))) continue;
+      if (!is_away_ || drained || false_alarm_ || is_away_(holder.node)) continue;
       Note(absl::StrCat("node ", holder.node.value(), " is missed, though it lives"));
       NoteFalseAlarm();
     }

@@ -152,7 +152,7 @@ class SimCluster final : public Recorder {
   // (docs/RECOVERY.md, "Known weaknesses"): then that is as if too much were lost.
   void NoteFalseAlarm() { false_alarm_ = true; }
   bool false_alarm() const { return false_alarm_; }
-  // Who is to be missed, if somebody is: no false alarm then.
+  // Who is to be missed, if somebody is: no false alarm then. null: nobody is, in any way.
   void set_is_away(std::function<bool(NodeId)> is_away) { is_away_ = std::move(is_away); }
 
  private:

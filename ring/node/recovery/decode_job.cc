@@ -164,19 +164,26 @@ absl::Status DecodeJob::OnCut() {
   cut_.Close();
   const std::uint32_t k = store_->layout().parameters().k;
   frozen_.assign(k, recovery::FreezeAnswer());
+  std::uint32_t silent = 0;
+  absl::Status unavailable;
   for (std::uint32_t column = 0; column < k; ++column) {
     if (Has(lost_, column)) continue;
     const absl::StatusOr<recovery::FreezeAnswer> answer = cut_.answer(column);
-    // L10: a shard that serves nobody for longer, or is stopped, is one more that is lost to this
-    // row, if it has parities enough. What it has may come back.
-    if (absl::IsUnavailable(answer.status()) && attempts_ >= kLostAfter && !Mutant("S7-stopped")) {
-      lost_ |= Bit(column);
-      vacant_ |= Bit(column);
+    if (absl::IsUnavailable(answer.status())) {
+      silent |= Bit(column);
+      unavailable = answer.status();
       continue;
     }
     RING_ASSIGN_OR_RETURN(frozen_[column], answer);
     if (frozen_[column].bytes == recovery::FrozenBytes::kLost) lost_ |= Bit(column);
   }
+  // L10: a shard that does not serve, or is stopped, is one more that is lost to this row, if there
+  // are parities enough. Mostly it only begins to, and is asked again before.
+  const bool enough = attempts_ >= kLostAfter && !Mutant("S7-stopped") &&
+                      Plan(lost_ | silent, recovery::kAllColumns).has_value();
+  if (silent != 0 && !enough) return unavailable;
+  lost_ |= silent;
+  vacant_ |= silent;
   stage_ = Stage::kVector;
   return absl::OkStatus();
 }
@@ -197,7 +204,7 @@ absl::Status DecodeJob::OnVector() {
   if (!recipe.has_value()) {
     const std::string what = absl::StrCat(
         "extent=", extent_, " row=", row_, ": lost columns=0x", absl::Hex(lost_),
-        ", of them without coordinator=0x", absl::Hex(vacant_), ", parities=0x",
+        ", of them of shards that do not serve=0x", absl::Hex(vacant_), ", parities=0x",
         absl::Hex(Complete(recovery::kAllColumns)), ", left out=0x", absl::Hex(request_.left_out));
     away_ = MayCome();
     return away_ ? absl::UnavailableError(what) : absl::DataLossError(what);
@@ -225,8 +232,8 @@ std::optional<srs::Recipe> DecodeJob::Plan(std::uint32_t lost, std::uint32_t col
 }
 
 // Whether what cannot be decoded now is only away. What a vacant role's last holder has may come
-// back with it, and a parity under rebuild that has the lost columns gets the others from shards
-// that live.
+// back with it, a shard that stopped may serve again, and a parity under rebuild that has the lost
+// columns gets the others from shards that live.
 bool DecodeJob::MayCome() const {
   const std::uint32_t vacant = Mutant("S7-vacant") ? 0 : vacant_;
   const std::uint32_t lost = lost_ & ~vacant;

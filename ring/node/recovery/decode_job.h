@@ -15,7 +15,7 @@
 // Errors:    the answer's: kAborted (the epoch is over), kNotFound (the memgest was deleted),
 //            kFailedPrecondition (this parity has not all of the row), kDataLoss (what is lost for
 //            good, or left out, is more than rank allows), kUnavailable (it did not come together
-//            in time, or needs a role that is vacant or a parity under rebuild: ask again).
+//            in time, or needs a shard that does not serve or a parity under rebuild: ask again).
 // Cost:      k - 1 WRITEs of a block, a copy of the row, a multiply-add for each term. With partial
 //            sums, as many bytes here as the graph's root has edges.
 // Source:    rules S1, S2, S7, S8; Ring section 5.5.
@@ -42,7 +42,7 @@ class DecodeJob {
   // Nodes of a graph keep a sum for each tree that is under way.
   static constexpr std::size_t kTreesUnderWay = 4;
   static constexpr int kAttemptsMax = 12;
-  static constexpr int kLostAfter = 4;  // attempts without the block of a shard that does not serve
+  static constexpr int kLostAfter = 4;  // attempts, before it does without a shard that is silent
   // From before the freeze: within the freezes' 1 s wherever they are, and within the time in which
   // a coordinator that begins an epoch waits for the members of the last one.
   static constexpr std::uint64_t kCutNs = 500'000'000;
@@ -105,7 +105,7 @@ class DecodeJob {
   std::uint32_t column_ = 0;  // the Lost block's
   RowCut cut_;
   std::uint32_t lost_ = 0;                      // columns, this one among them
-  std::uint32_t vacant_ = 0;                    // of them, those without coordinator
+  std::uint32_t vacant_ = 0;                    // of them, of shards that do not serve
   bool away_ = false;                           // too much of the row, for now
   std::vector<recovery::FreezeAnswer> frozen_;  // by column
   std::vector<std::uint64_t> last_touch_;       // of the captured row

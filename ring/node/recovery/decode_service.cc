@@ -104,7 +104,7 @@ void DecodeService::CatchUp(const recovery::RowRequest& request, const srs::Layo
                             absl::Span<const std::uint64_t> last_touch) {
   const cluster::View& view = *node_->view();
   for (std::uint32_t column = 0; column < last_touch.size(); ++column) {
-    if (last_touch[column] == request.last_touch[column] || Mutant("S7-agree")) continue;
+    if (last_touch[column] >= request.last_touch[column] || Mutant("S7-agree")) continue;
     const ShardId shard(
         static_cast<std::uint16_t>(layout.BlockOf(request.extent, request.row, column).shard));
     MemberPort::HeldShard* const member = node_->members().Find(request.group, shard);
@@ -136,12 +136,12 @@ absl::StatusOr<std::string> DecodeService::Row(const recovery::RowRequest& reque
     return absl::FailedPreconditionError("this parity has not all of the row");
   const memgest::ParityStore::Row row = store->ReadRow(request.extent, request.row);
   if (row.last_touch != request.last_touch && !Mutant("S7")) {
+    if (first) CatchUp(request, layout, row.last_touch);
     for (std::uint32_t column = 0; column < row.last_touch.size(); ++column) {
       if (row.last_touch[column] <= request.last_touch[column]) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("column=", column, " is past what is asked for"));
     }
-    if (first) CatchUp(request, layout, row.last_touch);
     return absl::OutOfRangeError("has not folded what is asked for");
   }
   if (row.bytes == nullptr) return std::string();

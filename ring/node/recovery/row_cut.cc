@@ -31,7 +31,6 @@ std::vector<NodeId> RowCut::Writers() const {
 }
 
 void RowCut::Abandon() {
-  const std::uint64_t token = token_;
   Thaw();
   const std::vector<NodeId> writers = Writers();
   const std::shared_ptr<Attempt> attempt = std::exchange(attempt_, nullptr);
@@ -40,7 +39,7 @@ void RowCut::Abandon() {
   piece.memory = std::exchange(memory_, nullptr);
   piece.size = std::exchange(size_, 0);
   piece.region = std::move(attempt->region);
-  piece.token = token;
+  piece.token = token_;
   node_->held_memory().Add(std::move(piece), writers);
 }
 
@@ -70,6 +69,7 @@ absl::Status RowCut::Begin(const recovery::RowName& place, const srs::Layout& la
   attempt->answers.assign(k, absl::UnknownError("was not asked for"));
   started_ns_ = now_ns;
   token_ = node_->TakeToken();
+  frozen_ = true;
   asked_.clear();
   columns_.clear();
   const cluster::View& view = *node_->view();
@@ -107,8 +107,8 @@ absl::StatusOr<recovery::FreezeAnswer> RowCut::answer(std::uint32_t column) cons
   return recovery::DecodeFreezeAnswer(*answer);
 }
 
-// A key that ends under a WRITE ends the connection that carries it, with all else on it. Of an
-// attempt with such a WRITE nobody uses the bytes, and its key ends when the writer was heard of.
+// A key that ends under a WRITE ends the connection that carries it, with all else on it. Where
+// such a WRITE lands nobody looks, and its key ends when the writer was heard of.
 bool RowCut::Close() {
   RING_CHECK(!waiting());
   if (!Writers().empty()) return false;
@@ -117,9 +117,9 @@ bool RowCut::Close() {
 }
 
 void RowCut::Thaw() {
-  if (token_ == 0) return;
+  if (!std::exchange(frozen_, false)) return;
   ByteWriter body;
-  body.Put(std::exchange(token_, 0));
+  body.Put(token_);
   for (const NodeId owner : asked_) {
     node_->control().Call(owner, ControlType::kThaw, body.bytes(), kFreezeTimeoutNs,
                           [](const absl::StatusOr<std::string>&) {});

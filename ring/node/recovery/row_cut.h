@@ -56,7 +56,7 @@ class RowCut {
   // REQUIRES: not held.
   const std::byte* bytes(std::uint32_t column) const { return memory_ + column * block_size_; }
   // Names the freezes; 0: nothing is frozen.
-  std::uint64_t token() const { return token_; }
+  std::uint64_t token() const { return frozen_ ? token_ : 0; }
   // Nothing can land any more; false, if somebody gave no block, and may be writing it yet.
   // REQUIRES: not waiting.
   bool Close();
@@ -81,7 +81,8 @@ class RowCut {
   std::size_t size_ = 0;
   std::size_t block_size_ = 0;
   std::uint64_t started_ns_ = 0;
-  std::uint64_t token_ = 0;  // 0: nothing is frozen
+  std::uint64_t token_ = 0;  // of the freezes; who was silent may be asked for it after the thaw
+  bool frozen_ = false;
   std::vector<NodeId> asked_;
   std::vector<std::uint32_t> columns_;  // that they were asked for
   std::shared_ptr<Attempt> attempt_;

@@ -80,6 +80,16 @@ class Bench(BenchPrograms):
             self.assertEqual(names["killed -> first put, REP3"], 2)
             self.assertEqual(names["killed -> all lost shards serve"], 2)
 
+    def test_says_its_version(self):
+        result = self.run_program(program("ring-bench"), "--version")
+        self.assertEqual((result.returncode, result.stdout), (0, b"ring-bench 0.1.0\n"))
+
+    def test_a_file_that_cannot_be_written_is_refused_before_it_measures(self):
+        result = self.run_program(program("ring-bench"), "--json", self.folder / "none" / "a.json",
+                                  "limits")
+        self.assertEqual((result.returncode, result.stdout), (2, b""))
+        self.assertIn(b"cannot write", result.stderr)
+
     def test_an_unknown_memgest_is_an_error(self):
         result = self.run_program(program("ring-bench"), "kv", "--memgest", "NONE")
         self.assertEqual(result.returncode, 1)

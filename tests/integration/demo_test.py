@@ -59,9 +59,8 @@ class Demo(Programs):
             self.assertRegex(rows[memgest]["MOVE INTO P50 / P99"], LATENCIES)
 
     def test_says_its_version(self):
-        for name in ("ring-demo", "ring-bench"):
-            result = self.run_program(program(name), "--version")
-            self.assertEqual((result.returncode, result.stdout), (0, f"{name} 0.1.0\n".encode()))
+        result = self.run_program(program("ring-demo"), "--version")
+        self.assertEqual((result.returncode, result.stdout), (0, b"ring-demo 0.1.0\n"))
 
     def test_without_a_cluster_or_a_folder_it_says_what_to_do(self):
         self.assertEqual(self.run_program(DEMO).returncode, 2)

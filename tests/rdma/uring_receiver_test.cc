@@ -91,22 +91,33 @@ class UringReceiverTest : public FabricContract {
   }
 };
 
-// Through the ring it would come with the kernel's next grace period, milliseconds later.
-TEST(UringBell, APeerOfAnotherLinkWakesTheDeviceAtOnce) {
-  SoftDeviceOptions options;
-  options.arena_size_max = std::uint64_t{64} << 20;
-  Side a(options, false);
-  Side b(options, false);
-  ASSERT_TRUE(b.device->Listen("tcp:127.0.0.1:0").ok());
-  ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
-  const auto address = b.device->Listen(FreshAddress(LinkKind::kLocal));
-  ASSERT_TRUE(address.ok()) << address.status();
-  ConnectOne(*address, a, b, &a.qp, &b.qp);
+// Two devices by a mapped link, the second with a ring for another one.
+class UringBell : public ::testing::Test {
+ protected:
+  static SoftDeviceOptions Options() {
+    SoftDeviceOptions options;
+    options.arena_size_max = std::uint64_t{64} << 20;
+    return options;
+  }
+  void SetUp() override {
+    ASSERT_TRUE(b.device->Listen("tcp:127.0.0.1:0").ok());
+    ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
+    const auto address = b.device->Listen(FreshAddress(LinkKind::kLocal));
+    ASSERT_TRUE(address.ok()) << address.status();
+    ConnectOne(*address, a, b, &a.qp, &b.qp);
+  }
+
+  Side a{Options(), false};
+  Side b{Options(), false};
   const Sge receive = b.At(0, 64);
+};
+
+// Through the ring it would come with the kernel's next grace period, milliseconds later.
+TEST_F(UringBell, APeerOfAnotherLinkWakesTheDeviceAtOnce) {
   for (std::uint64_t round = 0; round < 100; ++round) {
     ASSERT_TRUE(b.qp->PostRecv(round, absl::MakeConstSpan(&receive, 1)).ok());
-    b.recv_cq->Arm();
     b.device->SetSleeping(true);
+    b.recv_cq->Arm();
     while (b.device->Progress()) continue;
     ASSERT_FALSE(b.Readable(0));  // what woke it before does not wake it again
     WorkRequest bell;
@@ -122,17 +133,7 @@ TEST(UringBell, APeerOfAnotherLinkWakesTheDeviceAtOnce) {
 
 // Its completion is polled in the last look before the sleep, and queues are armed no more: who
 // sleeps all the same would not be woken by another bell.
-TEST(UringBell, ABellOfTheLastLookIsSignalled) {
-  SoftDeviceOptions options;
-  options.arena_size_max = std::uint64_t{64} << 20;
-  Side a(options, false);
-  Side b(options, false);
-  ASSERT_TRUE(b.device->Listen("tcp:127.0.0.1:0").ok());
-  ASSERT_EQ(b.device->device_counters().urings, 1u) << "run where the system allows io_uring";
-  const auto address = b.device->Listen(FreshAddress(LinkKind::kLocal));
-  ASSERT_TRUE(address.ok()) << address.status();
-  ConnectOne(*address, a, b, &a.qp, &b.qp);
-  const Sge receive = b.At(0, 64);
+TEST_F(UringBell, ABellOfTheLastLookIsSignalled) {
   ASSERT_TRUE(b.qp->PostRecv(1, absl::MakeConstSpan(&receive, 1)).ok());
   b.device->SetSleeping(true);
   b.recv_cq->Arm();

@@ -14,7 +14,35 @@ using ring::testing::Await;
 using testing::KeepOnly;
 using testing::SmallBlocksSlowly;
 
-class VacantRoleTest : public testing::DecodeFixture {};
+class VacantRoleTest : public testing::DecodeFixture {
+ protected:
+  static constexpr int kCount = 30;
+
+  void LoadShard(std::uint16_t shard) {
+    for (int i = 0; i < kCount; ++i) Put(KeyOf(shard, "k", i), "SRS32", 4000);
+  }
+  // Shard 1 serves without its blocks, and its rows have blocks of shard 2; both parities have
+  // folded all.
+  void StartWithoutBlocks(std::size_t spare_count) {
+    Start(spare_count, [](NodeConfig* config) {
+      KeepOnly(config, "REP4", "SRS32");
+      SmallBlocksSlowly(config);
+    });
+    LoadShard(1);
+    LoadShard(2);
+    for (const int parity : {0, 1}) ASSERT_NO_FATAL_FAILURE(WaitFolded(parity, "SRS32"));
+    ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
+    ASSERT_TRUE(AnyLost(1, "SRS32"));
+  }
+  void ExpectShardOne() {
+    for (int i = 0; i < kCount; ++i) {
+      const std::string key = KeyOf(1, "k", i);
+      const absl::StatusOr<GetResult> got = Get(key);
+      ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+      ASSERT_EQ(got->value, values_[key]) << key;
+    }
+  }
+};
 
 // A node that was only silent has its blocks yet: while nobody has its role, a row that needs them
 // is away, not gone, and comes when the node is back.
@@ -55,18 +83,10 @@ TEST_F(VacantRoleTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
 // The coordinator of a shard dies before it told both parities how far its log is committed, and
 // nobody has its role: what one of them folded the other one folds, too, or no row of theirs fits.
 TEST_F(VacantRoleTest, S7_ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
-  Start(1, [](NodeConfig* config) {
-    KeepOnly(config, "REP4", "SRS32");
-    SmallBlocksSlowly(config);
-  });
-  for (int i = 0; i < 30; ++i) Put(KeyOf(1, "k", i), "SRS32", 4000);
-  for (int i = 0; i < 30; ++i) Put(KeyOf(2, "k", i), "SRS32", 4000);
-  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
-  ASSERT_TRUE(AnyLost(1, "SRS32"));
   constexpr int kBehind = 1;
-  ASSERT_NO_FATAL_FAILURE(WaitFolded(kBehind, "SRS32"));
+  ASSERT_NO_FATAL_FAILURE(StartWithoutBlocks(1));
   HoldFolds(kBehind, 2, true);
-  for (int i = 0; i < 30; ++i) Put(KeyOf(2, "k", i), "SRS32", 4000);
+  LoadShard(2);
   ASSERT_NO_FATAL_FAILURE(WaitFolded(0, "SRS32"));
   cluster_.Kill(NodeId(2));
   cluster_.Run([&] {
@@ -78,34 +98,16 @@ TEST_F(VacantRoleTest, S7_ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
   });
   HoldFolds(kBehind, 2, false);
   ASSERT_OK(cluster_.Fail(NodeId(2)));
-  for (int i = 0; i < 30; ++i) {
-    const std::string key = KeyOf(1, "k", i);
-    const absl::StatusOr<GetResult> got = Get(key);
-    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
-    ASSERT_EQ(got->value, values_[key]) << key;
-  }
+  ASSERT_NO_FATAL_FAILURE(ExpectShardOne());
 }
 
 // A shard may have a coordinator for long that gives nothing: the others go on without (L10).
 TEST_F(VacantRoleTest, S7_AShardThatDoesNotServeIsOneMoreLostBlock) {
-  Start(2, [](NodeConfig* config) {
-    KeepOnly(config, "REP4", "SRS32");
-    SmallBlocksSlowly(config);
-  });
-  for (int i = 0; i < 30; ++i) Put(KeyOf(1, "k", i), "SRS32", 4000);
-  for (int i = 0; i < 30; ++i) Put(KeyOf(2, "k", i), "SRS32", 4000);
-  for (const int parity : {0, 1}) ASSERT_NO_FATAL_FAILURE(WaitFolded(parity, "SRS32"));
-  ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
-  ASSERT_TRUE(AnyLost(1, "SRS32"));
+  ASSERT_NO_FATAL_FAILURE(StartWithoutBlocks(2));
   cluster_.LoseNormals(true, ShardId(2));
   cluster_.Kill(NodeId(2));
   ASSERT_OK(cluster_.Fail(NodeId(2)));
-  for (int i = 0; i < 30; ++i) {
-    const std::string key = KeyOf(1, "k", i);
-    const absl::StatusOr<GetResult> got = Get(key);
-    ASSERT_TRUE(got.ok()) << key << ": " << got.status();
-    ASSERT_EQ(got->value, values_[key]) << key;
-  }
+  ASSERT_NO_FATAL_FAILURE(ExpectShardOne());
   cluster_.Run([&] { EXPECT_FALSE(Shard(2) != nullptr && Shard(2)->serving()); });
 }
 

@@ -207,11 +207,24 @@ std::uint64_t Raft::PersistIdFor(Claim claim) const {
 }
 
 void Raft::Send(Message m, Claim claim) {
-  if (const std::uint64_t persist_id = PersistIdFor(claim); persist_id != 0) {
-    held_.push_back({persist_id, std::move(m)});
-  } else {
+  const std::uint64_t persist_id = PersistIdFor(claim);
+  if (persist_id == 0) {
     outbox_.push_back(std::move(m));
+    return;
   }
+  if (m.type == MessageType::kAppendReply && !m.reject) {
+    // A leader goes on asking while a disk stands still (F11): one answer says what all would.
+    const auto same = std::find_if(held_.begin(), held_.end(), [&](const HeldMessage& held) {
+      const Message& other = held.message;
+      return held.persist_id == persist_id && other.type == m.type && !other.reject &&
+             other.to == m.to && other.term == m.term;
+    });
+    if (same != held_.end()) {
+      same->message.index = std::max(same->message.index, m.index);
+      return;
+    }
+  }
+  held_.push_back({persist_id, std::move(m)});
 }
 
 void Raft::ReleaseHeld() {

@@ -116,11 +116,12 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& direct
 }
 
 absl::Status MakeDirectory(const std::string& directory, SyncFunction sync) {
-  if (::mkdir(directory.c_str(), 0755) != 0) {
-    if (errno == EEXIST) return absl::OkStatus();
+  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
     return ErrnoStatus("create", directory);
-  }
-  return SyncDirectory(absl::StrCat(directory, "/.."), sync);
+  // One that is there may have been made by a process that ended before this. Who may not read the
+  // parent did not make it.
+  const absl::Status synced = SyncDirectory(absl::StrCat(directory, "/.."), sync);
+  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;
 }
 
 absl::StatusOr<File> LockFile(const std::string& path) {

@@ -180,14 +180,18 @@ absl::Status FileStorage::LoadSegments(LogContent& content) {
       RING_RETURN_IF_ERROR(RemoveFile(path));
       continue;
     }
-    if (info.valid_size < bytes.size()) {
-      RING_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY));
-      RING_RETURN_IF_ERROR(file.Truncate(info.valid_size));
-      RING_RETURN_IF_ERROR(file.Sync(options_.sync));
+    // Its last write may have come no further than the system's memory when the process ended, or
+    // its fsync may have failed, behind which another one has nothing to write: the bytes that
+    // count from now on are written anew. The files before it were durable when it was made.
+    if (is_last) {
+      RING_RETURN_IF_ERROR(WriteFile(directory_, NameOf(kLogPrefix, numbers[i]),
+                                     absl::string_view(bytes).substr(0, info.valid_size),
+                                     options_.sync));
     }
     segments_.push_back({numbers[i], info.last_index});
   }
-  return absl::OkStatus();
+  // ... as may have names of files, that of a snapshot too.
+  return SyncDirectory(directory_, options_.sync);
 }
 
 absl::Status FileStorage::Persist(const PersistRequest& request) {

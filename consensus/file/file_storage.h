@@ -9,8 +9,10 @@
 // Errors:    Open: kFailedPrecondition (in use by another process; another node's). Load: kDataLoss
 //            with file and offset for anything but a torn last write, which was never acknowledged.
 //            Persist: of the operating system (disk full, failed fsync); the next call first puts
-//            the file back to what was durable, so a failed fsync is never taken for done.
-// Cost:      one pwrite and one fsync a Persist; a new file every segment_size_max bytes.
+//            the file back to what was durable, so a failed fsync is never taken for done. Nor is
+//            one that never came: what Load gives is durable.
+// Cost:      one pwrite and one fsync a Persist; a new file every segment_size_max bytes. Load
+//            writes the last log file anew.
 // Source:    rules 10.6, 10.7; Rebello et al., "Can Applications Recover from fsync
 //            Failures?" (ATC 2020).
 #ifndef RING_CONSENSUS_FILE_FILE_STORAGE_H_

@@ -83,6 +83,28 @@ TEST(Replication, UnansweredMessagesArePartOfAWindow) {
   EXPECT_EQ(net.Commands(2).size(), 50u);
 }
 
+TEST(Replication, F11WhoseDiskStandsStillKeepsOneAnswerForAllItIsAsked) {
+  RaftNet net(3);
+  net.Elect(1);
+  net.server(2).hold_persists = true;
+  net.Propose(1, "x");
+  for (int i = 0; i < 50; ++i) {
+    net.TickAll();
+    net.Propose(1, "y");
+  }
+  net.seen.clear();
+  net.server(2).hold_persists = false;
+  net.FinishPersist(2);
+  net.Settle();
+  const auto answers = std::count_if(net.seen.begin(), net.seen.end(), [](const Message& m) {
+    return m.from == S(2) && m.type == MessageType::kAppendReply;
+  });
+  EXPECT_LE(answers, 3) << "of what was under way, of what came since, and of the commit";
+  EXPECT_EQ(net.raft(1).commit_index(), net.raft(2).log().persisted());
+  net.TickAll(3);
+  EXPECT_EQ(net.Commands(2).size(), 51u);
+}
+
 TEST(Replication, ALeaderRefusesMoreThanItMayHoldUncommitted) {
   RaftNet net;
   net.options.uncommitted_size_max = 100;

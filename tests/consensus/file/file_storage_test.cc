@@ -2,6 +2,7 @@
 #include "consensus/file/file_storage.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +44,10 @@ PersistRequest Entries(LogIndex first, LogIndex last, Term term = 1) {
 // A sync that fails from the n-th call on, a number of times.
 int syncs_before_failure = -1;
 int sync_failures = 0;
+std::set<ino_t> synced;
 int FailingSync(int fd) {
+  struct stat file {};
+  if (fstat(fd, &file) == 0) synced.insert(file.st_ino);
   if (syncs_before_failure == 0 && sync_failures > 0) {
     --sync_failures;
     errno = EIO;
@@ -286,6 +291,39 @@ TEST_F(FileStorageTest, P107AFailedSyncIsAFailedPersistAndNeverTakenForDone) {
     ASSERT_OK(state.status());
     EXPECT_EQ(state->entries.size(), 8u) << "the sync that failed: " << calls;
   }
+}
+
+// The process may have ended between a write and its fsync: a server that acknowledged what it only
+// found in the system's memory would forget it with the machine.
+TEST_F(FileStorageTest, P107WhatALaterStartFindsIsDurableBeforeItCounts) {
+  const auto inode = [](const std::string& path) {
+    struct stat file {};
+    EXPECT_EQ(stat(path.c_str(), &file), 0) << path;
+    return file.st_ino;
+  };
+  ASSERT_OK(Open(/*segment_size_max=*/256).status());
+  for (LogIndex index = 1; index <= 12; ++index)
+    ASSERT_OK(storage_->Persist(Entries(index, index)));
+  const std::vector<std::string> before = Files("log-");
+  ASSERT_GT(before.size(), 1u);
+  const std::string last = Read(before.back());
+  synced.clear();
+  ASSERT_OK_AND_ASSIGN(const InitialState state, Open());
+  EXPECT_EQ(state.entries.size(), 12u);
+  EXPECT_EQ(Files("log-"), before);
+  EXPECT_EQ(Read(before.back()), last);
+  EXPECT_TRUE(synced.contains(inode(before.back())));
+  EXPECT_TRUE(synced.contains(inode(directory_.path())));
+
+  storage_.reset();
+  for (int failed = 0; failed < 4; ++failed) {
+    syncs_before_failure = failed;
+    sync_failures = 1;
+    EXPECT_FALSE(Open().ok()) << "the sync that failed: " << failed;
+  }
+  syncs_before_failure = -1;
+  ASSERT_OK_AND_ASSIGN(const InitialState again, Open());
+  EXPECT_EQ(again.entries.size(), 12u);
 }
 
 TEST_F(FileStorageTest, P107AFullDiskIsAFailedPersist) {

@@ -15,6 +15,7 @@
 #include "ec_offload/verbs_exp/c_entry.h"
 #include "ec_offload/verbs_exp/region_book.h"
 #include "ec_offload/verbs_exp/soft_nic.h"
+#include "ec_offload/verbs_exp/soft_queues.h"
 
 namespace ring::ec_verbs {
 namespace {
@@ -173,8 +174,13 @@ ibv_mr* SoftRegMr(ibv_pd* pd, void* address, std::size_t length, unsigned access
   return mr.release();
 }
 
+// A peer's request that was allowed to use the region is over when this returns: its owner may free
+// the memory.
 int SoftDeregMr(ibv_mr* mr) {
-  RegionBook::Get().Remove(mr->pd, mr->lkey);
+  {
+    MutexLock lock(Nic::Get().mutex);
+    RegionBook::Get().Remove(mr->pd, mr->lkey);
+  }
   delete mr;
   return 0;
 }

@@ -357,10 +357,10 @@ class Device {
   // Of a queue pair that is gone: its peer may have been stopped in the middle of a copy into this
   // device's memory. The rest lands when it goes on, though the request fails (L5). False once its
   // end let go or is dead, and on links whose peers copy nothing here themselves (tcp, rdma).
-  virtual bool PeerHoldsOn(std::uint32_t /*qp_number*/) const { return false; }
-  virtual DeviceCounters device_counters() const { return {}; }
+  virtual bool PeerHoldsOn(std::uint32_t qp_number) const = 0;
+  virtual DeviceCounters device_counters() const = 0;
   // kUnavailable: the RDMA card that it has open went away, and does not come back to this device.
-  virtual absl::Status CardStatus() const { return absl::OkStatus(); }
+  virtual absl::Status CardStatus() const = 0;
 };
 
 }  // namespace ring::rdma

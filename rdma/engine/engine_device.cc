@@ -125,6 +125,7 @@ class Engine final : public EngineDevice {
     nic_->Call([&] { calls = device()->device_counters(); });
     return calls;
   }
+  absl::Status CardStatus() const override { return absl::OkStatus(); }  // it has none
   EngineCounters counters() const override { return nic_->counters(); }
 
  private:

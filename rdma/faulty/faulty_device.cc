@@ -29,7 +29,7 @@ absl::Status FaultyDevice::Refuses(DeviceFaultKind kind, absl::string_view what)
 
 absl::StatusOr<std::byte*> FaultyDevice::Allocate(std::size_t size, MemoryKind kind) {
   RING_RETURN_IF_ERROR(Refuses(DeviceFaultKind::kNoMemory, absl::StrCat("memory of size=", size)));
-  return below_->Allocate(size, kind);
+  return below()->Allocate(size, kind);
 }
 
 absl::StatusOr<std::unique_ptr<MemoryRegion>> FaultyDevice::Register(std::byte* address,
@@ -37,22 +37,22 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FaultyDevice::Register(std::byte* 
                                                                      std::uint32_t access) {
   RING_RETURN_IF_ERROR(
       Refuses(DeviceFaultKind::kNoMemory, absl::StrCat("a memory region of length=", length)));
-  return below_->Register(address, length, access);
+  return below()->Register(address, length, access);
 }
 
 absl::StatusOr<std::unique_ptr<CompletionQueue>> FaultyDevice::CreateCompletionQueue(
     std::size_t depth) {
   RING_RETURN_IF_ERROR(
       Refuses(DeviceFaultKind::kNoQueuePair, absl::StrCat("a completion queue of depth=", depth)));
-  RING_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> cq, below_->CreateCompletionQueue(depth));
+  RING_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> cq, below()->CreateCompletionQueue(depth));
   return std::make_unique<FaultyCompletionQueue>(&plan_, std::move(cq));
 }
 
-std::unique_ptr<QueuePair> FaultyDevice::Wrap(std::unique_ptr<QueuePair> below,
+std::unique_ptr<QueuePair> FaultyDevice::Wrap(std::unique_ptr<QueuePair> qp,
                                               const QueuePairOptions& options,
                                               absl::string_view address) {
   return std::make_unique<FaultyQueuePair>(
-      &plan_, below_.get(), std::move(below), static_cast<FaultyCompletionQueue*>(options.send_cq),
+      &plan_, below(), std::move(qp), static_cast<FaultyCompletionQueue*>(options.send_cq),
       static_cast<FaultyCompletionQueue*>(options.recv_cq), std::string(address));
 }
 
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Connect(absl::string_vi
         absl::StrCat("address=", address, " is cut off: the fault was injected"));
   }
   RING_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> qp,
-                        below_->Connect(address, Below(options), private_data));
+                        below()->Connect(address, Below(options), private_data));
   return Wrap(std::move(qp), options, address);
 }
 
@@ -76,12 +76,12 @@ absl::StatusOr<std::unique_ptr<QueuePair>> FaultyDevice::Accept(std::uint64_t re
   RING_RETURN_IF_ERROR(
       Refuses(DeviceFaultKind::kNoQueuePair, absl::StrCat("a queue pair for request=", request)));
   RING_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> qp,
-                        below_->Accept(request, Below(options), private_data));
+                        below()->Accept(request, Below(options), private_data));
   return Wrap(std::move(qp), options, "");
 }
 
 bool FaultyDevice::PollEvent(ConnectionEvent* event) {
-  if (!below_->PollEvent(event)) return false;
+  if (!below()->PollEvent(event)) return false;
   if (event->qp != nullptr) event->qp = static_cast<FaultyQueuePair*>(event->qp->context());
   return true;
 }

@@ -20,17 +20,17 @@
 #include <utility>
 #include <vector>
 
-#include "rdma/fabric.h"
 #include "rdma/faulty/device_fault.h"
 #include "rdma/faulty/fault_plan.h"
+#include "rdma/forwarding_device.h"
 
 namespace ring::rdma {
 
-class FaultyDevice final : public Device {
+class FaultyDevice final : public ForwardingDevice {
  public:
   // seed: of what happens by chance.
   FaultyDevice(std::unique_ptr<Device> below, const Clock* clock, std::uint64_t seed)
-      : plan_(clock, seed), below_(std::move(below)) {}
+      : ForwardingDevice(std::move(below)), plan_(clock, seed) {}
 
   absl::Status Inject(const DeviceFault& fault);
   // Nothing that connects to this address, or did, reaches it for so long.
@@ -42,54 +42,28 @@ class FaultyDevice final : public Device {
   std::uint64_t injected() const { return plan_.injected(); }
   std::uint64_t stopped() const { return plan_.stopped(); }  // by cuts
 
-  const Caps& caps() const override { return below_->caps(); }
   absl::StatusOr<std::byte*> Allocate(std::size_t size, MemoryKind kind) override;
-  void Free(std::byte* address, std::size_t size, MemoryKind kind) override {
-    below_->Free(address, size, kind);
-  }
-  void PreferHuge(std::byte* address, std::size_t size) override {
-    below_->PreferHuge(address, size);
-  }
-  void Populate(std::byte* address, std::size_t size) override { below_->Populate(address, size); }
-  std::uint32_t LocalKey(const std::byte* address) const override {
-    return below_->LocalKey(address);
-  }
-  void Discard(std::byte* address, std::size_t size) override { below_->Discard(address, size); }
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address, std::size_t length,
                                                          std::uint32_t access) override;
   absl::StatusOr<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(
       std::size_t depth) override;
-  absl::StatusOr<std::string> Listen(absl::string_view address) override {
-    return below_->Listen(address);
-  }
   absl::StatusOr<std::unique_ptr<QueuePair>> Connect(absl::string_view address,
                                                      const QueuePairOptions& options,
                                                      absl::string_view private_data) override;
   absl::StatusOr<std::unique_ptr<QueuePair>> Accept(std::uint64_t request,
                                                     const QueuePairOptions& options,
                                                     absl::string_view private_data) override;
-  void Reject(std::uint64_t request, absl::string_view private_data) override {
-    below_->Reject(request, private_data);
-  }
   bool PollEvent(ConnectionEvent* event) override;
   // What comes late is work: nobody else wakes who waits for it.
-  bool Progress() override { return below_->Progress() || plan_.holds(); }
-  int event_fd() const override { return below_->event_fd(); }
-  void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
-  bool PeerHoldsOn(std::uint32_t qp_number) const override {
-    return below_->PeerHoldsOn(qp_number);
-  }
-  DeviceCounters device_counters() const override { return below_->device_counters(); }
-  absl::Status CardStatus() const override { return below_->CardStatus(); }
+  bool Progress() override { return below()->Progress() || plan_.holds(); }
 
  private:
   absl::Status Refuses(DeviceFaultKind kind, absl::string_view what);
   // address: of the peer; empty: it connected.
-  std::unique_ptr<QueuePair> Wrap(std::unique_ptr<QueuePair> below, const QueuePairOptions& options,
+  std::unique_ptr<QueuePair> Wrap(std::unique_ptr<QueuePair> qp, const QueuePairOptions& options,
                                   absl::string_view address);
 
   FaultPlan plan_;
-  std::unique_ptr<Device> below_;
 };
 
 }  // namespace ring::rdma

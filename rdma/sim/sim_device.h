@@ -64,6 +64,10 @@ class SimDevice final : public Device, private soft::Attachment {
   bool Progress() override;
   int event_fd() const override { return -1; }  // SimHost::OnWake
   void SetSleeping(bool sleeping) override { soft_->SetSleeping(sleeping); }
+  // A simulated WRITE lands or fails: none that was stopped goes on.
+  bool PeerHoldsOn(std::uint32_t) const override { return false; }
+  DeviceCounters device_counters() const override { return soft_->device_counters(); }
+  absl::Status CardStatus() const override { return soft_->CardStatus(); }
 
  private:
   SimDevice(SimNetwork* network, HostId host) : network_(network), host_(host) {}

@@ -193,6 +193,9 @@ class FakeDevice final : public rdma::Device {
   bool Progress() override { return false; }
   int event_fd() const override { return -1; }
   void SetSleeping(bool) override {}
+  bool PeerHoldsOn(std::uint32_t) const override { return false; }
+  rdma::DeviceCounters device_counters() const override { return {}; }
+  absl::Status CardStatus() const override { return absl::OkStatus(); }
 
  private:
   static absl::Status None() { return absl::UnimplementedError("the fake device makes nothing"); }

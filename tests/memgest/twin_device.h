@@ -89,6 +89,9 @@ class TwinDevice final : public rdma::Device {
   bool Progress() override { return false; }
   int event_fd() const override { return -1; }
   void SetSleeping(bool) override {}
+  bool PeerHoldsOn(std::uint32_t) const override { return false; }
+  rdma::DeviceCounters device_counters() const override { return {}; }
+  absl::Status CardStatus() const override { return absl::OkStatus(); }
 
   std::size_t limit = ~std::size_t{0} / 2;  // of bytes allocated
   std::size_t fail_from = ~std::size_t{0};  // the first call (from 1) that fails, and all later

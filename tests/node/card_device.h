@@ -19,45 +19,22 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "rdma/forwarding_device.h"
 #include "ring/base/status.h"
 #include "ring/node/node.h"
 
 namespace ring::node::testing {
 
-class CardDevice final : public rdma::Device {
+class CardDevice final : public rdma::ForwardingDevice {
  public:
   using Cut = std::shared_ptr<const std::atomic<bool>>;
 
   explicit CardDevice(std::unique_ptr<rdma::Device> below, Cut cut = nullptr)
-      : below_(std::move(below)), cut_(std::move(cut)) {}
+      : ForwardingDevice(std::move(below)), cut_(std::move(cut)) {}
 
-  const Caps& caps() const override { return below_->caps(); }
-  absl::StatusOr<std::byte*> Allocate(std::size_t size, rdma::MemoryKind kind) override {
-    return below_->Allocate(size, kind);
-  }
-  void Free(std::byte* address, std::size_t size, rdma::MemoryKind kind) override {
-    below_->Free(address, size, kind);
-  }
-  void PreferHuge(std::byte* address, std::size_t size) override {
-    below_->PreferHuge(address, size);
-  }
-  void Populate(std::byte* address, std::size_t size) override { below_->Populate(address, size); }
-  std::uint32_t LocalKey(const std::byte* address) const override {
-    return below_->LocalKey(address);
-  }
-  void Discard(std::byte* address, std::size_t size) override { below_->Discard(address, size); }
-  absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Register(std::byte* address,
-                                                               std::size_t length,
-                                                               std::uint32_t access) override {
-    return below_->Register(address, length, access);
-  }
-  absl::StatusOr<std::unique_ptr<rdma::CompletionQueue>> CreateCompletionQueue(
-      std::size_t depth) override {
-    return below_->CreateCompletionQueue(depth);
-  }
   absl::StatusOr<std::string> Listen(absl::string_view address) override {
-    if (!absl::StartsWith(address, "rdma:")) return below_->Listen(address);
-    RING_ASSIGN_OR_RETURN(const std::string listens, below_->Listen(Tcp(address)));
+    if (!absl::StartsWith(address, "rdma:")) return below()->Listen(address);
+    RING_ASSIGN_OR_RETURN(const std::string listens, below()->Listen(Tcp(address)));
     return absl::StrCat("rdma:", absl::StripPrefix(listens, "tcp:"));
   }
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Connect(
@@ -65,20 +42,8 @@ class CardDevice final : public rdma::Device {
       absl::string_view private_data) override {
     if (cut_ != nullptr && cut_->load() && absl::StartsWith(address, "rdma:"))
       return absl::UnavailableError("the cards' network is cut");
-    return below_->Connect(Tcp(address), options, private_data);
+    return below()->Connect(Tcp(address), options, private_data);
   }
-  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Accept(std::uint64_t request,
-                                                          const rdma::QueuePairOptions& options,
-                                                          absl::string_view private_data) override {
-    return below_->Accept(request, options, private_data);
-  }
-  void Reject(std::uint64_t request, absl::string_view private_data) override {
-    below_->Reject(request, private_data);
-  }
-  bool PollEvent(rdma::ConnectionEvent* event) override { return below_->PollEvent(event); }
-  bool Progress() override { return below_->Progress(); }
-  int event_fd() const override { return below_->event_fd(); }
-  void SetSleeping(bool sleeping) override { below_->SetSleeping(sleeping); }
   // Taken out while the cut lasts.
   absl::Status CardStatus() const override {
     const bool gone = cut_ != nullptr && cut_->load();
@@ -91,7 +56,6 @@ class CardDevice final : public rdma::Device {
     return absl::StrCat(card ? "tcp:" : "", address);
   }
 
-  std::unique_ptr<rdma::Device> below_;
   Cut cut_;
 };
 

@@ -77,6 +77,13 @@ absl::StatusOr<consensus::LogIndex> ClusterMachine::RolesOf(absl::string_view sn
   return parts.roles;
 }
 
+absl::StatusOr<std::uint64_t> ClusterMachine::FoundingOf(absl::string_view snapshot) {
+  RING_ASSIGN_OR_RETURN(const Parts parts, Split(snapshot));
+  RING_ASSIGN_OR_RETURN(const cluster::ClusterState state,
+                        cluster::ClusterState::FromSnapshot(parts.state));
+  return state.view()->founding;
+}
+
 absl::Status ClusterMachine::Restore(absl::string_view bytes) {
   RING_ASSIGN_OR_RETURN(const Parts parts, Split(bytes));
   RING_ASSIGN_OR_RETURN(state_, cluster::ClusterState::FromSnapshot(parts.state));

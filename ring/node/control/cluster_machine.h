@@ -41,6 +41,7 @@ class ClusterMachine final : public consensus::StateMachine {
   consensus::LogIndex roles() const { return roles_; }
   // The same, of a snapshot.
   static absl::StatusOr<consensus::LogIndex> RolesOf(absl::string_view snapshot);
+  static absl::StatusOr<std::uint64_t> FoundingOf(absl::string_view snapshot);  // 0: none yet
 
  private:
   cluster::ClusterState state_;

@@ -297,7 +297,8 @@ RoleMark Membership::RolesKnown() const {
   const consensus::RaftLog& log = replica_->raft().log();
   // A leader's snapshot takes the log's place before it takes the state's.
   if (replica_->applied_index() < log.base_index()) return {};
-  return {machine_.roles(), log.ConfigurationAt(replica_->applied_index()).voters};
+  return {machine_.roles(), log.ConfigurationAt(replica_->applied_index()).voters,
+          machine_.view().founding};
 }
 
 void Membership::Read(consensus::Replica::ReadDone done) {

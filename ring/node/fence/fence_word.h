@@ -47,6 +47,8 @@ class FenceWord final : public consensus::PersistObserver {
   // empty once anything is known.
   std::vector<consensus::LogIndex> roles_;
   std::vector<std::pair<consensus::LogIndex, std::vector<consensus::ServerId>>> voters_;
+  // The first one counts, and all others are refused.
+  std::vector<std::pair<consensus::LogIndex, std::uint64_t>> foundings_;
   std::uint64_t late_ = 0;  // the bug switch's
 };
 

@@ -189,6 +189,38 @@ TEST(RoleMark, L1AWordTellsVotersRolesAndConfigurationsApart) {
   EXPECT_NE(word, RoleWord(three[1], {7, three}));
   EXPECT_NE(word, RoleWord(three[0], {8, three}));
   EXPECT_NE(word, RoleWord(three[0], {7, two}));
+  EXPECT_NE(word, RoleWord(three[0], {7, three, 1}));
+}
+
+// 10.6: voters that all forgot everything, and came to as many commands, are none of a node that
+// remembers.
+TEST(FenceWordTest, L1ShowsTheFoundingThatItsLogBeginsWith) {
+  alignas(kFenceWordSize) std::byte word[kFenceWordSize] = {};
+  const consensus::ServerId self = LeaseWorld::ServerOf(0);
+  FenceWord shown(self, word);
+  consensus::Snapshot first;
+  first.configuration.voters = {self};
+  shown.OnSnapshot(first, /*replaces_log=*/true);
+  const auto found = [](consensus::LogIndex index, std::uint64_t founding) {
+    cluster::View view = cluster::TestView();
+    view.founding = founding;
+    consensus::Entry entry;
+    entry.index = index;
+    entry.kind = consensus::EntryKind::kCommand;
+    entry.data = cluster::EncodeClusterCommand(cluster::Found{view});
+    return entry;
+  };
+  const std::vector<consensus::ServerId> voters = {self};
+  const consensus::Entry one = found(2, 11);
+  shown.OnAppend({&one, 1});
+  EXPECT_EQ(LoadFenceWord(word), RoleWord(self, {2, voters, 11}));
+  const consensus::Entry refused = found(3, 12);
+  shown.OnAppend({&refused, 1});
+  EXPECT_EQ(LoadFenceWord(word), RoleWord(self, {3, voters, 11}));
+  shown.OnTruncate(2);
+  const consensus::Entry other = found(2, 13);
+  shown.OnAppend({&other, 1});
+  EXPECT_EQ(LoadFenceWord(word), RoleWord(self, {2, voters, 13}));
 }
 
 }  // namespace

@@ -135,7 +135,8 @@ class LeaseWorld {
   RoleMark known(std::uint16_t at) {
     Server& server = servers_[at];
     return {server.machine->roles(),
-            server.replica->raft().log().ConfigurationAt(server.replica->applied_index()).voters};
+            server.replica->raft().log().ConfigurationAt(server.replica->applied_index()).voters,
+            server.machine->view().founding};
   }
   std::string Snapshot(std::uint16_t at) { return servers_[at].machine->Snapshot(); }
   consensus::Replica& replica(std::uint16_t at) { return *servers_[at].replica; }

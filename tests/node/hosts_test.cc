@@ -136,7 +136,7 @@ TEST_P(OwnTransportTest, IsThatOfItsLinksAndOfNoOthers) {
   EXPECT_EQ((*hosts_[0]->admin().GetView())->nodes[2].shm_address, "") << "nobody may come there";
 }
 
-TEST_P(HostsTest, G11_AnyNodeChangesTheCatalogueOfAll) {
+TEST_P(HostsTest, G11AnyNodeChangesTheCatalogueOfAll) {
   ASSERT_OK(hosts_[3]->admin().CreateMemgest(NextId(), Stretched("new")).status());
   for (const std::unique_ptr<Host>& host : hosts_) {
     const auto view = *host->admin().GetView();
@@ -171,7 +171,7 @@ void AwaitDown(Host& host, std::size_t node) {
   });
 }
 
-TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
+TEST_P(StaticHostsTest, G11AChangeGoesOnWithoutANodeThatIsDown) {
   hosts_[4]->Stop();
   AwaitDown(*hosts_[1], 4);
   const AdminRequestId id = NextId();
@@ -186,7 +186,7 @@ TEST_P(StaticHostsTest, G11_AChangeGoesOnWithoutANodeThatIsDown) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 4")));
 }
 
-TEST_P(LossHostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
+TEST_P(LossHostsTest, X6AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked) {
   const AdminRequestId id = NextId();
   ASSERT_OK(Ask([&] { return hosts_[2]->admin().SetDefaultMemgest(id, "SRS32"); }));
   const AdminRequestId created = NextId();
@@ -209,7 +209,7 @@ TEST_P(LossHostsTest, X6_AnotherNodeLeadsWhenTheLeaderIsLostAndKnowsWhatWasAsked
   AwaitDown(*hosts_[5], 0);
 }
 
-TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
+TEST_P(StaticHostsTest, L8ARestartedNodeIsAnotherStartAndAnotherServer) {
   const Incarnation before = (*hosts_[0]->admin().GetView())->nodes[2].incarnation;
   for (const NodeId node : {NodeId(2), NodeId(5)}) {  // a voter, and a spare
     const std::size_t at = node.value();
@@ -237,6 +237,26 @@ TEST_P(StaticHostsTest, L8_ARestartedNodeIsAnotherStartAndAnotherServer) {
   hosts_[1].reset();
   const AdminRequestId id = NextId();
   Await("a leader", kPause, [&] { return hosts_[3]->admin().SetDefaultMemgest(id, "REP2").ok(); });
+}
+
+// Its file gives it an address that is another node's by now.
+TEST_P(HostsTest, L8ARestartedNodeThatMayNotRegisterKeepsNobodyFromItsRoles) {
+  const std::string admin = absl::StrCat(config_.nodes[5].data, "0");
+  hosts_[5].reset();
+  config_.nodes[5].admin = admin;
+  ASSERT_OK(StartHost(5));
+  Await("its address", kPause,
+        [&] { return (*hosts_[0]->admin().GetView())->nodes[5].admin_address == admin; });
+  ASSERT_EQ((*hosts_[0]->admin().GetView())->groups[2].roles[0], NodeId(2));
+  hosts_[2].reset();
+  config_.nodes[5].admin.clear();
+  config_.nodes[2].admin = admin;
+  ASSERT_OK(StartHost(2));
+  Await("another holder of its role", kPause,
+        [&] { return (*hosts_[0]->admin().GetView())->groups[2].roles[0] != NodeId(2); });
+  EXPECT_EQ((*hosts_[0]->admin().GetView())->nodes[2].status, cluster::NodeStatus::kDown);
+  for (int i = 0; i < 50; ++i)
+    ASSERT_OK(client_->Put(absl::StrCat("k", i), "value", {.memgest = "REP3"}).status());
 }
 
 // Their servers would have the numbers of the former ones, and their entries those of others.

@@ -139,6 +139,7 @@ class Membership final : public consensus::ReplicaListener {
   void ProposeFirstView(std::uint64_t now_ns);
   std::string FileDiffersIn() const;
   void ProgressRegistration(std::uint64_t now_ns);
+  void FailFormerStart();
   bool Known() const;
   bool Registered() const;
   void FailSilent(std::uint64_t now_ns);
@@ -168,6 +169,7 @@ class Membership final : public consensus::ReplicaListener {
   bool register_pending_ = false;
   bool removal_told_ = false;
   std::uint64_t register_attempt_ = 0;
+  std::string register_error_;                               // the last one that was told
   consensus::ServerId leader_known_ = consensus::kNoServer;  // the last one that there was
   std::uint64_t leader_hint_ = 0;                            // a server id that another node told
   std::uint64_t now_ns_ = 0;

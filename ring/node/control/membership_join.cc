@@ -1,5 +1,6 @@
 // How a start of a node gets its part: it is added as a server, what the cluster begins with is
 // agreed upon, and it registers.
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -127,9 +128,26 @@ void Membership::ProgressRegistration(std::uint64_t now_ns) {
     self.over_ = absl::IsAborted(result.status()) &&
                  self.machine_.view().nodes[self.options_.node.value()].incarnation !=
                      self.options_.incarnation;
-    RING_LOG(WARNING) << "node=" << self.options_.node.value()
-                      << " did not register: " << result.status();
+    std::string why(result.status().message());
+    if (self.register_error_ != why) {
+      RING_LOG(WARNING) << "node=" << self.options_.node.value()
+                        << " did not register: " << result.status();
+      self.register_error_ = std::move(why);
+    }
+    if (!self.over_) self.FailFormerStart();
   });
+}
+
+// L8: whether this start may register or not (its file may give it an address that is another's by
+// now), the one before is over, and its roles must not wait for somebody to mend the file.
+void Membership::FailFormerStart() {
+  const cluster::NodeInfo& known = machine_.view().nodes[options_.node.value()];
+  const bool over = known.incarnation.value() == 0 || known.incarnation == options_.incarnation ||
+                    known.status == cluster::NodeStatus::kDown ||
+                    known.status == cluster::NodeStatus::kRemoved;
+  if (over) return;
+  Propose(cluster::FailNode{options_.node, known.incarnation, "another start of it is there"},
+          [](const absl::StatusOr<cluster::ClusterResult>&) {});
 }
 
 }  // namespace ring::node

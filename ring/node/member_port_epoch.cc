@@ -306,7 +306,15 @@ void MemberPort::DropParities(const HeldShard& joining) {
     return parity.first.group == joining.group && parity.first.role == joining.role;
   });
   for (HeldShard& other : held_shards_) {
-    if (SharesParities(joining, joining.role, other)) AddMemgestsOfJoiner(other);
+    if (!SharesParities(joining, joining.role, other)) continue;
+    if (other.store->promised() != Epoch()) {
+      AddMemgestsOfJoiner(other);
+      continue;
+    }
+    // Nobody was here for it yet. If it was never Normal, no snapshot will say where it begins: its
+    // first coordinator goes on with a member that has nothing as with one that has all.
+    for (const protocol::MemgestDescriptor& descriptor : view_.memgests)
+      AddMemgest(other, descriptor);
   }
 }
 
@@ -360,7 +368,8 @@ void MemberPort::AdoptNormal(HeldShard& held) {
       view_.groups[held.group.value()].shards[held.shard.value()].normal;
   if (normal.epoch == Epoch() || normal.epoch != held.store->promised()) return;
   if (held.join == HeldShard::Join::kAwaitsSnapshot) return;
-  if (held.join == HeldShard::Join::kNo && !IsNamed(held, normal)) return;
+  // Who joined in an earlier epoch is a member like any other by now (step 7).
+  if (!LearnsIn(held, normal.epoch) && !IsNamed(held, normal)) return;
   const absl::Status adopted = held.store->Adopt(normal.epoch);
   if (!adopted.ok()) {
     RING_LOG(ERROR) << "cannot go on group=" << held.group.value()

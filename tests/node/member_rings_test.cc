@@ -215,6 +215,33 @@ class MemberRingsTest : public ::testing::Test {
     });
   }
 
+  static protocol::MemgestDescriptor Srs21() {
+    protocol::MemgestDescriptor memgest;
+    memgest.name = "SRS21";
+    memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
+    memgest.r = 0;
+    memgest.k = 2;
+    memgest.m = 1;
+    return memgest;
+  }
+  std::vector<MemberPort::HeldShard*> HeldAs(Role role) {
+    std::vector<MemberPort::HeldShard*> found;
+    for (MemberPort::HeldShard& held : port_->held_shards()) {
+      if (held.role == role) found.push_back(&held);
+    }
+    return found;
+  }
+  // The shard is Normal with its coordinator alone.
+  void NameWithoutMembers(const MemberPort::HeldShard& held, Epoch epoch) {
+    cluster::NormalRecord& normal =
+        view_.groups[held.group.value()].shards[held.shard.value()].normal;
+    normal.epoch = epoch;
+    normal.holders.resize(3);
+    normal.memgests.emplace_back().id = view_.memgests[0].id;
+    normal.memgests.back().active = RoleBit(Role(held.shard.value()));
+    port_->ApplyView(view_);
+  }
+
   static constexpr std::size_t kCreditsSize = 8192;
 
   BootClock clock_;
@@ -301,17 +328,8 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
 // Its coordinator had not named it: what it learned is no reason for another shard of the parity to
 // wait, as that one's is none for this one.
 TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
-  protocol::MemgestDescriptor memgest;
-  memgest.name = "SRS21";
-  memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
-  memgest.r = 0;
-  memgest.k = 2;
-  memgest.m = 1;
-  StartPort(2, 1, /*static_membership=*/false, memgest);
-  std::vector<MemberPort::HeldShard*> learners;
-  for (MemberPort::HeldShard& held : port_->held_shards()) {
-    if (held.role == Role(2)) learners.push_back(&held);
-  }
+  StartPort(2, 1, /*static_membership=*/false, Srs21());
+  const std::vector<MemberPort::HeldShard*> learners = HeldAs(Role(2));
   ASSERT_EQ(learners.size(), 2u);
   const MemgestId id = view_.memgests[0].id;
   std::vector<protocol::LogHello> hellos;
@@ -319,14 +337,8 @@ TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
     hellos.push_back(HelloOf(*held));
     hellos.back().flags = protocol::kLogJoins;
     hellos.back().attempt = 1;
-    cluster::NormalRecord& normal =
-        view_.groups[held->group.value()].shards[held->shard.value()].normal;
-    normal.epoch = Epoch(hellos.back().epoch);
-    normal.holders.resize(3);
-    normal.memgests.emplace_back().id = id;
-    normal.memgests.back().active = RoleBit(Role(held->shard.value()));
+    NameWithoutMembers(*held, Epoch(hellos.back().epoch));
   }
-  port_->ApplyView(view_);
   for (std::size_t i = 0; i < learners.size(); ++i) {
     ASSERT_EQ(Knock(hellos[i]), "");
     learners[i]->join = MemberPort::HeldShard::Join::kLearner;
@@ -339,6 +351,32 @@ TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
   EXPECT_THAT(Knock(hellos[0]), ::testing::HasSubstr("counts on it"));
   EXPECT_EQ(Knock(hellos[1]), "");
   EXPECT_EQ(Knock(hellos[0]), "");
+}
+
+// Its first coordinator comes when the parity was dropped for another shard, and goes on with who
+// has nothing to lose: a parity that waited for a snapshot would take none of its deltas.
+TEST_F(MemberRingsTest, S6AShardThatWasNeverNormalIsCoveredThoughItsParityWasDropped) {
+  StartPort(2, 1, /*static_membership=*/false, Srs21());
+  std::vector<MemberPort::HeldShard*> shards = HeldAs(Role(2));
+  ASSERT_EQ(shards.size(), 2u);
+  MemberPort::HeldShard& joins = *shards[0];
+  MemberPort::HeldShard& first = *shards[1];
+  const MemgestId id = view_.memgests[0].id;
+  protocol::LogHello hello = HelloOf(joins);
+  hello.flags = protocol::kLogJoins;
+  hello.attempt = 1;
+  NameWithoutMembers(joins, Epoch(hello.epoch));
+  ASSERT_EQ(Knock(hello), "");
+  memgest::ParityStore& parity = *port_->FindParity(joins.group, id);
+  parity.BeginRebuild(joins.shard, 1);
+  ASSERT_OK(parity.Base(joins.shard, 0, nullptr, parity.block_size(), 0));
+  ++hello.attempt;
+  ASSERT_EQ(Knock(hello), "");
+  const memgest::ParityStore& fresh = *port_->FindParity(joins.group, id);
+  EXPECT_FALSE(fresh.Holds(joins.shard));
+  EXPECT_FALSE(fresh.Covers(joins.shard)) << "until its snapshot says from where on";
+  ASSERT_EQ(Knock(HelloOf(first)), "");
+  EXPECT_TRUE(fresh.Covers(first.shard));
 }
 
 // That L is Normal is agreed upon before all have applied it; the seal is how this member hears of

@@ -152,6 +152,8 @@ class ShardLog {
   void RemoveWriter(Role role);
   // Whether the role's entries come out of what is kept, because its ring was full.
   bool IsBehind(Role role) const;
+  // Whether some entries wait for this role's acknowledgement.
+  bool Counts(Role role) const;
   // Nothing more can be appended before this role acknowledges what it lacks.
   bool IsHeldUpBy(Role role) const;
   // L7: a further Normal is to be proposed. Call MemberSet::Propose first; then, when everyone it

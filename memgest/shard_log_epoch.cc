@@ -82,6 +82,13 @@ bool ShardLog::IsBehind(Role role) const {
   return link != nullptr && link->behind;
 }
 
+bool ShardLog::Counts(Role role) const {
+  return std::any_of(memgests_.begin(), memgests_.end(), [role](Memgest* memgest) {
+    const Member* const member = memgest->members().Find(role);
+    return member != nullptr && (member->active || member->proposed);
+  });
+}
+
 bool ShardLog::IsHeldUpBy(Role role) const {
   const Link* const link = FindLink(role);
   if (link == nullptr || held_ || !Full() || release_front_ == next_order_) return false;

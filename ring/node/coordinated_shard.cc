@@ -277,7 +277,8 @@ void CoordinatedShard::DemoteWhoLags(std::uint64_t now_ns) {
   memgest::ShardLog& log = coordinator_->log();
   for (const memgest::ShardLog::Link& link : log.links()) {
     const memgest::LogWriter& writer = *link.writer;
-    if (link.behind || writer.broken()) continue;
+    // A learner that falls behind keeps nobody waiting.
+    if ((link.behind && !log.Counts(link.role)) || writer.broken()) continue;
     LagWatch::Member member;
     member.order = writer.last_order();
     member.acked_order = writer.acked_order();

@@ -97,6 +97,9 @@ void CoordinatedShard::ProgressJoin(Role role, std::uint64_t now_ns) {
     return;
   }
   if (coordinator_->log().IsBehind(role) || links_.writer(role)->broken()) return;
+  // Who is not named at once may fall behind once more: until then it is a joiner, who is given up
+  // if it holds the others up (E5).
+  if (change_->proposes()) return;
   joins_given_up_ = 0;
   recovery::EpochChange::ParityExtents parities = std::move(joiner.parities);
   joiner = Joiner();

@@ -171,6 +171,8 @@ class EpochChange {
   // serving.
   RoleMask Incomplete(const protocol::MemgestDescriptor& memgest) const;
   Phase phase() const { return phase_; }
+  // The outcome of a Normal is not known yet: who joins now is named by the next one.
+  bool proposes() const { return !proposed_.empty(); }
   const EpochPlan& plan() const { return plan_; }
   const std::vector<AdoptedLog>& adopted() const { return adopted_; }
   // Who counts, by the last Normal of this epoch; empty before it.

@@ -475,6 +475,8 @@ TEST_F(ShardLogEpochTest, L7ALearnerThatIsRemovedHoldsNobodyUp) {
   EXPECT_TRUE(log_.IsHeldUpBy(Role(3)));
   EXPECT_FALSE(log_.IsHeldUpBy(Role(4)));
   EXPECT_TRUE(log_.IsBehind(Role(3)));
+  EXPECT_FALSE(log_.Counts(Role(3)));
+  EXPECT_TRUE(log_.Counts(Role(4)));
   log_.RemoveWriter(Role(3));
   EXPECT_FALSE(log_.IsHeldUpBy(Role(3)));
   Turn({4});

@@ -26,6 +26,9 @@
 
 namespace ring::node {
 
+// Of a node at once: one shard of each group at most.
+inline constexpr std::size_t kTakeoversMax = 16;
+
 class Takeover {
  public:
   using Done = std::function<void(const absl::Status&)>;

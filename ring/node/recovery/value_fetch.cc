@@ -11,13 +11,13 @@
 #include "ring/base/status.h"
 #include "ring/coordinator/shard.h"
 #include "ring/node/recovery/member_values.h"
+#include "ring/node/recovery/takeover.h"
 
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kRetryNs = 2'000'000;
-// A node takes over one shard of each group at most. What so many of them ask of one source at once
-// fits between the two, and what it fetches as a member, too (F11); of more, some have to wait.
-constexpr std::size_t kTakeoversMax = 16;
+// What so many ask of one source at once fits between the two, and what it fetches as a member, too
+// (F11); of more, some have to wait.
 static_assert(kTakeoversMax * ValueFetch::kAskedMax + MemberValues::kAskedMax <=
               ControlLink::kOutgoingBytesMax);
 static_assert(kTakeoversMax * ValueFetch::kUnderWayMax + MemberValues::kFetchesMax <=
@@ -179,6 +179,12 @@ void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
 
 void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
+  if (sources.empty() && !AwaitsValue(shard_->lines(), line, fetch.version)) {
+    // Collected meanwhile, with its memgest maybe: no answer will say so.
+    Forget(line);
+    shard_->OnDelay(line);
+    return on_value_();
+  }
   if (sources.empty()) {
     fetch.retry_ns = now_ns_ + kRetryNs;  // nobody has it now: a later record may name somebody
     return PutBack(line, fetch);

@@ -340,6 +340,29 @@ TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
   EXPECT_FALSE(fetch_.busy());
 }
 
+// G10: the record that follows does not name it. What waited to be asked for again would wait for
+// ever, and keep others from being asked for.
+TEST_F(ValueFetchTest, G10ValuesOfADeletedMemgestAreAskedForNoMore) {
+  harness_.Run(harness_.Put(kRep3, "k", Bytes(500, 1)));
+  harness_.Settle();
+  harness_.TakeOver();
+  fetch_.Attach(&harness_.shard());
+  harness_.SetFlow(true, true);
+  harness_.Normal();
+  fetch_.SetSources(harness_.epoch(), Record(kBoth));
+  std::optional<Call> call = Take();
+  ASSERT_TRUE(call.has_value());
+  call->done(absl::UnavailableError("has not folded so far"));
+  harness_.Run(harness_.Delete("k"));
+  harness_.Settle();
+  cluster::NormalRecord without = Record(kBoth);
+  without.memgests.clear();
+  fetch_.SetSources(harness_.epoch(), without);
+  EXPECT_FALSE(Take().has_value());
+  EXPECT_FALSE(Take().has_value());
+  EXPECT_FALSE(fetch_.busy());
+}
+
 // F11: the others wait, and none of them for a source that is silent.
 TEST_F(ValueFetchTest, F11ValuesWantedTogetherAreAskedForAFewAtATime) {
   constexpr std::size_t kCount = 3 * ValueFetch::kUnderWayMax;

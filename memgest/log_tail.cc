@@ -24,7 +24,7 @@ struct PieceHeader {
 static_assert(sizeof(PieceHeader) == 24);
 constexpr std::size_t kCrcEnd = 8;
 constexpr std::size_t kPieceBytesMax =
-    (kTailPieceSizeMax - sizeof(PieceHeader)) / kEntryAlignment * kEntryAlignment;
+    (kPieceSizeMax - sizeof(PieceHeader)) / kEntryAlignment * kEntryAlignment;
 
 absl::Status Wrong(absl::string_view what, std::uint64_t value) {
   return absl::InvalidArgumentError(absl::StrCat("tail piece: ", what, "=", value));
@@ -76,7 +76,7 @@ absl::Status TailDecoder::Add(absl::string_view piece,
 absl::Status TailDecoder::TakePiece(absl::string_view piece,
                                     absl::FunctionRef<absl::Status(const EntryView&)> visit) {
   PieceHeader header;
-  if (piece.size() < sizeof(header) || piece.size() > kTailPieceSizeMax) {
+  if (piece.size() < sizeof(header) || piece.size() > kPieceSizeMax) {
     return Wrong("size", piece.size());
   }
   std::memcpy(&header, piece.data(), sizeof(header));

@@ -4,7 +4,7 @@
 //            them together again and checks each as an entry of a ring is checked (E4), but for its
 //            place in a ring, of which the index says what is missing, and its payload, which may
 //            have been damaged in that ring (F10): who folds it looks.
-// Shape:     a piece is a 24-byte header and then some of the stream, at most kTailPieceSizeMax in
+// Shape:     a piece is a 24-byte header and then some of the stream, at most kPieceSizeMax in
 //            all; the stream is entry after entry, each a multiple of 64 bytes. An entry may lie in
 //            several pieces.
 // Units:     bytes.
@@ -26,10 +26,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "memgest/log_entry.h"
+#include "memgest/piece_size.h"
 
 namespace ring::memgest {
 
-inline constexpr std::size_t kTailPieceSizeMax = 48 * 1024 - 192;  // as kSnapshotPieceSizeMax
 inline constexpr std::size_t kEntrySizeMax =
     kEntryHeadSizeMax + kPayloadSizeMax + kEntryTrailerSize;
 

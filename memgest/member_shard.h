@@ -109,7 +109,7 @@ class MemberShard {
   // What is folded of these logs, as it is now; to be taken piece by piece, until more is folded.
   std::shared_ptr<SnapshotCursor> TakeSnapshot(std::uint64_t id,
                                                absl::Span<const MemgestId> memgests,
-                                               std::size_t piece_size = kSnapshotPieceSizeMax);
+                                               std::size_t piece_size = kPieceSizeMax);
   // A joiner takes the next piece of a snapshot; logs that stand in it go on behind it. Values are
   // not here then: lines of replicated memgests are kAbsent. Nothing is folded from a ring while a
   // snapshot is half taken; one that was taken before is ignored. Errors: kInvalidArgument, the

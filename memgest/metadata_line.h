@@ -30,6 +30,10 @@ enum LineFlags : std::uint8_t {
   kAbsent = 128,     // the value is not on this node yet (S5): the line came by a snapshot
 };
 
+// Of a shard, in every table that holds it: its coordinator's, its members', and that of whoever
+// takes it over.
+inline constexpr std::uint32_t kLineCountMax = 1u << 26;
+
 struct MetadataLine {
   std::uint64_t version = 0;
   std::uint32_t value_crc = 0;

@@ -125,7 +125,7 @@ absl::Status Take(ByteReader* from, Record* record) {
 SnapshotWriter::SnapshotWriter(std::uint64_t id, std::size_t piece_size)
     : id_(id), piece_size_(piece_size) {
   RING_CHECK(id != 0) << "a snapshot without an id";
-  RING_CHECK(piece_size <= kSnapshotPieceSizeMax) << "piece_size=" << piece_size;
+  RING_CHECK(piece_size <= kPieceSizeMax) << "piece_size=" << piece_size;
   StartPiece();
 }
 
@@ -297,7 +297,7 @@ absl::StatusOr<SnapshotReader> SnapshotReader::Open(absl::string_view piece) {
   PieceHeader header;
   ByteReader bytes(piece);
   RING_RETURN_IF_ERROR(Take(&bytes, &header));
-  if (piece.size() > kSnapshotPieceSizeMax) return Wrong("size", piece.size());
+  if (piece.size() > kPieceSizeMax) return Wrong("size", piece.size());
   if (header.magic != kPieceMagic) return Wrong("magic", header.magic);
   if (header.id == 0) return Wrong("id", header.id);
   if ((header.flags & ~kLastPiece) != 0) return Wrong("flags", header.flags);

@@ -31,13 +31,11 @@
 #include "absl/types/span.h"
 #include "memgest/completion_table.h"
 #include "memgest/line_table.h"
+#include "memgest/piece_size.h"
 #include "ring/base/id.h"
 #include "ring/base/wire.h"
 
 namespace ring::memgest {
-
-// With what is said about it, three chunks of a control message and not a byte more.
-inline constexpr std::size_t kSnapshotPieceSizeMax = 48 * 1024 - 192;
 
 // A log at the point where it was taken.
 struct SnapshotLog {
@@ -50,8 +48,8 @@ class SnapshotWriter {
  public:
   // id: not 0, another one for every snapshot that a node takes. Those of other nodes may be equal.
   // piece_size: about as much is in a piece, and one record in each if none fits. REQUIRES: at most
-  // kSnapshotPieceSizeMax.
-  explicit SnapshotWriter(std::uint64_t id, std::size_t piece_size = kSnapshotPieceSizeMax);
+  // kPieceSizeMax.
+  explicit SnapshotWriter(std::uint64_t id, std::size_t piece_size = kPieceSizeMax);
 
   // What follows are lines of this log. One that was begun may go on, behind others.
   void BeginLog(const SnapshotLog& log);
@@ -67,7 +65,7 @@ class SnapshotWriter {
   // What was added is all: the last piece is complete.
   void End() { EndPiece(true); }
 
-  // Complete pieces, in order: at least one, each at most kSnapshotPieceSizeMax.
+  // Complete pieces, in order: at least one, each at most kPieceSizeMax.
   bool HasPiece() const { return !pieces_.empty(); }
   std::string TakePiece();
 

@@ -135,11 +135,11 @@ class ShardCoordinator {
   };
   absl::StatusOr<Learner> AddLearner(Role role, std::unique_ptr<memgest::LogWriter> writer,
                                      std::uint64_t snapshot_id,
-                                     std::size_t piece_size = memgest::kSnapshotPieceSizeMax);
+                                     std::size_t piece_size = memgest::kPieceSizeMax);
   // What is committed now of memgests that have members, until the epoch ends.
   std::shared_ptr<memgest::SnapshotCursor> TakeSnapshot(
       std::uint64_t id, absl::Span<memgest::Memgest* const> logs,
-      std::size_t piece_size = memgest::kSnapshotPieceSizeMax);
+      std::size_t piece_size = memgest::kPieceSizeMax);
   // Its ring ends: it was dropped before the epoch's first Normal, or fails to join.
   void RemoveMember(Role role);
   // PARTs that stand before a snapshot have a FINAL behind it while one of the large writes is

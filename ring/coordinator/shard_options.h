@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "memgest/metadata_line.h"
 #include "ring/base/id.h"
 #include "ring/base/limits.h"
 #include "ring/base/pace.h"
@@ -26,7 +27,7 @@ struct ShardOptions {
   Epoch epoch;
   int s = 0;
   int d = 0;
-  std::uint32_t line_count_max = 1u << 26;
+  std::uint32_t line_count_max = memgest::kLineCountMax;
   std::uint64_t value_size_max = kValueSizeMax;
   std::uint64_t hash_seed = 0;
   // The epoch in which the role came here from another coordinator; none: nobody had it before.

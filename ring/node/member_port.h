@@ -43,7 +43,7 @@ class MemberPort {
     Incarnation incarnation;
     std::uint64_t ring_size = 0;
     std::size_t membership_max = 0;  // (group, shard) of whose groups it holds another role
-    std::uint32_t line_count_max = 1u << 26;
+    std::uint32_t line_count_max = memgest::kLineCountMax;
     const Clock* clock = nullptr;
     bool static_membership = false;  // no Normal records: every epoch is normal at once
   };

@@ -74,7 +74,7 @@ struct NodeOptions {
   // 512 are 32 KiB, and a node may take several shards over at once.
   std::uint64_t lines_per_step = 512;
   // Of a snapshot for who takes over or joins: as memgest::SnapshotWriter.
-  std::size_t snapshot_piece_size = memgest::kSnapshotPieceSizeMax;
+  std::size_t snapshot_piece_size = memgest::kPieceSizeMax;
   // Ends the node, with its memory, soon. Null: nobody can.
   std::function<void(NodeId)> die;
   // Its RDMA card went away, and all its connections by rdma with it: said once, on its thread.

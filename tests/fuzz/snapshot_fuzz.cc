@@ -63,7 +63,7 @@ void ReadTail(const std::string& piece) {
 }  // namespace ring::memgest
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > ring::memgest::kSnapshotPieceSizeMax) return 0;
+  if (size > ring::memgest::kPieceSizeMax) return 0;
   std::string piece(reinterpret_cast<const char*>(data), size);
   ring::memgest::ReadSnapshot(piece);
   ring::memgest::ReadTail(piece);

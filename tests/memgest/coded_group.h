@@ -253,7 +253,7 @@ class CodedGroup {
     one.memgest->rebuild().Begin(RoleOf(j));
     const std::vector<std::string> snapshot =
         AllPieces(*TakeCoordinatorSnapshot(++snapshots_, *one.lines, one.completions, *one.log,
-                                           logs, /*lingering=*/{}, kSnapshotPieceSizeMax));
+                                           logs, /*lingering=*/{}, kPieceSizeMax));
     const std::uint64_t applied =
         one.memgest->next_index() - 1 - one.log->UncommittedCount(*one.memgest);
     Open(i, j);

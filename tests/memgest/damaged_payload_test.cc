@@ -89,7 +89,7 @@ class DamagedAtParity : public DamagedPayload {
 };
 
 // Its header says what was committed; the value is somebody else's to give.
-TEST_F(DamagedAtReplica, F10_TheVersionIsFoldedAndLacksItsValueTillItIsFetched) {
+TEST_F(DamagedAtReplica, F10TheVersionIsFoldedAndLacksItsValueTillItIsFetched) {
   AppendPut(1, 0, "one");
   AppendPut(2, 1, "other");
   DamageLast();
@@ -111,7 +111,7 @@ TEST_F(DamagedAtReplica, F10_TheVersionIsFoldedAndLacksItsValueTillItIsFetched) 
   EXPECT_EQ(member_.absent_count(), 0u);
 }
 
-TEST_F(DamagedAtReplica, F10_ALargeValueOfWhichAPartIsDamagedIsLackedAsAWhole) {
+TEST_F(DamagedAtReplica, F10ALargeValueOfWhichAPartIsDamagedIsLackedAsAWhole) {
   const std::string half(128, 'v');
   for (std::uint32_t i = 0; i < 4; ++i) {
     EntryFields part = Fields(EntryType::kPart, i + 1);
@@ -128,7 +128,7 @@ TEST_F(DamagedAtReplica, F10_ALargeValueOfWhichAPartIsDamagedIsLackedAsAWhole) {
 }
 
 // A delta cannot be had from anybody: the parity goes no further, and joins again.
-TEST_F(DamagedAtParity, F10_ADeltaThatCountsIsRefused) {
+TEST_F(DamagedAtParity, F10ADeltaThatCountsIsRefused) {
   AppendPut(1, 0, std::string(128, 'd'));
   DamageLast();
   EXPECT_THAT(CommitAndFold(), StatusIs(absl::StatusCode::kDataLoss));
@@ -138,7 +138,7 @@ TEST_F(DamagedAtParity, F10_ADeltaThatCountsIsRefused) {
 }
 
 // One that is rebuilt gets what the delta says with a BASE: so joining again ends.
-TEST_F(DamagedAtParity, F10_ADeltaThatDoesNotCountYetIsFoldedWithoutItsBytes) {
+TEST_F(DamagedAtParity, F10ADeltaThatDoesNotCountYetIsFoldedWithoutItsBytes) {
   store_.BeginRebuild(ShardId(0), kBlock / kCellSize);
   AppendPut(1, 0, std::string(128, 'd'));
   DamageLast();
@@ -152,7 +152,7 @@ TEST_F(DamagedAtParity, F10_ADeltaThatDoesNotCountYetIsFoldedWithoutItsBytes) {
 }
 
 // The BASE may come between what was looked at ahead and what is folded.
-TEST_F(DamagedAtParity, F10_ADeltaThatCountsSinceTheEntryBeforeItIsRefused) {
+TEST_F(DamagedAtParity, F10ADeltaThatCountsSinceTheEntryBeforeItIsRefused) {
   store_.BeginRebuild(ShardId(0), kBlock / kCellSize);
   EntryFields base = Fields(EntryType::kBase, 1);
   base.key = "";

@@ -48,7 +48,7 @@ TEST(LogTail, EntriesOfAllSizesGoThroughBoundedPieces) {
   TailDecoder decoder;
   std::vector<std::size_t> seen;
   for (const std::string& piece : pieces) {
-    EXPECT_LE(piece.size(), kTailPieceSizeMax);
+    EXPECT_LE(piece.size(), kPieceSizeMax);
     EXPECT_FALSE(decoder.done());
     ASSERT_OK(Decode(decoder, piece, &seen));
     ASSERT_OK(Decode(decoder, piece, &seen)) << "once more";

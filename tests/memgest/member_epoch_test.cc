@@ -241,7 +241,7 @@ TEST_F(MemberEpochTest, E4AGapInTheTailOrAHeaderDamagedBelowTheCommitPositionFai
 }
 
 // It was committed, so that it is no torn WRITE, and what stands behind it counts.
-TEST_F(MemberEpochTest, F10_APayloadThatIsDamagedBelowTheCommitPositionIsSealedShippedAndLacked) {
+TEST_F(MemberEpochTest, F10APayloadThatIsDamagedBelowTheCommitPositionIsSealedShippedAndLacked) {
   EntryRing& ring = Open(Epoch(1));
   Put(ring, 1, "one");
   Put(ring, 2, "two");

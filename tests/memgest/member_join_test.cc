@@ -74,7 +74,7 @@ void Ship(const TestNode& from, const std::vector<SealedLog>& after,
                                              [&](const EntryView& e) { encoder.Add(e); }));
     TailDecoder decoder;
     for (const std::string& piece : encoder.Take()) {
-      ASSERT_LE(piece.size(), kTailPieceSizeMax);
+      ASSERT_LE(piece.size(), kPieceSizeMax);
       ASSERT_OK(decoder.Add(piece, visit));
       ASSERT_OK(decoder.Add(piece, visit)) << "once more";
     }
@@ -174,7 +174,7 @@ class Scene {
     c_.member.Reset(epoch_);
     c_.AddMemgests();
     for (const std::string& piece : AllPieces(*a_.member.TakeSnapshot(77, Logs()))) {
-      ASSERT_LE(piece.size(), kSnapshotPieceSizeMax);
+      ASSERT_LE(piece.size(), kPieceSizeMax);
       ASSERT_OK(c_.member.Install(piece));
       ASSERT_OK(c_.member.Install(piece)) << "once more";
     }

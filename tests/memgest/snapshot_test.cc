@@ -93,7 +93,7 @@ TEST(Snapshot, EveryLineArrivesInPiecesOfBoundedSizeThatCanBeReadAlone) {
   std::set<std::uint32_t> arrived;
   std::size_t whole = 0;
   for (std::size_t i = 0; i < snapshot.size(); ++i) {
-    EXPECT_LE(snapshot[i].size(), kSnapshotPieceSizeMax);
+    EXPECT_LE(snapshot[i].size(), kPieceSizeMax);
     ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(snapshot[i]));
     EXPECT_EQ(reader.id(), 3u);
     EXPECT_EQ(reader.number(), i);
@@ -185,7 +185,7 @@ TEST(Snapshot, LinesWithShortKeysTravelByTheGranule) {
   EXPECT_EQ(snapshot.size(), 4u) << "200 KB";
   std::uint32_t next = 0;
   for (const std::string& piece : snapshot) {
-    EXPECT_LE(piece.size(), kSnapshotPieceSizeMax);
+    EXPECT_LE(piece.size(), kPieceSizeMax);
     ASSERT_OK_AND_ASSIGN(SnapshotReader reader, SnapshotReader::Open(piece));
     SnapshotItem item;
     while (true) {
@@ -269,7 +269,7 @@ TEST(Snapshot, ACutPieceIsRefusedOrEndsAtARecord) {
     EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status));
   }
   EXPECT_EQ(whole, 8u) << "log, granule, line, granule, lines, line, client, and none of them";
-  EXPECT_THAT(ReadAll(piece + std::string(kSnapshotPieceSizeMax, 'x')), StatusIs(kInvalidArgument));
+  EXPECT_THAT(ReadAll(piece + std::string(kPieceSizeMax, 'x')), StatusIs(kInvalidArgument));
 }
 
 struct WrongByte {

@@ -226,10 +226,7 @@ void Parser::ReadScheme(TableReader& in, MemgestDescriptor& memgest) {
     in.Problem("repair", "repair is for srs: a lost value of rep is copied");
   }
   memgest.repair =
-      in.Choice<protocol::RepairScheme>("repair", {{"rs", protocol::RepairScheme::kRs},
-                                                   {"ppr", protocol::RepairScheme::kPpr},
-                                                   {"ecpipe", protocol::RepairScheme::kEcPipe},
-                                                   {"triec", protocol::RepairScheme::kTriEc}});
+      in.Choice<protocol::RepairScheme>("repair", protocol::kRepairSchemes, &protocol::RepairName);
   memgest.commit = in.Choice<protocol::CommitRule>(
       "commit", {{"quorum", protocol::CommitRule::kQuorum}, {"all", protocol::CommitRule::kAll}});
 }
@@ -353,10 +350,7 @@ void Parser::FindSelf(const toml::source_region& where, const std::string& name)
 }
 
 Transport Parser::ChooseTransport(TableReader& in) {
-  return in.Choice<Transport>("transport", {{"auto", Transport::kAuto},
-                                            {"shm", Transport::kShm},
-                                            {"tcp", Transport::kTcp},
-                                            {"rdma", Transport::kRdma}});
+  return in.Choice<Transport>("transport", kTransports, &TransportName);
 }
 
 // Every pair of nodes must be able to talk as the transport says: never another one silently.

@@ -13,6 +13,7 @@
 #ifndef RING_NODE_CONFIG_CONFIG_H_
 #define RING_NODE_CONFIG_CONFIG_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ enum class Transport : std::uint8_t {
   kTcp,
   kRdma,
 };
+inline constexpr std::array kTransports = {Transport::kAuto, Transport::kShm, Transport::kTcp,
+                                           Transport::kRdma};
 
 enum class PollPolicy : std::uint8_t {
   kAdaptive,  // polls for poll_us after the last work, then sleeps

@@ -82,6 +82,13 @@ class TableReader {
     for (const auto& choice : choices) words.push_back(choice.first);
     return (choices.begin() + Choose(key, words))->second;
   }
+  // ... of all that there are, by their names.
+  template <class T>
+  T Choice(absl::string_view key, absl::Span<const T> all, absl::string_view (*name)(T)) {
+    std::vector<absl::string_view> words;
+    for (const T one : all) words.push_back(name(one));
+    return all[Choose(key, words)];
+  }
   std::optional<std::vector<std::int64_t>> Integers(absl::string_view key, std::size_t count);
   // Null when it is missing; a problem unless it is a table / an array of tables.
   const toml::table* Table(absl::string_view key);

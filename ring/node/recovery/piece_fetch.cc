@@ -7,19 +7,16 @@
 #include "memgest/log_tail.h"
 #include "memgest/snapshot.h"
 #include "ring/base/status.h"
+#include "ring/node/recovery/takeover.h"
 
 namespace ring::node {
 namespace {
-// A node takes over one shard of each group at most. Of more at once some have no room to ask for a
-// while, and do so later.
-constexpr std::size_t kTakeoversMax = 16;
-static_assert(kTakeoversMax * PieceFetch::kWindow *
-                  std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) <=
+// Of more at once some have no room to ask for a while, and do so later.
+static_assert(kTakeoversMax * PieceFetch::kWindow * memgest::kPieceSizeMax <=
               ControlLink::kOutgoingBytesMax);
 // A fourth chunk for the last bytes of a piece would be a message for nothing.
 constexpr std::size_t kAboutAPiece = 64;
-static_assert(std::max(memgest::kSnapshotPieceSizeMax, memgest::kTailPieceSizeMax) + kAboutAPiece <=
-              3 * kControlChunkSize);
+static_assert(memgest::kPieceSizeMax + kAboutAPiece <= 3 * kControlChunkSize);
 }  // namespace
 
 PieceFetch::PieceFetch(Send send, std::vector<Thing> things, Take take, Refused refused, Done done)

@@ -8,15 +8,14 @@
 namespace ring::node {
 namespace {
 constexpr std::uint64_t kFetchTimeoutNs = 1'000'000'000;
-constexpr std::uint32_t kLineCountMax = 1u << 26;
 }  // namespace
 
 using recovery::FetchKind;
 
 Takeover::Takeover(rdma::Device* device, ControlPort* control, const recovery::EpochPlan& plan,
                    const std::vector<recovery::AdoptedLog>& logs, Done done)
-    : store_(
-          std::make_unique<memgest::MemberShard>(device, plan.group, plan.shard, kLineCountMax)) {
+    : store_(std::make_unique<memgest::MemberShard>(device, plan.group, plan.shard,
+                                                    memgest::kLineCountMax)) {
   for (const protocol::MemgestDescriptor& memgest : plan.memgests) {
     if (memgest.scheme == protocol::Scheme::kReplicated) {
       store_->AddReplica(memgest);

@@ -9,7 +9,7 @@
 #include "tests/node/recovery/fail_over_fixture.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
-#include "tools/common/child_process.h"
+#include "tools/common/free_ports.h"
 
 namespace ring::node {
 namespace {

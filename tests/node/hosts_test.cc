@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
-#include "tools/common/child_process.h"
+#include "tools/common/free_ports.h"
 
 namespace ring::node {
 namespace {

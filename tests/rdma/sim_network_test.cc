@@ -187,7 +187,7 @@ TEST_F(SimNetworkTest, WordsAreSeenWholeAndBehindWhatWasPostedBefore) {
   EXPECT_TRUE(in_parts);
 }
 
-TEST_F(SimNetworkTest, F7_LossIsTriedAgainAndFailsTheQueuePairInTheEnd) {
+TEST_F(SimNetworkTest, F7LossIsTriedAgainAndFailsTheQueuePairInTheEnd) {
   SimOptions options;
   options.loss_ppm = 300'000;
   options.retry_max = 20;
@@ -205,7 +205,7 @@ TEST_F(SimNetworkTest, F7_LossIsTriedAgainAndFailsTheQueuePairInTheEnd) {
   EXPECT_EQ(a_->qp->state(), QpState::kError);
 }
 
-TEST_F(SimNetworkTest, F6_PartitionThatHealsInTimeIsOnlyADelay) {
+TEST_F(SimNetworkTest, F6PartitionThatHealsInTimeIsOnlyADelay) {
   Open(1, SimOptions());
   network_->Block(a_->host, b_->host);
   ASSERT_TRUE(a_->Write(0, 8, *b_, 0).ok());
@@ -216,7 +216,7 @@ TEST_F(SimNetworkTest, F6_PartitionThatHealsInTimeIsOnlyADelay) {
   EXPECT_EQ(Await().status, WcStatus::kSuccess);
 }
 
-TEST_F(SimNetworkTest, F6_APartitionHealsWhenTheLastReasonForItEnds) {
+TEST_F(SimNetworkTest, F6APartitionHealsWhenTheLastReasonForItEnds) {
   Open(1, SimOptions());
   const std::uint64_t begun_ns = network_->now_ns();
   network_->Block(a_->host, b_->host, begun_ns + 20'000'000);
@@ -227,7 +227,7 @@ TEST_F(SimNetworkTest, F6_APartitionHealsWhenTheLastReasonForItEnds) {
   EXPECT_TRUE(network_->Reaches(a_->host, b_->host));
 }
 
-TEST_F(SimNetworkTest, F6_WhoStartsAgainReachesNoMoreThanTheFormerStart) {
+TEST_F(SimNetworkTest, F6WhoStartsAgainReachesNoMoreThanTheFormerStart) {
   Open(1, SimOptions());
   network_->Block(a_->host, b_->host);
   Process again(network_.get(), "again");
@@ -237,7 +237,7 @@ TEST_F(SimNetworkTest, F6_WhoStartsAgainReachesNoMoreThanTheFormerStart) {
   EXPECT_TRUE(network_->Reaches(b_->host, again.host));
 }
 
-TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
+TEST_F(SimNetworkTest, F6AHandshakeWaitsForTheHostThatItIsFor) {
   SimOptions options;
   Open(1, options);
   Process c(network_.get(), "c");
@@ -266,7 +266,7 @@ TEST_F(SimNetworkTest, F6_AHandshakeWaitsForTheHostThatItIsFor) {
   EXPECT_EQ(again->state(), QpState::kError);
 }
 
-TEST_F(SimNetworkTest, F6_PartitionOfAnswersAloneLeavesAnExecutedRequestInTheDark) {  // X5
+TEST_F(SimNetworkTest, F6PartitionOfAnswersAloneLeavesAnExecutedRequestInTheDark) {  // X5
   Open(1, SimOptions());
   network_->Block(b_->host, a_->host);
   std::memcpy(a_->memory, "executed", 8);
@@ -275,7 +275,7 @@ TEST_F(SimNetworkTest, F6_PartitionOfAnswersAloneLeavesAnExecutedRequestInTheDar
   EXPECT_EQ(std::memcmp(b_->memory, "executed", 8), 0);
 }
 
-TEST_F(SimNetworkTest, L5_WhatIsOnItsWayWhenTheRegionIsRevokedDoesNotLand) {
+TEST_F(SimNetworkTest, L5WhatIsOnItsWayWhenTheRegionIsRevokedDoesNotLand) {
   Open(1, SimOptions());
   std::memcpy(a_->memory, "too late", 8);
   ASSERT_TRUE(a_->Write(0, 8, *b_, 0).ok());
@@ -284,7 +284,7 @@ TEST_F(SimNetworkTest, L5_WhatIsOnItsWayWhenTheRegionIsRevokedDoesNotLand) {
   EXPECT_EQ(b_->memory[0], std::byte{0});
 }
 
-TEST_F(SimNetworkTest, F1_CrashOfTheInitiatorLeavesAPrefixOfWhatItPosted) {
+TEST_F(SimNetworkTest, F1CrashOfTheInitiatorLeavesAPrefixOfWhatItPosted) {
   bool some = false;
   bool torn = false;
   bool none = false;
@@ -308,7 +308,7 @@ TEST_F(SimNetworkTest, F1_CrashOfTheInitiatorLeavesAPrefixOfWhatItPosted) {
   EXPECT_TRUE(none && some && torn);
 }
 
-TEST_F(SimNetworkTest, F8_AWriteThatIsTornBehindItsFirstPartKeepsThatPart) {
+TEST_F(SimNetworkTest, F8AWriteThatIsTornBehindItsFirstPartKeepsThatPart) {
   SimOptions options;
   options.parts_ppm = 1'000'000;
   bool stops_there = false;
@@ -332,7 +332,7 @@ TEST_F(SimNetworkTest, F8_AWriteThatIsTornBehindItsFirstPartKeepsThatPart) {
   EXPECT_TRUE(stops_there && goes_on);
 }
 
-TEST_F(SimNetworkTest, F1_CrashOfTheTargetFailsRequestsAfterTheSilence) {
+TEST_F(SimNetworkTest, F1CrashOfTheTargetFailsRequestsAfterTheSilence) {
   SimOptions options;
   options.crash_notice_ns = 0;  // nobody tells
   Open(1, options);
@@ -343,7 +343,7 @@ TEST_F(SimNetworkTest, F1_CrashOfTheTargetFailsRequestsAfterTheSilence) {
   EXPECT_GE(network_->now_ns() - before_ns, options.silence_ns);
 }
 
-TEST_F(SimNetworkTest, F1_CrashOfWhoIsAskedForAConnectionIsToldToWhoAsks) {
+TEST_F(SimNetworkTest, F1CrashOfWhoIsAskedForAConnectionIsToldToWhoAsks) {
   for (const char* const answer : {"none", "accepts", "rejects"}) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {  // answers get out before the crash, or not
       SCOPED_TRACE(testing::Message() << "answer=" << answer << " seed=" << seed);
@@ -367,7 +367,7 @@ TEST_F(SimNetworkTest, F1_CrashOfWhoIsAskedForAConnectionIsToldToWhoAsks) {
   }
 }
 
-TEST_F(SimNetworkTest, F10_FlippedBitsOfPayloadsAreCounted) {
+TEST_F(SimNetworkTest, F10FlippedBitsOfPayloadsAreCounted) {
   SimOptions options;
   options.flip_ppm = 1'000'000;
   Open(1, options);
@@ -380,7 +380,7 @@ TEST_F(SimNetworkTest, F10_FlippedBitsOfPayloadsAreCounted) {
   EXPECT_EQ(Faults(FaultClass::kF10BitFlip), 1u);
 }
 
-TEST_F(SimNetworkTest, F11_MemoryThatRunsOutIsATypedError) {
+TEST_F(SimNetworkTest, F11MemoryThatRunsOutIsATypedError) {
   SimOptions options;
   options.allocation_fail_ppm = 1'000'000;
   options.allocation_fail_from_ns = 2'000'000'000;
@@ -403,7 +403,7 @@ class Negation final : public Calculator {
   }
 };
 
-TEST_F(SimNetworkTest, F15_CalcFailsIsWrongOrComesLate) {
+TEST_F(SimNetworkTest, F15CalcFailsIsWrongOrComesLate) {
   const Negation negation;
   for (const int kind : {0, 1, 2}) {
     SimOptions options;
@@ -436,7 +436,7 @@ TEST_F(SimNetworkTest, F15_CalcFailsIsWrongOrComesLate) {
   }
 }
 
-TEST_F(SimNetworkTest, F9_ClocksDriftAndJumpForwardAndNeverGoBack) {
+TEST_F(SimNetworkTest, F9ClocksDriftAndJumpForwardAndNeverGoBack) {
   Open(1, SimOptions());
   DriftingClock clock(&network_->clock());
   clock.set_drift_ppm(-1000);

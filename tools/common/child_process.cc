@@ -1,11 +1,9 @@
 #include "tools/common/child_process.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <random>
 #include <system_error>
 #include <utility>
 
@@ -142,74 +139,6 @@ absl::StatusOr<std::string> FindProgram(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat("program=", name,
                                           " is neither beside this one nor in "
                                           "PATH: build or install it"));
-}
-
-absl::StatusOr<int> FreePort() {
-  RING_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(1));
-  return ports.front();
-}
-
-namespace {
-
-// Below the ports that Linux gives out by itself: one of those may become the end of somebody's
-// connection before who asked for it listens there.
-constexpr int kPortFirst = 10'000;
-constexpr int kPortEnd = 32'768;
-constexpr int kPortAttemptsMax = 1'000;
-
-absl::StatusOr<int> BindToFreePort(int fd) {
-  std::random_device random;
-  std::uniform_int_distribution<int> ports(kPortFirst, kPortEnd - 1);
-  for (int attempt = 0; attempt < kPortAttemptsMax; ++attempt) {
-    const int port = ports(random);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return port;
-    if (errno != EADDRINUSE) break;
-  }
-  return ErrnoStatus("bind address=127.0.0.1");
-}
-
-}  // namespace
-
-// Held together: one that is given back may be the next one that is given out.
-absl::StatusOr<std::vector<int>> FreePorts(int count) {
-  std::vector<int> ports;
-  std::vector<int> sockets;
-  absl::Status status;
-  for (int i = 0; i < count && status.ok(); ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-      status = ErrnoStatus("socket");
-      break;
-    }
-    sockets.push_back(fd);
-    const absl::StatusOr<int> port = BindToFreePort(fd);
-    if (port.ok()) {
-      ports.push_back(*port);
-    } else {
-      status = port.status();
-    }
-  }
-  for (const int fd : sockets) close(fd);
-  RING_RETURN_IF_ERROR(status);
-  return ports;
-}
-
-absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(absl::string_view prefix) {
-  const char* base = std::getenv("TMPDIR");
-  std::string path =
-      absl::StrCat(base == nullptr || *base == '\0' ? "/tmp" : base, "/", prefix, "XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(absl::StrCat("mkdtemp path=", path));
-  return TemporaryFolder(std::move(path));
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  if (path_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace ring::tools

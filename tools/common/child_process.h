@@ -1,8 +1,7 @@
 // tools/common/child_process.h — a program that runs beside this one, and never outlives it.
 //
 // What:      ChildProcess: starts a program with its stdout on a pipe; reads its lines; stops it by
-//            its process id: SIGTERM, then SIGKILL. FindProgram, FreePort(s),
-//            TemporaryFolder.
+//            its process id: SIGTERM, then SIGKILL. FindProgram: where there is one.
 // Ownership: the object owns the process; the destructor stops it. The kernel ends the child when
 //            the thread that started it ends.
 // Threads:   thread-compatible; start it from a thread that lives as long as the child.
@@ -54,27 +53,6 @@ class ChildProcess {
 // A program of this build or installation: beside this one, in the sibling folder of its name, or
 // in PATH. Errors: kNotFound.
 absl::StatusOr<std::string> FindProgram(absl::string_view name);
-
-// A TCP port of 127.0.0.1 that nobody listened on just now; several that all differ.
-absl::StatusOr<int> FreePort();
-absl::StatusOr<std::vector<int>> FreePorts(int count);
-
-// A folder that is gone with the object.
-class TemporaryFolder {
- public:
-  static absl::StatusOr<TemporaryFolder> Create(absl::string_view prefix);
-  ~TemporaryFolder();
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&& other) noexcept {
-    std::swap(path_, other.path_);
-    return *this;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 }  // namespace ring::tools
 

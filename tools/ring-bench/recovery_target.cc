@@ -12,7 +12,9 @@
 #include "ring/node/config/config.h"
 #include "ring/node/host.h"
 #include "tools/common/child_process.h"
+#include "tools/common/free_ports.h"
 #include "tools/common/node_processes.h"
+#include "tools/common/temporary_folder.h"
 
 namespace ring::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/node/twin_spare.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
-#include "tools/common/child_process.h"
+#include "tools/common/free_ports.h"
 
 namespace ring::node {
 namespace {
@@ -79,7 +79,7 @@ class ControlCatalogueTest : public ::testing::Test {
   std::uint64_t seq_ = 0;
 };
 
-TEST_F(ControlCatalogueTest, X6_CreateThatANodeDidNotAcknowledgeIsCompletedByItsRetry) {
+TEST_F(ControlCatalogueTest, X6CreateThatANodeDidNotAcknowledgeIsCompletedByItsRetry) {
   const AdminRequestId id = NextId();
   spare_->VanishAt("new", MemgestState::kCreating);
   EXPECT_THAT(Create(id).status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("node 5")));
@@ -92,7 +92,7 @@ TEST_F(ControlCatalogueTest, X6_CreateThatANodeDidNotAcknowledgeIsCompletedByIts
   EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
 }
 
-TEST_F(ControlCatalogueTest, G11_LeaderFinishesACreateThatNobodyRetries) {
+TEST_F(ControlCatalogueTest, G11LeaderFinishesACreateThatNobodyRetries) {
   spare_->VanishAt("new", MemgestState::kCreating);
   EXPECT_THAT(Create(NextId()).status(), StatusIs(absl::StatusCode::kUnavailable));
   spare_->ComeBack();
@@ -103,7 +103,7 @@ TEST_F(ControlCatalogueTest, G11_LeaderFinishesACreateThatNobodyRetries) {
   EXPECT_THAT(spare_->Seen("new"), ElementsAre(MemgestState::kCreating, MemgestState::kActive));
 }
 
-TEST_F(ControlCatalogueTest, G11_AnotherChangeInBetweenLeavesNothingHalfDone) {
+TEST_F(ControlCatalogueTest, G11AnotherChangeInBetweenLeavesNothingHalfDone) {
   spare_->VanishAt("new", MemgestState::kCreating);
   EXPECT_THAT(Create(NextId()).status(), StatusIs(absl::StatusCode::kUnavailable));
   spare_->ComeBack();
@@ -113,7 +113,7 @@ TEST_F(ControlCatalogueTest, G11_AnotherChangeInBetweenLeavesNothingHalfDone) {
   EXPECT_OK(admin().SetDefaultMemgest(NextId(), "new"));
 }
 
-TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotAcknowledgeIsUndoneAndCanBeRetried) {
+TEST_F(ControlCatalogueTest, G10DeleteThatANodeDidNotAcknowledgeIsUndoneAndCanBeRetried) {
   const AdminRequestId id = NextId();
   spare_->VanishAt("SRS21", MemgestState::kDraining);
   EXPECT_THAT(admin().DeleteMemgest(id, "SRS21", false),
@@ -127,13 +127,13 @@ TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotAcknowledgeIsUndoneAndCanB
 }
 
 // It is over soon, and what was drained so far stays so.
-TEST_F(ControlCatalogueTest, G10_AShardBetweenTwoEpochsIsCountedWhenItIsServed) {
+TEST_F(ControlCatalogueTest, G10AShardBetweenTwoEpochsIsCountedWhenItIsServed) {
   spare_->RefuseDrains(5);
   EXPECT_OK(admin().DeleteMemgest(NextId(), "SRS21", false));
   EXPECT_THAT(spare_->Seen("SRS21"), ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
 }
 
-TEST_F(ControlCatalogueTest, G10_DeleteThatANodeDidNotHearOfStaysDeleted) {
+TEST_F(ControlCatalogueTest, G10DeleteThatANodeDidNotHearOfStaysDeleted) {
   const AdminRequestId id = NextId();
   spare_->VanishAt("SRS21", MemgestState::kDeleted);
   EXPECT_THAT(admin().DeleteMemgest(id, "SRS21", false),

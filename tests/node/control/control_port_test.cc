@@ -24,7 +24,7 @@
 #include "tests/node/node_cluster.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
-#include "tools/common/child_process.h"
+#include "tools/common/free_ports.h"
 
 namespace ring::node {
 namespace {
@@ -57,7 +57,7 @@ TEST_F(ControlPortTest, EveryNodeReachesEveryOtherAndItself) {
   }
 }
 
-TEST_F(ControlPortTest, S2_AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnectionEnded) {
+TEST_F(ControlPortTest, S2AWriteIsDoneWhenItsBytesAreThereAndNeverOnceItsConnectionEnded) {
   constexpr std::size_t kSize = 64 * 1024;
   std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -285,7 +285,7 @@ TEST_F(ControlPortPeerTest, AMessageWithImmediateDataEndsItsConnection) {
   EXPECT_LE(peer_.AskUntilItEnds(/*has_imm=*/true), ControlLink::kWindow);
 }
 
-TEST(ControlPort, L8_OldViewsEndNoConnectionOfALaterStart) {
+TEST(ControlPort, L8OldViewsEndNoConnectionOfALaterStart) {
   TwoPorts two;
   ASSERT_OK(two.Connect());
   for (const std::uint64_t start : {5, 6, 7}) {  // as who catches up sees them
@@ -394,7 +394,7 @@ TEST(ControlPort, ACallToItselfCountsWhatItBrings) {
 }
 
 // F11: as in a takeover that wants many large values at once.
-TEST(ControlPort, F11_AnswersThatDoNotFitAreRefusedAndTheConnectionStays) {
+TEST(ControlPort, F11AnswersThatDoNotFitAreRefusedAndTheConnectionStays) {
   constexpr std::size_t kCount = 40;
   const std::string body(ControlLink::kOutgoingBytesMax / 20, 'v');
   TwoPorts two;
@@ -433,7 +433,7 @@ TEST(ControlPort, F11_AnswersThatDoNotFitAreRefusedAndTheConnectionStays) {
   EXPECT_TRUE(two.port(0).connected(NodeId(1)));
 }
 
-TEST_F(ControlPortTest, G10_MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
+TEST_F(ControlPortTest, G10MemgestThatKeepsItsKeysIsActiveAgainAfterTenSeconds) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, cluster_.Connect());
   for (int i = 0; i < 7; ++i)
     ASSERT_OK(client->Put(absl::StrCat("k", i), "v", {.memgest = "SRS21"}).status());

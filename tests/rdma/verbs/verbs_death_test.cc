@@ -1,9 +1,6 @@
 // Processes at the other end of an RDMA connection that are killed or stopped: nothing hangs, and
 // what they are not needed for goes on.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <cstdlib>
 #include <string>
@@ -12,6 +9,7 @@
 #include "tests/contract/fabric_harness.h"
 #include "tests/rdma/child_process.h"
 #include "tests/rdma/side_steps.h"
+#include "tools/common/free_ports.h"
 
 namespace ring::rdma {
 namespace {
@@ -22,18 +20,6 @@ SoftDeviceOptions Options(bool peer) {
   options.rnr_timeout_ms = 50;
   options.verbs = TestVerbsOptions(peer);
   return options;
-}
-
-// A number that nobody uses: the child's port has to be known before there is a child.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
 }
 
 WorkRequest Request(const Sge& sge, const RemoteBuffer& target) {
@@ -69,7 +55,7 @@ int Serve(const Channel& channel, const std::string& address) {
 
 class VerbsDeath : public ::testing::TestWithParam<LinkKind> {
  protected:
-  std::string address_ = absl::StrCat("rdma::", FreePort());
+  std::string address_ = absl::StrCat("rdma::", *tools::FreePort());
 
   // HOST is the address of the child's card.
   void ConnectTo(Side& side) {

@@ -1,8 +1,8 @@
 // tools/ring-bench/load.h — puts every key of a key space before a measurement.
 //
-// What:      Load: keys 0 .. key_count-1 with CheckValue-able values, pipelined; puts that the
-//            cluster refuses for a moment (back pressure) are repeated. ReadBack: gets all of them
-//            and compares.
+// What:      Load: keys 0 .. key_count-1, with values that tell which key they are of, pipelined;
+//            puts that the cluster refuses for a moment (back pressure) are repeated. ReadBack:
+//            gets all of them and compares.
 // Threads:   the client's.
 // Errors:    Load: the first outcome that is neither OK nor passing; kDeadlineExceeded without
 //            progress. ReadBack: kDataLoss names a key with a wrong value.

@@ -35,7 +35,7 @@ struct RecoveryLoadOptions {
   double rate = 1000;             // operations a second, half of them gets; 0: none
 };
 
-// A key that nobody writes, with a CheckValue-able value.
+// A key that nobody writes, with a value that tells which key it is of.
 struct StaticKey {
   std::uint16_t space = 0;
   std::uint64_t index = 0;

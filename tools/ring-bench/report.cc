@@ -114,7 +114,9 @@ void Report::AddNote(absl::string_view note) {
 
 absl::Status Report::WriteJson(const std::string& path) const {
   std::ofstream file(path);
-  file << json_.dump(2) << '\n';
+  // The command line may have bytes that are no text.
+  file << json_.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace)
+       << '\n';
   file.close();
   if (!file) return absl::UnavailableError(absl::StrCat("file=", path, ": cannot write it"));
   return absl::OkStatus();

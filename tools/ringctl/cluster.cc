@@ -2,12 +2,15 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "ring/base/status.h"
 #include "ring/cluster/health.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/admin_connect.h"
@@ -42,14 +45,33 @@ nlohmann::json ShardJson(const View& view, const cluster::ShardView& shard) {
 // By node, how it reaches each node: "shm", "" for itself, "down"; empty where it did not say.
 using Links = std::vector<std::vector<std::string>>;
 
-Links LinksOf(const View& view, admin::AdminClient& client) {
-  Links links(view.nodes.size());
+// What one look found. A view alone is something: what else could not be heard is in `unheard`.
+struct Seen {
+  View view;
+  std::optional<NodeId> leader;  // kNoNode: nobody leads
+  std::optional<Links> links;
+  std::vector<absl::Status> unheard;
+};
+
+absl::StatusOr<Seen> See(admin::AdminClient& client) {
+  Seen seen;
+  RING_ASSIGN_OR_RETURN(seen.view, client.GetClusterView());
+  const auto health = client.GetHealth();  // knows who leads
+  if (health.ok()) {
+    seen.leader = health->leader;
+  } else {
+    seen.unheard.push_back(In("who leads is not known", health.status()));
+  }
   const auto stats = client.GetStats();
-  if (!stats.ok()) return links;
+  if (!stats.ok()) {
+    seen.unheard.push_back(In("how nodes reach each other is not known", stats.status()));
+    return seen;
+  }
+  Links& links = seen.links.emplace(seen.view.nodes.size());
   for (const node::NodeStats& node : stats->nodes) {
     if (node.node.value() < links.size()) links[node.node.value()] = node.transports;
   }
-  return links;
+  return seen;
 }
 
 // "shm 2, tcp 3".
@@ -65,7 +87,8 @@ std::string LinksText(const std::vector<std::string>& links) {
   return text.empty() ? "-" : text;
 }
 
-nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
+nlohmann::json ViewJson(const Seen& seen) {
+  const View& view = seen.view;
   nlohmann::json nodes = nlohmann::json::array();
   for (const cluster::NodeInfo& node : view.nodes) {
     nlohmann::json out = NodeJson(node);
@@ -77,7 +100,7 @@ nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
     SetBytes(&out, "rdma", node.rdma_address);
     SetBytes(&out, "admin", node.admin_address);
     SetBytes(&out, "host", node.host);
-    out["transports"] = links[node.id.value()];
+    if (seen.links.has_value()) out["transports"] = (*seen.links)[node.id.value()];
     nodes.push_back(out);
   }
   nlohmann::json groups = nlohmann::json::array();
@@ -99,12 +122,12 @@ nlohmann::json ViewJson(const View& view, NodeId leader, const Links& links) {
                         {"s", view.s},
                         {"d", view.d},
                         {"voters", view.voter_count},
-                        {"leader", NumberJson(leader)},
                         {"fail_over", view.fail_over},
                         {"nodes", nodes},
                         {"groups", groups},
                         {"memgests", memgests},
                         {"value_size_max", view.value_size_max}};
+  if (seen.leader.has_value()) out["leader"] = NumberJson(*seen.leader);
   SetBytes(&out, "warnings", cluster::HealthWarnings(view));
   return out;
 }
@@ -147,11 +170,16 @@ std::string IncarnationText(Incarnation incarnation) {
   return absl::StrFormat("%08x", incarnation.value() & 0xffffffff);
 }
 
-void PrintView(const View& view, NodeId leader, const Links& links) {
+std::string LeaderText(const std::optional<NodeId>& leader) {
+  if (!leader.has_value()) return "?";
+  return *leader == cluster::kNoNode ? "-" : absl::StrCat(leader->value());
+}
+
+void PrintView(const Seen& seen) {
+  const View& view = seen.view;
   std::printf("cluster %016llx  view %u  s=%d d=%d  nodes=%zu spares=%d  leader=%s\n\n",
               static_cast<unsigned long long>(view.cluster), view.epoch, view.s, view.d,
-              view.nodes.size(), view.spare_count(),
-              leader == cluster::kNoNode ? "-" : absl::StrCat(leader.value()).c_str());
+              view.nodes.size(), view.spare_count(), LeaderText(seen.leader).c_str());
   Table nodes({"NODE", "NAME", "STATUS", "INCARNATION", "ROLES", "ADDRESS", "ADMIN", "PEERS BY"});
   for (const std::size_t column : {1, 2, 3, 4, 5, 6, 7}) nodes.AlignLeft(column);
   for (const cluster::NodeInfo& node : view.nodes) {
@@ -159,7 +187,7 @@ void PrintView(const View& view, NodeId leader, const Links& links) {
                   std::string(cluster::StatusName(node.status)), IncarnationText(node.incarnation),
                   RolesText(RolesOf(view, node.id), node.status), Address(node),
                   node.admin_address.empty() ? "-" : ShowBytes(node.admin_address),
-                  LinksText(links[node.id.value()])});
+                  seen.links.has_value() ? LinksText((*seen.links)[node.id.value()]) : "?"});
   }
   std::printf("%s\n", nodes.ToString().c_str());
   Table groups({"GROUP", "EPOCH", "COORDINATORS", "REDUNDANT"});
@@ -184,16 +212,15 @@ void PrintView(const View& view, NodeId leader, const Links& links) {
 }
 
 int Show(const Options& options, admin::AdminClient& client) {
-  const auto view = client.GetClusterView();
-  if (!view.ok()) return Fail(options, In("cluster", view.status()));
-  const auto health = client.GetHealth();  // knows who leads
-  const NodeId leader = health.ok() ? health->leader : cluster::kNoNode;
-  const Links links = LinksOf(*view, client);
+  const absl::StatusOr<Seen> seen = See(client);
+  if (!seen.ok()) return Fail(options, In("cluster", seen.status()));
   if (options.json) {
-    PrintJson(ViewJson(*view, leader, links));
+    PrintJson(ViewJson(*seen));
   } else {
-    PrintView(*view, leader, links);
+    PrintView(*seen);
   }
+  for (const absl::Status& status : seen->unheard)
+    std::fprintf(stderr, "warning: cluster: %s\n", ShowBytes(status.message()).c_str());
   return kExitOk;
 }
 

@@ -71,15 +71,15 @@ void PrintTable(const Report& report) {
   for (const Finding& one : report.findings()) {
     if (one.remedy.empty()) continue;
     std::printf("  %s %s: %s\n", std::string(LevelName(one.level)).c_str(), one.check.c_str(),
-                one.remedy.c_str());
+                ShowBytes(one.remedy).c_str());
   }
 }
 
 void PrintReport(const Report& report) {
   nlohmann::json findings = nlohmann::json::array();
   for (const Finding& one : report.findings()) {
-    nlohmann::json out = {
-        {"check", one.check}, {"level", std::string(LevelName(one.level))}, {"remedy", one.remedy}};
+    nlohmann::json out = {{"check", one.check}, {"level", std::string(LevelName(one.level))}};
+    SetBytes(&out, "remedy", one.remedy);
     SetBytes(&out, "found", one.found);
     findings.push_back(out);
   }

@@ -58,7 +58,10 @@ void SetBytes(nlohmann::json* object, const std::string& name,
   (*object)[name + "_base64"] = std::move(encoded);
 }
 
-void PrintJson(const nlohmann::json& object) { std::printf("%s\n", object.dump().c_str()); }
+void PrintJson(const nlohmann::json& object) {
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  std::printf("%s\n", object.dump(-1, ' ', /*ensure_ascii=*/false, replace).c_str());
+}
 
 absl::Status In(absl::string_view context, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));

@@ -1,6 +1,6 @@
 // tools/ringctl/output.h — bytes for people and for programs.
 //
-// What:      ShowKey and ShowVersion (messages), SetBytes and PrintJson (--json).
+// What:      ShowKey and In (messages), ParseVersion (arguments), SetBytes and PrintJson (--json).
 // Shape:     bytes that are no UTF-8 stand in JSON as "NAME_base64".
 // Threads:   one.
 // Errors:    kInvalidArgument: no version.
@@ -25,7 +25,7 @@ void SetBytes(nlohmann::json* object, const std::string& name, absl::string_view
 // A list of such; one that is no UTF-8 makes it a list of base64 as a whole.
 void SetBytes(nlohmann::json* object, const std::string& name,
               const std::vector<std::string>& list);
-// One line on stdout.
+// One line on stdout. Text that SetBytes was not asked about and is no UTF-8 loses what is none.
 void PrintJson(const nlohmann::json& object);
 
 // The status with `context` in front.

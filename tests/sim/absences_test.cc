@@ -7,7 +7,7 @@ namespace {
 
 constexpr NodeId kNode(3);
 
-TEST(AbsencesTest, F5_AShorterSilenceEndsNoLongerOne) {
+TEST(AbsencesTest, F5AShorterSilenceEndsNoLongerOne) {
   Absences absences;
   EXPECT_FALSE(absences.IsAway(kNode, 0));
   absences.Add(kNode, 1000);
@@ -18,7 +18,7 @@ TEST(AbsencesTest, F5_AShorterSilenceEndsNoLongerOne) {
   EXPECT_FALSE(absences.IsAway(NodeId(2), 0));
 }
 
-TEST(AbsencesTest, F12_WhoIsDrainedIsAwayForEver) {
+TEST(AbsencesTest, F12WhoIsDrainedIsAwayForEver) {
   Absences absences;
   absences.Add(kNode, Absences::kForEver);
   absences.Add(kNode, 200);

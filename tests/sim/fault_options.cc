@@ -26,6 +26,7 @@ constexpr FaultField kFields[] = {
     RING_FIELD(degraded_run_one_in),
     RING_FIELD(degraded_one_in),
     RING_FIELD(think_max_ns),
+    RING_FIELD(scrub_mean_ns),
     RING_FIELD(heartbeat_ms),
     RING_FIELD(detect_ms),
     RING_FIELD(lease_ms),

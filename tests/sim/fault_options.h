@@ -48,6 +48,7 @@ struct FaultOptions {
   std::uint64_t degraded_one_in = 8;
   // Of a client between two operations; 0: drawn. What takes its time meets runs that take theirs.
   std::uint64_t think_max_ns = 0;
+  std::uint64_t scrub_mean_ns = 3 * kMs;  // no fault, but under all of them
   // As a configuration has them.
   std::uint64_t heartbeat_ms = 25;
   std::uint64_t detect_ms = 150;

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::uint64_t kUs = FaultOptions::kUs;
 constexpr std::uint64_t kMs = FaultOptions::kMs;
-constexpr std::uint64_t kScrubMeanNs = 3 * kMs;  // no fault, but under all of them
 using rdma::sim::FaultClass;
 
 // What a connection is for; nothing that is known: kClient.
@@ -48,7 +47,7 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
   maybe(&FaultPlan::DriftClock, options.f9_mean_ns);
   maybe(&FaultPlan::ExhaustMemory, options.f11_memory_mean_ns);
   maybe(&FaultPlan::PartitionClient, options.f6_client_mean_ns);
-  maybe(&FaultPlan::Scrub, kScrubMeanNs);
+  maybe(&FaultPlan::Scrub, options.scrub_mean_ns);
   if (OneIn(*random, options.f10_value_run_one_in))
     Add(&FaultPlan::DamageValue, options.f10_value_mean_ns, random);
   AddApart();
@@ -129,6 +128,7 @@ void FaultPlan::Act() {
     queue_pairs_back_ns_ = 0;
   }
   PollScrub();
+  cluster_->admin().AskAgain(now_ns);
   if (nodes_ != nullptr) nodes_->Act();
   for (Due& due : due_) {
     if (now_ns < due.next_ns) continue;
@@ -139,6 +139,7 @@ void FaultPlan::Act() {
 
 void FaultPlan::End() {
   due_.clear();
+  cluster_->admin().StopAsking();
   cluster_->network().HealAll();
   cluster_->network().options() = rdma::sim::SimOptions();
   if (nodes_ != nullptr) nodes_->End();
@@ -238,7 +239,12 @@ void FaultPlan::ChangeCatalogue() {
     memgest.m = memgest.m == 0 ? 0 : 2;
   }
   made_.push_back(memgest.name);
-  cluster_->admin().Create(memgest, ended);
+  cluster_->admin().Create(memgest, [this, name = memgest.name](const absl::Status& made) {
+    --changes_under_way_;
+    if (absl::IsAlreadyExists(made))
+      cluster_->Complain(
+          {"twice", absl::StrCat("X6: ", name, " was asked for once: ", made.message())});
+  });
 }
 
 void FaultPlan::DriftClock() {

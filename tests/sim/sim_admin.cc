@@ -8,6 +8,7 @@ namespace ring::sim {
 namespace {
 constexpr std::uint64_t kChangeTimeoutNs = 120'000'000'000;
 constexpr std::uint64_t kAskTimeoutNs = 5'000'000'000;
+constexpr std::uint64_t kAgainNs = 20'000'000;
 
 // Calls of a node that is lost are dropped: who waits for one is told all the same.
 class Told {
@@ -38,17 +39,37 @@ SimNode* SimAdmin::NodeToAsk() const {
 }
 
 void SimAdmin::Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done) {
-  SimNode* const asked = NodeToAsk();
-  if (asked == nullptr) return done(absl::UnavailableError("no node is up"));
-  node::Node& node = asked->node();
   change.id = {"0123456789abcdef0123456789abcdef", next_seq_++};
-  node.control().Call(
-      node.membership().leader(), node::ControlType::kCatalogue, node::EncodeChange(change),
-      kChangeTimeoutNs,
-      Told([done = std::move(done)](const absl::StatusOr<std::string>& answer) mutable {
-        done(answer.status());
-      }));
+  Ask(std::move(change), std::move(done));
+}
+
+void SimAdmin::Ask(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done) {
+  SimNode* const asked = NodeToAsk();
+  std::string body = node::EncodeChange(change);
+  Told told([this, change = std::move(change),
+             done = std::move(done)](const absl::StatusOr<std::string>& answer) mutable {
+    const bool unsure =
+        absl::IsUnavailable(answer.status()) || absl::IsDeadlineExceeded(answer.status());
+    if (!unsure || !asks_again_) return done(answer.status());
+    unsure_.push_back({std::move(change), std::move(done), answer.status()});
+  });
+  if (asked == nullptr) return told(absl::UnavailableError("no node is up"));
+  node::Node& node = asked->node();
+  node.control().Call(node.membership().leader(), node::ControlType::kCatalogue, std::move(body),
+                      kChangeTimeoutNs, std::move(told));
   asked->Touch();
+}
+
+void SimAdmin::AskAgain(std::uint64_t now_ns) {
+  asks_again_ = true;
+  if (now_ns < again_ns_) return;
+  again_ns_ = now_ns + kAgainNs;
+  for (Unsure& one : std::exchange(unsure_, {})) Ask(std::move(one.change), std::move(one.done));
+}
+
+void SimAdmin::StopAsking() {
+  asks_again_ = false;
+  for (Unsure& one : std::exchange(unsure_, {})) one.done(one.status);
 }
 
 void SimAdmin::Create(const protocol::MemgestDescriptor& descriptor,

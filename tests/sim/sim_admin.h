@@ -2,7 +2,8 @@
 //
 // What:      SimAdmin changes the catalogue and scrubs over the control port of one node, as
 //            ring/node/cluster_admin does from another thread. When that node is gone it goes on
-//            with the next one.
+//            with the next one, and asks for a change that may be done or not once more, under the
+//            same number (X6), as long as AskAgain is called.
 // Ownership: borrows the nodes.
 // Threads:   one.
 // Errors:    as ring/node/admin_port.h.
@@ -34,6 +35,11 @@ class SimAdmin {
               absl::AnyInvocable<void(absl::Status)> done);
   void Delete(const std::string& name, bool force, absl::AnyInvocable<void(absl::Status)> done);
   void SetDefault(const std::string& name, absl::AnyInvocable<void(absl::Status)> done);
+  // From the first call on changes that were not answered for certain wait for the next, instead of
+  // being told so.
+  void AskAgain(std::uint64_t now_ns);
+  // Tells who waits for that.
+  void StopAsking();
 
   // One scrub: Start, then Poll until done() or failed.
   void StartScrub(std::uint64_t id);
@@ -57,7 +63,13 @@ class SimAdmin {
     node::ScrubReport sum;    // of the poll that found all done
     node::ScrubReport round;  // of the poll under way
   };
+  struct Unsure {
+    node::CatalogueChange change;
+    absl::AnyInvocable<void(absl::Status)> done;
+    absl::Status status;
+  };
   void Change(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done);
+  void Ask(node::CatalogueChange change, absl::AnyInvocable<void(absl::Status)> done);
   void AskAll(node::ControlType type, const std::shared_ptr<Scrub>& scrub);
 
   SimNode* NodeToAsk() const;
@@ -65,6 +77,9 @@ class SimAdmin {
   const Nodes* nodes_;
   std::size_t first_;
   std::uint64_t next_seq_ = 1;
+  bool asks_again_ = false;
+  std::uint64_t again_ns_ = 0;
+  std::vector<Unsure> unsure_;
   std::shared_ptr<Scrub> scrub_;
   std::vector<std::shared_ptr<Scrub>> stops_;  // under way, or not heard by all
 };

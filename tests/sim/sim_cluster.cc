@@ -24,7 +24,6 @@ SimCluster::SimCluster(const ClusterOptions& options)
       versions_(&history_) {}
 
 SimCluster::~SimCluster() {
-  admin_.reset();
   for (const std::shared_ptr<SimClient>& client : clients_) client->Close();
   for (const std::shared_ptr<SimNode>& node : nodes_) node->Close();
 }

@@ -57,7 +57,7 @@ int JoinedCount(SimValues& run, const cluster::Place& place) {
 }
 
 // ... and the parity that lacks the put gets it, and goes on (step 5 of an epoch change; S8).
-TEST(SimDecodeTest, S1_APutThatReachedSomeParitiesDoesNotTearItsNeighbours) {
+TEST(SimDecodeTest, S1APutThatReachedSomeParitiesDoesNotTearItsNeighbours) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     for (std::uint32_t parities = 0; parities < 4; ++parities) {
       SCOPED_TRACE(testing::Message() << "seed=" << seed << " parities=" << parities);

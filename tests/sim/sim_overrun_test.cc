@@ -94,7 +94,7 @@ class SimOverrun {
   SimCluster cluster_;
 };
 
-TEST(SimOverrunTest, E8_WhatVanishedWithItsMemgestShowsWhatASturdierOneHasBelow) {
+TEST(SimOverrunTest, E8WhatVanishedWithItsMemgestShowsWhatASturdierOneHasBelow) {
   SimOverrun run(cluster::OverrunPolicy::kContinue);
   ASSERT_NO_FATAL_FAILURE(run.Start());
   ASSERT_NO_FATAL_FAILURE(run.Put(kOlder, "SRS32"));
@@ -108,7 +108,7 @@ TEST(SimOverrunTest, E8_WhatVanishedWithItsMemgestShowsWhatASturdierOneHasBelow)
 }
 
 // Of who accepted the loss nothing is left but its record.
-TEST(SimOverrunTest, X7_WhoTakesOverBehindALossKnowsWhoseRecordsItTook) {
+TEST(SimOverrunTest, X7WhoTakesOverBehindALossKnowsWhoseRecordsItTook) {
   SimOverrun run(cluster::OverrunPolicy::kContinue);
   ASSERT_NO_FATAL_FAILURE(run.Start());
   ASSERT_NO_FATAL_FAILURE(run.Put(kOlder, "SRS32"));
@@ -137,7 +137,7 @@ TEST(SimOverrunTest, X7_WhoTakesOverBehindALossKnowsWhoseRecordsItTook) {
 }
 
 // The blocks that are gone with a memgest stay Lost; another one that lost nothing is whole again.
-TEST(SimOverrunTest, E8_WhatALostMemgestLacksDoesNotKeepAnotherOneUnprotected) {
+TEST(SimOverrunTest, E8WhatALostMemgestLacksDoesNotKeepAnotherOneUnprotected) {
   SimOverrun run(cluster::OverrunPolicy::kContinue);
   ASSERT_NO_FATAL_FAILURE(run.Start());
   for (int key = 0; key < 150; ++key)
@@ -157,7 +157,7 @@ TEST(SimOverrunTest, E8_WhatALostMemgestLacksDoesNotKeepAnotherOneUnprotected) {
   EXPECT_TRUE(whole) << missing;
 }
 
-TEST(SimOverrunTest, E8_AShardThatStopsShowsNothingOlderAndCheckersForgiveNothing) {
+TEST(SimOverrunTest, E8AShardThatStopsShowsNothingOlderAndCheckersForgiveNothing) {
   SimOverrun run(cluster::OverrunPolicy::kStop);
   ASSERT_NO_FATAL_FAILURE(run.Start());
   ASSERT_NO_FATAL_FAILURE(run.Put(kOlder, "SRS32"));

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 
 // A block that was asked for by a scrub that ended meanwhile must not be taken for the next one's.
-TEST(SimScrub, S2_BlocksThatComeLateForAStoppedScrubDoNotLandInTheNext) {
+TEST(SimScrub, S2BlocksThatComeLateForAStoppedScrubDoNotLandInTheNext) {
   int finished = 0;
   for (std::uint64_t seed = 1; seed <= (testing::kSanitized ? 2 : 8); ++seed) {
     ClusterOptions options;

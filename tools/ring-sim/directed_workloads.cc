@@ -75,6 +75,10 @@ constexpr DirectedWorkload kWorkloads[] = {
     {"overrun",
      "more lost than memgests survive, and shards that stop",
      {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0", kPlain}},
+    {"silent",
+     "clients that are silent for seconds, for two minutes, and requests that come again then",
+     {"node_faults=0 think_max_ns=8000000000 f7_again_max_ns=120000000000 f7_again_halvings=2 "
+      "f7_again_mean_ns=100000000 scrub_mean_ns=0"}},
     {"reused",
      "requests under numbers that were used for others",
      {"f7_again_mean_ns=500000 f7_again_altered_one_in=2"}},

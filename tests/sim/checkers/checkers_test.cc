@@ -149,7 +149,7 @@ TEST_F(CheckerTest, WriteBelowWhatWasThereIsRefused) {
   EXPECT_THAT(Versions(), Contains("linearizability"));
 }
 
-TEST_F(CheckerTest, V1_OneVersionWithTwoValuesIsRefused) {
+TEST_F(CheckerTest, V1OneVersionWithTwoValuesIsRefused) {
   Put(1, 1, 1, 10);
   Put(2, 1, 2, 11);
   EXPECT_THAT(Versions(), Contains("one-version-two-values"));
@@ -162,7 +162,7 @@ TEST_F(CheckerTest, ForeignValueIsRefused) {
   EXPECT_THAT(SearchKinds(), Contains("search"));
 }
 
-TEST_F(CheckerTest, X1_PutExecutedTwiceIsRefused) {
+TEST_F(CheckerTest, X1PutExecutedTwiceIsRefused) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);
   Get(2, 2, 21, 30);
@@ -171,14 +171,14 @@ TEST_F(CheckerTest, X1_PutExecutedTwiceIsRefused) {
   EXPECT_THAT(SearchKinds(), Contains("search"));
 }
 
-TEST_F(CheckerTest, X5_FailedPutThatIsReadIsRefused) {
+TEST_F(CheckerTest, X5FailedPutThatIsReadIsRefused) {
   Put(1, 0, 1, 10).result = OpResult::kFailed;
   Get(1, 1, 11, 20);
   EXPECT_THAT(Versions(), Contains("exactly-once"));
   EXPECT_THAT(SearchKinds(), Contains("search"));
 }
 
-TEST_F(CheckerTest, X5_UnknownPutMayBeReadOrNot) {
+TEST_F(CheckerTest, X5UnknownPutMayBeReadOrNot) {
   Put(1, 1, 1, 10);
   Put(2, 0, 11, 0);
   Get(1, 1, 21, 30);
@@ -190,7 +190,7 @@ TEST_F(CheckerTest, X5_UnknownPutMayBeReadOrNot) {
   EXPECT_THAT(SearchKinds(), Contains("search"));
 }
 
-TEST_F(CheckerTest, G7_MoveThatLosesAnUpdateIsRefused) {
+TEST_F(CheckerTest, G7MoveThatLosesAnUpdateIsRefused) {
   Put(1, 1, 1, 10);
   Move(3, 11, 30);
   Put(2, 2, 12, 20);
@@ -253,21 +253,21 @@ TEST_F(CheckerTest, SearchRefusesACreationAboveAValue) {
   EXPECT_THAT(SearchKinds(), Contains("search"));
 }
 
-TEST_F(CheckerTest, G6_WhatRep1MayLoseIsTheShardsNewestUnreliableVersions) {
+TEST_F(CheckerTest, G6WhatRep1MayLoseIsTheShardsNewestUnreliableVersions) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);  // in Rep(1)
   Get(1, 1, 31, 40);
   EXPECT_THAT(Versions(25, {2}), IsEmpty());
 }
 
-TEST_F(CheckerTest, G6_AReliableVersionIsNeverLost) {
+TEST_F(CheckerTest, G6AReliableVersionIsNeverLost) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);
   Get(1, 1, 31, 40);
   EXPECT_THAT(Versions(25, {}), Contains("linearizability"));
 }
 
-TEST_F(CheckerTest, G6_LostVersionsDoNotComeBackOneByOne) {
+TEST_F(CheckerTest, G6LostVersionsDoNotComeBackOneByOne) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);  // in Rep(1)
   Put(3, 3, 26, 30);
@@ -276,7 +276,7 @@ TEST_F(CheckerTest, G6_LostVersionsDoNotComeBackOneByOne) {
 }
 
 // The record of a move to Rep(1) goes with its version; a retry is not told that it made another.
-TEST_F(CheckerTest, X7_AMoveToWhatSurvivesNothingIsNotMadeAgain) {
+TEST_F(CheckerTest, X7AMoveToWhatSurvivesNothingIsNotMadeAgain) {
   Put(1, 1, 1, 10);
   Get(1, 2, 12, 20);
   Operation& move = Move(0, 11, 40);
@@ -288,7 +288,7 @@ TEST_F(CheckerTest, X7_AMoveToWhatSurvivesNothingIsNotMadeAgain) {
   EXPECT_THAT(Versions(25), IsEmpty());
 }
 
-TEST_F(CheckerTest, F3_WhatWasToldBeforeEverythingWasLostIsOwedNoMore) {
+TEST_F(CheckerTest, F3WhatWasToldBeforeEverythingWasLostIsOwedNoMore) {
   Put(1, 1, 1, 10);
   Get(1, 1, 11, 20);
   GetNothing(31, 40);
@@ -312,7 +312,7 @@ TEST_F(CheckerTest, F3_WhatWasToldBeforeEverythingWasLostIsOwedNoMore) {
 }
 
 // Two nodes are gone: a memgest of f = 1 lost its newest versions, and one of f = 2 shows its own.
-TEST_F(CheckerTest, E8_WhatVanishedWithAnOverrunMemgestReplacesNothing) {
+TEST_F(CheckerTest, E8WhatVanishedWithAnOverrunMemgestReplacesNothing) {
   Put(1, 1, 1, 10).tolerates = 2;
   Put(2, 2, 11, 20).tolerates = 1;
   Get(1, 1, 41, 50);
@@ -321,7 +321,7 @@ TEST_F(CheckerTest, E8_WhatVanishedWithAnOverrunMemgestReplacesNothing) {
   EXPECT_THAT(CheckResurrection(history_), IsEmpty());
 }
 
-TEST_F(CheckerTest, E8_WhatWasReadBeforeTheOverrunOrWrittenBehindItWasNotLost) {
+TEST_F(CheckerTest, E8WhatWasReadBeforeTheOverrunOrWrittenBehindItWasNotLost) {
   Put(1, 1, 1, 10);
   Put(2, 2, 11, 20);
   Get(1, 1, 21, 24);
@@ -341,7 +341,7 @@ TEST_F(CheckerTest, E8_WhatWasReadBeforeTheOverrunOrWrittenBehindItWasNotLost) {
   EXPECT_THAT(Kinds(CheckResurrection(history_)), Contains("resurrection")) << "another key";
 }
 
-TEST_F(CheckerTest, G6_WhatVanishedWithItsCoordinatorReplacesNothing) {
+TEST_F(CheckerTest, G6WhatVanishedWithItsCoordinatorReplacesNothing) {
   Put(1, 1, 1, 10).tolerates = 1;
   Put(2, 2, 11, 20).tolerates = 0;
   Get(1, 1, 31, 40);
@@ -357,7 +357,7 @@ void In(Operation& op, int tolerates) {
   op.memgest = MemgestId(static_cast<std::uint16_t>(1 + tolerates));
 }
 
-TEST_F(CheckerTest, G4_TombstoneWeakerThanWhatItHidesIsRefused) {
+TEST_F(CheckerTest, G4TombstoneWeakerThanWhatItHidesIsRefused) {
   In(Put(1, 1, 1, 10), 1);
   In(Put(2, 2, 11, 20), 0);  // the reliable one stays below it
   In(Delete(3, 21, 30), 0);
@@ -365,7 +365,7 @@ TEST_F(CheckerTest, G4_TombstoneWeakerThanWhatItHidesIsRefused) {
   EXPECT_THAT(Kinds(CheckMemgests(history_, NoKey, &kept)), Contains("memgest"));
 }
 
-TEST_F(CheckerTest, G4_TombstoneAboveAMoveNeedsOnlyItsStrength) {
+TEST_F(CheckerTest, G4TombstoneAboveAMoveNeedsOnlyItsStrength) {
   In(Put(1, 1, 1, 10), 1);
   In(Move(2, 11, 20), 0);  // lets the reliable one go
   In(Delete(3, 21, 30), 0);
@@ -373,7 +373,7 @@ TEST_F(CheckerTest, G4_TombstoneAboveAMoveNeedsOnlyItsStrength) {
   EXPECT_THAT(CheckMemgests(history_, NoKey, &kept), IsEmpty());
 }
 
-TEST_F(CheckerTest, G1_WhatAWeakerVersionDoesNotReplaceIsKept) {
+TEST_F(CheckerTest, G1WhatAWeakerVersionDoesNotReplaceIsKept) {
   In(Put(1, 1, 1, 10), 2);
   In(Put(2, 2, 11, 20), 1);
   In(Put(3, 3, 21, 30), 0);
@@ -383,7 +383,7 @@ TEST_F(CheckerTest, G1_WhatAWeakerVersionDoesNotReplaceIsKept) {
   EXPECT_THAT(kept[0], ::testing::ElementsAre(V(2)));
 }
 
-TEST_F(CheckerTest, G9_MoveToWhereTheKeyIsThatMakesAVersionIsRefused) {
+TEST_F(CheckerTest, G9MoveToWhereTheKeyIsThatMakesAVersionIsRefused) {
   In(Put(1, 1, 1, 10), 1);
   In(Move(1, 11, 20), 1);  // gives the version that is there
   KeptVersions kept;

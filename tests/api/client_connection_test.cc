@@ -165,7 +165,7 @@ TEST_F(ConnectionTest, ANodeThatIsAwakeIsNotRung) {
 }
 
 // Nobody takes completions: the program stood still, and what it meant to send is too old by now.
-TEST_F(ConnectionTest, X4_RequestsThatFoundNoRoomForAMinuteAreNotSent) {
+TEST_F(ConnectionTest, X4RequestsThatFoundNoRoomForAMinuteAreNotSent) {
   while (!connection_->held_up() && sent_ < kOpCount) Send();
   ASSERT_TRUE(connection_->held_up());
   now_ns_ += protocol::kSilencePeriodNs - 1;

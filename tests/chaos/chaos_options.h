@@ -14,6 +14,10 @@
 
 namespace ring::chaos {
 
+// Until a node serves, and until nothing lacks protection, times time_factor.
+inline constexpr absl::Duration kReadyMax = absl::Seconds(60);
+inline constexpr absl::Duration kProtectedMax = absl::Seconds(90);
+
 struct ChaosOptions {
   std::string config;                   // of all nodes: a ring.toml
   std::string folder;                   // for logs; voters' files are in its folder "voters"

@@ -13,8 +13,6 @@
 namespace ring::chaos {
 namespace {
 
-constexpr absl::Duration kProtectedMax = absl::Seconds(60);
-constexpr absl::Duration kReadyMax = absl::Seconds(60);
 constexpr std::array<absl::string_view, 8> kFaults = {"kill",   "restart",   "forget", "pause",
                                                       "zombie", "partition", "double", "nic"};
 

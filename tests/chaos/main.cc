@@ -18,9 +18,6 @@
 namespace ring::chaos {
 namespace {
 
-constexpr absl::Duration kReadyMax = absl::Seconds(60);
-constexpr absl::Duration kProtectedMax = absl::Seconds(90);
-
 // Where clients of that transport reach a node.
 std::string SeedOf(const node::NodeEntry& entry, const std::string& transport) {
   if (transport == "tcp") return absl::StrCat("tcp:", entry.data);

@@ -65,7 +65,7 @@ class MemberPortTest : public ::testing::Test {
   std::uint64_t seq_ = 0;
 };
 
-TEST_F(MemberPortTest, E5_AFailedRingIsNeverToldAsFolded) {
+TEST_F(MemberPortTest, E5AFailedRingIsNeverToldAsFolded) {
   std::uint64_t position = 0;
   NodeId member;
   cluster_.Run([&] {
@@ -88,7 +88,7 @@ TEST_F(MemberPortTest, E5_AFailedRingIsNeverToldAsFolded) {
   });
 }
 
-TEST_F(MemberPortTest, E5_ARingThatMustWaitIsNotTriedEveryTurn) {
+TEST_F(MemberPortTest, E5ARingThatMustWaitIsNotTriedEveryTurn) {
   NodeId member;
   cluster::View next;
   cluster_.Run([&] {
@@ -183,7 +183,7 @@ TEST_F(MemberPortTest, S6ALearnersParityHasAllOfWhatItsSnapshotDidNotKnow) {
 
 // The old coordinator lives, and knows nothing of the next epoch: what it appends reaches nobody,
 // and is acknowledged by nobody.
-TEST_F(MemberPortTest, L5_AMemberThatSealedTakesNothingMoreOfItsOldCoordinator) {
+TEST_F(MemberPortTest, L5AMemberThatSealedTakesNothingMoreOfItsOldCoordinator) {
   NodeId member;
   memgest::LogWriter* writer = nullptr;
   MemgestId memgest;
@@ -247,13 +247,13 @@ class FollowingViewTest : public MemberPortTest {
   }
 };
 
-TEST_F(FollowingViewTest, G10_AViewThatDeletesWhatIsNotDrainedIsRefused) {
+TEST_F(FollowingViewTest, G10AViewThatDeletesWhatIsNotDrainedIsRefused) {
   cluster::View view = Next();
   view.memgests.back().state = MemgestState::kDeleted;
   EXPECT_THAT(Show(view).status(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(FollowingViewTest, G10_AViewThatDeletesAMemgestWithVersionsIsRefused) {
+TEST_F(FollowingViewTest, G10AViewThatDeletesAMemgestWithVersionsIsRefused) {
   const MemgestId memgest = Next().FindMemgest("REP2")->id;
   cluster_.Run([&] {
     coordinator::ShardCoordinator& shard = *cluster_.node(1).shards()[0]->coordinator();
@@ -298,7 +298,7 @@ TEST_F(FollowingViewTest, ClientsGetTheViewOfTheDayHoweverOftenItChanged) {
   }
 }
 
-TEST_F(FollowingViewTest, V2_AViewThatChangesLosesOrRevivesAMemgestIsRefused) {
+TEST_F(FollowingViewTest, V2AViewThatChangesLosesOrRevivesAMemgestIsRefused) {
   const cluster::View known = Next();
   cluster::View changed = known;
   changed.memgests.back().m = 1;

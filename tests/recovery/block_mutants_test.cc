@@ -16,12 +16,12 @@ TEST_F(BlockMutants, NoneOfThemIsNoticedWithoutASwitch) {
   EXPECT_TRUE(WrongBytesAreNotInstalled());
 }
 
-TEST_F(BlockMutants, S5_LateAnswersAreInstalled) {
+TEST_F(BlockMutants, S5LateAnswersAreInstalled) {
   SetMutant("S5");
   EXPECT_FALSE(NewerPutSurvivesALateAnswer());
 }
 
-TEST_F(BlockMutants, S12_DecodedBytesAreNotChecked) {
+TEST_F(BlockMutants, S12DecodedBytesAreNotChecked) {
   SetMutant("S12");
   EXPECT_FALSE(WrongBytesAreNotInstalled());
 }

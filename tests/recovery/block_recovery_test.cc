@@ -114,7 +114,7 @@ TEST(BlockRecoveryTest, WhatADeletedMemgestWasAskedForBeforeTheEpochIsNotCounted
   }
 }
 
-TEST(BlockRecoveryTest, S7_WhatNobodyCanDecodeIsGoneForThisEpoch) {
+TEST(BlockRecoveryTest, S7WhatNobodyCanDecodeIsGoneForThisEpoch) {
   BlockHarness harness(2);
   harness.Serve(Epoch(2), {3});
   harness.recovery.Want(kMemgest, 1);
@@ -137,7 +137,7 @@ TEST(BlockRecoveryTest, S7_WhatNobodyCanDecodeIsGoneForThisEpoch) {
 }
 
 // The shard goes on without them, so nobody will ever have them.
-TEST(BlockRecoveryTest, E8_BlocksOfWhichTheRecordNamesNobodyAreGone) {
+TEST(BlockRecoveryTest, E8BlocksOfWhichTheRecordNamesNobodyAreGone) {
   BlockHarness harness(2 * BlockRecovery::kLooksPerStep);
   EXPECT_FALSE(harness.recovery.CanBring(kMemgest, 1)) << "no record yet";
   harness.Serve(Epoch(2), {});
@@ -162,7 +162,7 @@ TEST(BlockRecoveryTest, E8_BlocksOfWhichTheRecordNamesNobodyAreGone) {
 }
 
 // Health counts what is lost, whether somebody wanted it or not.
-TEST(BlockRecoveryTest, S7_WhatIsGoneIsSaidThoughNobodyWantedIt) {
+TEST(BlockRecoveryTest, S7WhatIsGoneIsSaidThoughNobodyWantedIt) {
   BlockHarness harness(2);
   harness.Serve(Epoch(2), {3});
   for (std::uint64_t now_ns = 0; now_ns < 1'000'000'000; now_ns += 1'000'000) {
@@ -172,11 +172,11 @@ TEST(BlockRecoveryTest, S7_WhatIsGoneIsSaidThoughNobodyWantedIt) {
   EXPECT_EQ(harness.gone, (std::vector<std::uint32_t>{0, 1}));
 }
 
-TEST(BlockRecoveryTest, S5_RecoveryNeverOverwritesANewerPut) {
+TEST(BlockRecoveryTest, S5RecoveryNeverOverwritesANewerPut) {
   EXPECT_TRUE(NewerPutSurvivesALateAnswer());
 }
 
-TEST(BlockRecoveryTest, S5_AnEpochThatEndsMakesWhatWasDecodingLost) {
+TEST(BlockRecoveryTest, S5AnEpochThatEndsMakesWhatWasDecodingLost) {
   BlockHarness harness(3);
   harness.Serve(Epoch(2), {3});
   harness.recovery.Want(kMemgest, 2);
@@ -195,11 +195,11 @@ TEST(BlockRecoveryTest, S5_AnEpochThatEndsMakesWhatWasDecodingLost) {
   EXPECT_EQ(harness.asked[0].request.epoch, Epoch(3));
 }
 
-TEST(BlockRecoveryTest, S12_BytesThatAreNotTheVersionsAreAskedForOfAnotherParity) {
+TEST(BlockRecoveryTest, S12BytesThatAreNotTheVersionsAreAskedForOfAnotherParity) {
   EXPECT_TRUE(WrongBytesAreNotInstalled());
 }
 
-TEST(BlockRecoveryTest, S12_WhatEveryParityGivesWrongIsInstalledAndOnlyItsVersionsAreLost) {
+TEST(BlockRecoveryTest, S12WhatEveryParityGivesWrongIsInstalledAndOnlyItsVersionsAreLost) {
   BlockHarness harness(1);
   harness.Serve(Epoch(2), {3, 4});
   harness.recovery.Want(kMemgest, 0);
@@ -222,7 +222,7 @@ TEST(BlockRecoveryTest, S12_WhatEveryParityGivesWrongIsInstalledAndOnlyItsVersio
 }
 
 // Column 0 or another is rotten: both parities give wrong bytes until it is left out.
-TEST(BlockRecoveryTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfTheRow) {
+TEST(BlockRecoveryTest, S12WhatNoParityGivesRightIsDecodedWithoutOneBlockOfTheRow) {
   const std::uint32_t own = 1u << BlockHarness(1).memgest().codec().layout().Locate(1, 0).column;
   for (const std::uint32_t rotten : {1u, 2u, 4u}) {
     if (rotten == own) continue;
@@ -245,7 +245,7 @@ TEST(BlockRecoveryTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfTheR
   }
 }
 
-TEST(BlockRecoveryTest, S12_WhoDoesNotAnswerIsAskedAgainBeforeAnotherBlockIsLeftOut) {
+TEST(BlockRecoveryTest, S12WhoDoesNotAnswerIsAskedAgainBeforeAnotherBlockIsLeftOut) {
   BlockHarness harness(1);
   harness.Serve(Epoch(2), {3, 4});
   harness.recovery.Want(kMemgest, 0);
@@ -306,7 +306,7 @@ class LargeValueTest : public ::testing::Test {
   std::uint64_t now_ns_ = 0;
 };
 
-TEST_F(LargeValueTest, S12_ItsBlocksBecomePresentTogether) {
+TEST_F(LargeValueTest, S12ItsBlocksBecomePresentTogether) {
   Step();
   ASSERT_GE(harness_.asked.size(), 4u);
   for (int i = 0; i < 3; ++i)
@@ -318,13 +318,13 @@ TEST_F(LargeValueTest, S12_ItsBlocksBecomePresentTogether) {
   EXPECT_TRUE(harness_.HasBytes(4)) << "a neighbour";
 }
 
-TEST_F(LargeValueTest, S12_WhatOneParityHasWrongIsAskedForOfTheOther) {
+TEST_F(LargeValueTest, S12WhatOneParityHasWrongIsAskedForOfTheOther) {
   Answer({3}, {});
   EXPECT_TRUE(Right());
 }
 
 // Blocks of both parities are in place when the checksum is looked at: it says nothing of either.
-TEST_F(LargeValueTest, S12_AMixOfTwoParitiesRefutesNone) {
+TEST_F(LargeValueTest, S12AMixOfTwoParitiesRefutesNone) {
   for (const std::uint32_t rotten : {3u, 4u}) {
     Step();
     ASSERT_GE(harness_.asked.size(), 4u);
@@ -340,7 +340,7 @@ TEST_F(LargeValueTest, S12_AMixOfTwoParitiesRefutesNone) {
   }
 }
 
-TEST_F(LargeValueTest, S12_OneThatDoesNotAnswerIsWaitedForWhenTheOthersAreWrong) {
+TEST_F(LargeValueTest, S12OneThatDoesNotAnswerIsWaitedForWhenTheOthersAreWrong) {
   Answer({3}, {4});
   EXPECT_TRUE(harness_.present.empty() || harness_.present == std::vector<std::uint32_t>{4});
   EXPECT_EQ(state(0), BlockState::kLost);
@@ -349,7 +349,7 @@ TEST_F(LargeValueTest, S12_OneThatDoesNotAnswerIsWaitedForWhenTheOthersAreWrong)
 }
 
 // It is being rebuilt, and its rebuild waits for Lost blocks.
-TEST_F(LargeValueTest, S12_OneThatHasNotTheRowIsNotWaitedForEver) {
+TEST_F(LargeValueTest, S12OneThatHasNotTheRowIsNotWaitedForEver) {
   for (int i = 0; i < 60 && state(0) != BlockState::kPresent; ++i) {
     Step();
     while (!harness_.asked.empty()) {
@@ -365,7 +365,7 @@ TEST_F(LargeValueTest, S12_OneThatHasNotTheRowIsNotWaitedForEver) {
 }
 
 // The second block's row has a rotten one in column 2.
-TEST_F(LargeValueTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfEachRow) {
+TEST_F(LargeValueTest, S12WhatNoParityGivesRightIsDecodedWithoutOneBlockOfEachRow) {
   for (int i = 0; i < 40 && harness_.present.size() < 5; ++i) {
     Step();
     while (!harness_.asked.empty()) {
@@ -378,13 +378,13 @@ TEST_F(LargeValueTest, S12_WhatNoParityGivesRightIsDecodedWithoutOneBlockOfEachR
   EXPECT_TRUE(Right());
 }
 
-TEST_F(LargeValueTest, S12_WhatEveryParityGivesWrongIsInstalled) {
+TEST_F(LargeValueTest, S12WhatEveryParityGivesWrongIsInstalled) {
   Answer({3, 4}, {});
   for (const std::uint32_t block : harness_.value) EXPECT_EQ(state(block), BlockState::kPresent);
   EXPECT_EQ(harness_.recovery.blocks_left(), 0u);
 }
 
-TEST_F(LargeValueTest, S5_AnEpochThatEndsMakesWhatWaitsForOthersLost) {
+TEST_F(LargeValueTest, S5AnEpochThatEndsMakesWhatWaitsForOthersLost) {
   Step();
   harness_.Answer(BlockHarness::RightBytes(harness_.asked[0].request.block));
   EXPECT_EQ(state(0), BlockState::kDecoding);
@@ -397,7 +397,7 @@ TEST_F(LargeValueTest, S5_AnEpochThatEndsMakesWhatWaitsForOthersLost) {
 }
 
 // Nobody asks for the others as one value any more.
-TEST_F(LargeValueTest, S4_WhatWaitsForOthersOfADeletedValueIsPresent) {
+TEST_F(LargeValueTest, S4WhatWaitsForOthersOfADeletedValueIsPresent) {
   Step();
   harness_.Answer(BlockHarness::RightBytes(harness_.asked[0].request.block));
   harness_.value.clear();

@@ -60,7 +60,7 @@ TEST_F(EpochChangeTest, StepsComeInOrderAndNothingIsServedBeforeNormal) {
   EXPECT_EQ(actions.proposals.size(), 1u);
 }
 
-TEST_F(EpochChangeTest, V2_AMemgestThatIsMadeMeanwhileIsNamedToo) {
+TEST_F(EpochChangeTest, V2AMemgestThatIsMadeMeanwhileIsNamedToo) {
   Start(TakeOver());
   SealAll(7);
   std::vector<protocol::MemgestDescriptor> memgests = change->plan().memgests;

@@ -80,7 +80,7 @@ std::uint32_t ColumnsOf(const srs::Recipe& recipe) {
   return mask;
 }
 
-TEST(RowDecodeTest, S7_OneLossTakesTheAskedParityAndNoOther) {
+TEST(RowDecodeTest, S7OneLossTakesTheAskedParityAndNoOther) {
   ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 3));
   for (std::uint32_t own = 0; own < 3; ++own) {
     const std::optional<srs::Recipe> recipe = PlanBlock(generator, 1, 0b010, 0b111, own);
@@ -90,7 +90,7 @@ TEST(RowDecodeTest, S7_OneLossTakesTheAskedParityAndNoOther) {
   }
 }
 
-TEST(RowDecodeTest, S7_AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
+TEST(RowDecodeTest, S7AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
   ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(4, 3));
   for (std::uint32_t lost = 1; lost < 16; ++lost) {
     for (std::uint32_t complete = 1; complete < 8; ++complete) {
@@ -107,7 +107,7 @@ TEST(RowDecodeTest, S7_AsManyParitiesAsLossesAndOnlyThoseThatHaveEverything) {
   }
 }
 
-TEST(RowDecodeTest, S12_TheAskedParityIsNotTakenWhenItIsLeftOut) {
+TEST(RowDecodeTest, S12TheAskedParityIsNotTakenWhenItIsLeftOut) {
   ASSERT_OK_AND_ASSIGN(const ec_offload::Matrix generator, srs::MakeGenerator(3, 2));
   const std::optional<srs::Recipe> recipe = PlanBlock(generator, 1, 0b010, 0b10, 0);
   ASSERT_TRUE(recipe.has_value());

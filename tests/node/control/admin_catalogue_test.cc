@@ -71,7 +71,7 @@ class AdminCatalogueTest : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Reactors, AdminCatalogueTest, ::testing::Values(1, 3));
 
-TEST_P(AdminCatalogueTest, G11_CreatedMemgestIsUsableOnEveryNodeWhenItIsAcknowledged) {
+TEST_P(AdminCatalogueTest, G11CreatedMemgestIsUsableOnEveryNodeWhenItIsAcknowledged) {
   for (const auto& memgest : {Replicated("new-rep", 3), Stretched("new-srs", 3, 2, 4096)}) {
     ASSERT_OK_AND_ASSIGN(const protocol::MemgestDescriptor created,
                          admin().CreateMemgest(NextId(), memgest));
@@ -88,7 +88,7 @@ TEST_P(AdminCatalogueTest, G11_CreatedMemgestIsUsableOnEveryNodeWhenItIsAcknowle
   }
 }
 
-TEST_P(AdminCatalogueTest, X6_RetriedCreateMakesOneMemgest) {
+TEST_P(AdminCatalogueTest, X6RetriedCreateMakesOneMemgest) {
   const AdminRequestId id = NextId();
   ASSERT_OK_AND_ASSIGN(const protocol::MemgestDescriptor first,
                        admin().CreateMemgest(id, Replicated("once", 2)));
@@ -101,7 +101,7 @@ TEST_P(AdminCatalogueTest, X6_RetriedCreateMakesOneMemgest) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_P(AdminCatalogueTest, X6_AnIdThatComesWithAnotherChangeIsRefusedAndDoesNothing) {
+TEST_P(AdminCatalogueTest, X6AnIdThatComesWithAnotherChangeIsRefusedAndDoesNothing) {
   const auto kInvalid = absl::StatusCode::kInvalidArgument;
   const AdminRequestId deleting = NextId();
   ASSERT_OK(admin().DeleteMemgest(deleting, "SRS21", false));
@@ -120,7 +120,7 @@ TEST_P(AdminCatalogueTest, X6_AnIdThatComesWithAnotherChangeIsRefusedAndDoesNoth
   EXPECT_OK(client_->Put("k", "v", {.memgest = "SRS31"}).status());
 }
 
-TEST_P(AdminCatalogueTest, X6_RetryIsAnsweredOfTheMemgestThatHadTheNameThen) {
+TEST_P(AdminCatalogueTest, X6RetryIsAnsweredOfTheMemgestThatHadTheNameThen) {
   ASSERT_OK(admin().CreateMemgest(NextId(), Replicated("name", 2)).status());
   const AdminRequestId choosing = NextId();
   ASSERT_OK(admin().SetDefaultMemgest(choosing, "name"));
@@ -135,7 +135,7 @@ TEST_P(AdminCatalogueTest, X6_RetryIsAnsweredOfTheMemgestThatHadTheNameThen) {
   EXPECT_EQ(view->FindMemgest("REP3")->id, view->default_memgest);
 }
 
-TEST_P(AdminCatalogueTest, G10_DeleteWaitsForNoKeyAndForgetsNoCompletionRecord) {
+TEST_P(AdminCatalogueTest, G10DeleteWaitsForNoKeyAndForgetsNoCompletionRecord) {
   ASSERT_OK(admin().CreateMemgest(NextId(), Stretched("gone", 2, 1, 4096)).status());
   for (int i = 0; i < 50; ++i)
     ASSERT_OK(client_->Put(absl::StrCat("k", i), "value", {.memgest = "gone"}).status());
@@ -157,7 +157,7 @@ TEST_P(AdminCatalogueTest, G10_DeleteWaitsForNoKeyAndForgetsNoCompletionRecord) 
   EXPECT_EQ(StatsOf(stats, "gone"), nullptr);
 }
 
-TEST_P(AdminCatalogueTest, G10_ForceDropsTheKeysThatLiveThereAndNoOthers) {
+TEST_P(AdminCatalogueTest, G10ForceDropsTheKeysThatLiveThereAndNoOthers) {
   ASSERT_OK(admin().CreateMemgest(NextId(), Replicated("forced", 3)).status());
   for (int i = 0; i < 300; ++i) {
     ASSERT_OK(client_->Put(absl::StrCat("in", i), "value", {.memgest = "forced"}).status());
@@ -173,7 +173,7 @@ TEST_P(AdminCatalogueTest, G10_ForceDropsTheKeysThatLiveThereAndNoOthers) {
   }
 }
 
-TEST_P(AdminCatalogueTest, G10_DefaultMemgestCannotBeDeleted) {
+TEST_P(AdminCatalogueTest, G10DefaultMemgestCannotBeDeleted) {
   EXPECT_THAT(admin().DeleteMemgest(NextId(), "REP3", true),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
   ASSERT_OK(admin().SetDefaultMemgest(NextId(), "SRS32"));
@@ -182,7 +182,7 @@ TEST_P(AdminCatalogueTest, G10_DefaultMemgestCannotBeDeleted) {
   EXPECT_THAT(admin().SetDefaultMemgest(NextId(), "REP3"), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_P(AdminCatalogueTest, G10_MemgestComesAndGoesUnderLoad) {
+TEST_P(AdminCatalogueTest, G10MemgestComesAndGoesUnderLoad) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::thread load([&] {

@@ -32,7 +32,7 @@ std::unique_ptr<testing::NodeCluster> LedByTheFirst(NodeId* leader) {
 }
 
 // X5: it may be done or not, and each command is idempotent: the client asks again by itself.
-TEST(ClusterAdmin, X5_ACommandThatOutlivesItsLeaderIsAskedAgain) {
+TEST(ClusterAdmin, X5ACommandThatOutlivesItsLeaderIsAskedAgain) {
   NodeId leader;
   const std::unique_ptr<testing::NodeCluster> cluster = LedByTheFirst(&leader);
   std::uint32_t count = 0;

@@ -36,20 +36,20 @@ TEST(DrainMessage, SumsWhatEachCoordinatorCounted) {
 
 // It lost its memory and has not registered yet: by the view its former start still has the shard,
 // whose values are at the members.
-TEST(DrainMessage, G10_ANodeThatStartedAgainHasCountedNothing) {
+TEST(DrainMessage, G10ANodeThatStartedAgainHasCountedNothing) {
   const DrainAnswer again{Incarnation(12), {}};
   EXPECT_THAT(
       SumOfShards(TwoShards(), Answers{{NodeId(0), Counted(10, 0, {})}, {NodeId(1), again}}),
       StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr("shard=1")));
 }
 
-TEST(DrainMessage, G10_AStartThatHadTheShardBeforeIsNotItsCoordinator) {
+TEST(DrainMessage, G10AStartThatHadTheShardBeforeIsNotItsCoordinator) {
   EXPECT_THAT(SumOfShards(TwoShards(),
                           Answers{{NodeId(0), Counted(10, 0, {})}, {NodeId(1), Counted(9, 1, {})}}),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
-TEST(DrainMessage, G10_TheShardsOfOthersDoNotCount) {
+TEST(DrainMessage, G10TheShardsOfOthersDoNotCount) {
   EXPECT_THAT(SumOfShards(TwoShards(), Answers{{NodeId(0), Counted(10, 0, {})},
                                                {NodeId(1), Counted(11, 0, {})}}),
               StatusIs(absl::StatusCode::kUnavailable));

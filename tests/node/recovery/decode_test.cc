@@ -70,7 +70,7 @@ TEST_F(DecodeTest, E8WhoHasDecodedAllOfItsBlocksOutlivesTheirParity) {
 
 // What is written and deleted meanwhile goes nowhere near a Lost block, so that each of them comes
 // back, with its neighbours at other coordinators under load (S2).
-TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {
+TEST_F(DecodeTest, S4PutsAfterATakeoverGoToPresentOrNewBlocks) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 60);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -101,7 +101,7 @@ TEST_F(DecodeTest, S4_PutsAfterATakeoverGoToPresentOrNewBlocks) {
 }
 
 // Slots that were collected while their block was Lost are free when it is Present.
-TEST_F(DecodeTest, S4_SlotsFreedInALostBlockAreUsedAgainWhenItIsPresent) {
+TEST_F(DecodeTest, S4SlotsFreedInALostBlockAreUsedAgainWhenItIsPresent) {
   Start(1, SmallBlocksSlowly);
   for (int i = 0; i < 200; ++i) Put(KeyOf(1, "k", i), "SRS32", 4000);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -116,7 +116,7 @@ TEST_F(DecodeTest, S4_SlotsFreedInALostBlockAreUsedAgainWhenItIsPresent) {
   ExpectEverything();
 }
 
-TEST_F(DecodeTest, S7_ADataNodeAndAParityNodeAtOnce) {
+TEST_F(DecodeTest, S7ADataNodeAndAParityNodeAtOnce) {
   Start(2, [](NodeConfig* config) {
     // Of those that survive two losses: weaker ones would stop the shard (E8).
     KeepOnly(config, "REP4", "SRS32");
@@ -127,7 +127,7 @@ TEST_F(DecodeTest, S7_ADataNodeAndAParityNodeAtOnce) {
   ExpectEverything();
 }
 
-TEST_F(DecodeTest, S7_TwoDataNodesAtOnce) {
+TEST_F(DecodeTest, S7TwoDataNodesAtOnce) {
   Start(2, SmallBlocks);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(Lose({1, 2}));
@@ -138,7 +138,7 @@ TEST_F(DecodeTest, S7_TwoDataNodesAtOnce) {
 
 // SRS(2,1,3) survives two losses in the rows that are on the third node, too; and what it does not
 // survive is an error, never other bytes.
-TEST_F(DecodeTest, S7_WhatRankDecodesIsServedAndTheRestIsDataLost) {
+TEST_F(DecodeTest, S7WhatRankDecodesIsServedAndTheRestIsDataLost) {
   Start(2, SmallBlocks);
   for (int i = 0; i < 60; ++i) Put(KeyOf(1, "k", i), "SRS21", 4000);
   for (int i = 0; i < 60; ++i) Put(KeyOf(2, "k", i), "SRS21", 4000);
@@ -180,7 +180,7 @@ TEST_F(DecodeTest, S7_WhatRankDecodesIsServedAndTheRestIsDataLost) {
 
 // Two shards are lost while a new parity has what they had, and not yet all of the third one's: the
 // row can be decoded when that one has sent it.
-TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
+TEST_F(DecodeTest, S7ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
   Start(3, [](NodeConfig* config) {
     KeepOnly(config, "REP4", "SRS32");
     SmallBlocksSlowly(config);
@@ -217,7 +217,7 @@ TEST_F(DecodeTest, S7_ABlockIsNotGoneWhileAParityThatHasItIsRebuilt) {
 
 // What was gone in an epoch is asked for again in the next one, when a get wants it: a decode that
 // failed for want of a source is no verdict for ever.
-TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
+TEST_F(DecodeTest, S5WhatIsLostInOneEpochIsWantedAgainInTheNext) {
   Start(1, SmallBlocksSlowly);
   Load("SRS21", 20);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -241,7 +241,7 @@ TEST_F(DecodeTest, S5_WhatIsLostInOneEpochIsWantedAgainInTheNext) {
 }
 
 // SRS(2,1,4) survives some losses of two data nodes with one parity: more than m.
-TEST_F(DecodeTest, S7_RankPatternsOfMoreThanMLosses) {
+TEST_F(DecodeTest, S7RankPatternsOfMoreThanMLosses) {
   Start(2, [](NodeConfig* config) {
     config->s = 4;
     config->d = 1;
@@ -255,7 +255,7 @@ TEST_F(DecodeTest, S7_RankPatternsOfMoreThanMLosses) {
 
 // Neighbours that are written go on at their coordinators, and are committed, before the parity has
 // folded them: it waits.
-TEST_F(DecodeTest, S2_ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
+TEST_F(DecodeTest, S2ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -274,7 +274,7 @@ TEST_F(DecodeTest, S2_ARowIsTakenWhenTheParityHasFoldedWhatTheCutHas) {
 }
 
 // Two columns are lost, so both parities are needed, and one of them is behind.
-TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
+TEST_F(DecodeTest, S7RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
   Start(2, SmallBlocksSlowly);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1, 2}));
@@ -292,7 +292,7 @@ TEST_F(DecodeTest, S7_RowsOfTwoParitiesAreTakenAtEqualLastTouches) {
 
 // Who reads rows of two parities asks for the vector that it has: a parity that is behind, or
 // ahead, gives nothing.
-TEST_F(DecodeTest, S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers) {
+TEST_F(DecodeTest, S7ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers) {
   Start(0, SmallBlocks);
   Load("SRS32", 10);
   ASSERT_NO_FATAL_FAILURE(WaitFolded(/*parity=*/1, "SRS32"));
@@ -330,7 +330,7 @@ TEST_F(DecodeTest, S7_ARowIsGivenAtTheLastTouchesThatAreAskedForAndNoOthers) {
 
 // A parity whose memory rotted: the version's checksum tells, and another parity gives it right.
 // One of several blocks has it for all of them.
-TEST_F(DecodeTest, S12_AWrongDecodeIsDetectedAndAnotherParityIsAsked) {
+TEST_F(DecodeTest, S12AWrongDecodeIsDetectedAndAnotherParityIsAsked) {
   Start(1, SmallBlocks);
   Load("SRS32", 20);
   ASSERT_NO_FATAL_FAILURE(Put(KeyOf(1, "large", 0), "SRS32", 400'000));
@@ -340,7 +340,7 @@ TEST_F(DecodeTest, S12_AWrongDecodeIsDetectedAndAnotherParityIsAsked) {
   ExpectEverything();
 }
 
-TEST_F(DecodeTest, S12_AWrongSecondParityHarmsNobodyEither) {
+TEST_F(DecodeTest, S12AWrongSecondParityHarmsNobodyEither) {
   Start(1, SmallBlocks);
   Load("SRS32", 20);
   ASSERT_NO_FATAL_FAILURE(Put(KeyOf(1, "large", 0), "SRS32", 400'000));
@@ -351,7 +351,7 @@ TEST_F(DecodeTest, S12_AWrongSecondParityHarmsNobodyEither) {
 }
 
 // Both parities give wrong bytes as long as the other coordinator's blocks are decoded from.
-TEST_F(DecodeTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
+TEST_F(DecodeTest, S12ABlockOfTheRowThatRottedIsLeftOut) {
   Start(1, SmallBlocks);
   Load("SRS32", 20);
   ASSERT_NO_FATAL_FAILURE(Put(KeyOf(1, "large", 0), "SRS32", 400'000));
@@ -365,7 +365,7 @@ TEST_F(DecodeTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
 }
 
 // What is wrong elsewhere in a block's sources costs each version only what none has right.
-TEST_F(DecodeTest, S12_AParityAndABlockThatRottedInTwoPlacesHarmNoVersion) {
+TEST_F(DecodeTest, S12AParityAndABlockThatRottedInTwoPlacesHarmNoVersion) {
   Start(1, SmallBlocks);
   for (std::uint16_t shard = 0; shard < 3; ++shard) {
     for (int i = 0; i < 12; ++i) Put(KeyOf(shard, "k", i), "SRS32", 1000);
@@ -392,7 +392,7 @@ TEST_F(DecodeTest, S12_AParityAndABlockThatRottedInTwoPlacesHarmNoVersion) {
   ExpectEverything();
 }
 
-TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAreServed) {
+TEST_F(DecodeTest, S12AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAreServed) {
   Start(1, SmallBlocks);
   for (int i = 0; i < 10; ++i) Put(KeyOf(1, "k", i), "SRS31", 1000);
   const std::string bad = KeyOf(1, "k", 4);
@@ -422,14 +422,14 @@ TEST_F(DecodeTest, S12_AValueThatNobodyDecodesRightIsDataLostAndItsNeighboursAre
 }
 
 // The second failure of each kind.
-TEST_F(DecodeTest, E7_TheDecodingParityIsLostInTheMiddle) { LoseInTheMiddle(3); }
+TEST_F(DecodeTest, E7TheDecodingParityIsLostInTheMiddle) { LoseInTheMiddle(3); }
 
-TEST_F(DecodeTest, E7_AnotherDataNodeIsLostInTheMiddle) { LoseInTheMiddle(2); }
+TEST_F(DecodeTest, E7AnotherDataNodeIsLostInTheMiddle) { LoseInTheMiddle(2); }
 
-TEST_F(DecodeTest, E7_TheNewCoordinatorIsLostInTheMiddle) { LoseInTheMiddle(5); }
+TEST_F(DecodeTest, E7TheNewCoordinatorIsLostInTheMiddle) { LoseInTheMiddle(5); }
 
 // The same roles again: what was Decoding is Lost, and comes back in the new epoch.
-TEST_F(DecodeTest, S5_AnEpochChangeInTheMiddleBeginsTheBlocksAnew) {
+TEST_F(DecodeTest, S5AnEpochChangeInTheMiddleBeginsTheBlocksAnew) {
   Start(1, SmallBlocksSlowly);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));

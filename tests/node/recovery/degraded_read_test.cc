@@ -69,7 +69,7 @@ TEST_P(DegradedReadTest, NoByteOfTheOwnBlockIsRead) {
 }
 
 // Both parities give wrong bytes as long as a block is decoded from that turned.
-TEST_P(DegradedReadTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
+TEST_P(DegradedReadTest, S12ABlockOfTheRowThatRottedIsLeftOut) {
   StartWith(TakesFaults);
   for (int i = 0; i < 6; ++i) {
     for (std::uint16_t shard = 0; shard < 3; ++shard)
@@ -90,7 +90,7 @@ TEST_P(DegradedReadTest, S12_ABlockOfTheRowThatRottedIsLeftOut) {
   ExpectEverything();
 }
 
-TEST_P(DegradedReadTest, S12_WithoutAParityToSpareItIsLostAtOnceAsLongAsItIsWrong) {
+TEST_P(DegradedReadTest, S12WithoutAParityToSpareItIsLostAtOnceAsLongAsItIsWrong) {
   StartWith(TakesFaults);
   for (std::uint16_t shard = 0; shard < 3; ++shard)
     ASSERT_NO_FATAL_FAILURE(Put(KeyOf(shard, "SRS31", 0), "SRS31", 3000));
@@ -105,7 +105,7 @@ TEST_P(DegradedReadTest, S12_WithoutAParityToSpareItIsLostAtOnceAsLongAsItIsWron
   ExpectEverything();
 }
 
-TEST_P(DegradedReadTest, S2_PutsMeanwhileAreNotLostAndReadsAreWhatWasPut) {
+TEST_P(DegradedReadTest, S2PutsMeanwhileAreNotLostAndReadsAreWhatWasPut) {
   StartWith(TakesFaults);
   Load("SRS32", 20);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> other, cluster_.Connect());

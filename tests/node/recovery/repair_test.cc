@@ -37,7 +37,7 @@ TEST_P(RepairTest, AllBlocksComeBackInTheBackground) {
   ExpectEverything();
 }
 
-TEST_P(RepairTest, S2_BlocksComeBackUnderPutsIntoTheirRows) {
+TEST_P(RepairTest, S2BlocksComeBackUnderPutsIntoTheirRows) {
   StartWith(1, testing::SmallBlocksSlowly);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -47,7 +47,7 @@ TEST_P(RepairTest, S2_BlocksComeBackUnderPutsIntoTheirRows) {
   ExpectEverything();
 }
 
-TEST_P(RepairTest, S7_TwoDataNodesAtOnce) {
+TEST_P(RepairTest, S7TwoDataNodesAtOnce) {
   StartWith(2, testing::SmallBlocks);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(Lose({1, 2}));
@@ -56,7 +56,7 @@ TEST_P(RepairTest, S7_TwoDataNodesAtOnce) {
   WaitPresent(2, "SRS32");
 }
 
-TEST_P(RepairTest, S7_ASecondLossInTheMiddleOfTheRepair) {
+TEST_P(RepairTest, S7ASecondLossInTheMiddleOfTheRepair) {
   StartWith(2, testing::SmallBlocksSlowly);
   Load("SRS32", 40);
   ASSERT_NO_FATAL_FAILURE(LoseAndLeaveLost({1}));
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, RepairTest,
                          });
 
 // What is not frozen may be written while it is read.
-TEST_F(RepairTest, S2_NoSumIsMadeOfABlockThatIsNotFrozenForItsReader) {
+TEST_F(RepairTest, S2NoSumIsMadeOfABlockThatIsNotFrozenForItsReader) {
   Start(0, testing::SmallBlocks);
   Load("SRS32", 10);
   recovery::FreezeRequest freeze;

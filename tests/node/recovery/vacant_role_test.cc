@@ -46,7 +46,7 @@ class VacantRoleTest : public testing::DecodeFixture {
 
 // A node that was only silent has its blocks yet: while nobody has its role, a row that needs them
 // is away, not gone, and comes when the node is back.
-TEST_F(VacantRoleTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
+TEST_F(VacantRoleTest, S7ABlockIsNotGoneWhileARoleIsOnlyVacant) {
   Start(1, [](NodeConfig* config) {
     KeepOnly(config, "REP4", "SRS21");
     SmallBlocksSlowly(config);
@@ -82,7 +82,7 @@ TEST_F(VacantRoleTest, S7_ABlockIsNotGoneWhileARoleIsOnlyVacant) {
 
 // The coordinator of a shard dies before it told both parities how far its log is committed, and
 // nobody has its role: what one of them folded the other one folds, too, or no row of theirs fits.
-TEST_F(VacantRoleTest, S7_ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
+TEST_F(VacantRoleTest, S7ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
   constexpr int kBehind = 1;
   ASSERT_NO_FATAL_FAILURE(StartWithoutBlocks(1));
   HoldFolds(kBehind, 2, true);
@@ -102,7 +102,7 @@ TEST_F(VacantRoleTest, S7_ParitiesAgreeOnTheLogOfAShardWithoutCoordinator) {
 }
 
 // A shard may have a coordinator for long that gives nothing: the others go on without (L10).
-TEST_F(VacantRoleTest, S7_AShardThatDoesNotServeIsOneMoreLostBlock) {
+TEST_F(VacantRoleTest, S7AShardThatDoesNotServeIsOneMoreLostBlock) {
   ASSERT_NO_FATAL_FAILURE(StartWithoutBlocks(2));
   cluster_.LoseNormals(true, ShardId(2));
   cluster_.Kill(NodeId(2));

@@ -53,7 +53,7 @@ class IdleScrubTest : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(IdleScrubTest, S12_EverythingIsComparedWithoutBeingAskedAndWhatDiffersIsTold) {
+TEST_F(IdleScrubTest, S12EverythingIsComparedWithoutBeingAskedAndWhatDiffersIsTold) {
   Start(20 * kMs);
   Await("three rounds", [&] { return OfAllNodes().checked >= 3 * 90; });
   EXPECT_EQ(OfAllNodes().mismatches, 0u);

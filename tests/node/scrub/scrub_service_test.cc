@@ -72,7 +72,7 @@ class ScrubTest : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(ScrubTest, S12_CleanClusterHasNoMismatchAndEverythingIsChecked) {
+TEST_F(ScrubTest, S12CleanClusterHasNoMismatchAndEverythingIsChecked) {
   for (const char* memgest : {"REP1", "REP2", "REP3", "REP4", "SRS21", "SRS31", "SRS32"})
     Fill(memgest, 60, 3000);
   ASSERT_OK(client_->Put("large", std::string(3'000'000, 'L'), {.memgest = "SRS32"}).status());
@@ -83,7 +83,7 @@ TEST_F(ScrubTest, S12_CleanClusterHasNoMismatchAndEverythingIsChecked) {
   EXPECT_GT(report.rows_checked, 15u);
 }
 
-TEST_F(ScrubTest, S2_CleanUnderConcurrentPutsMovesAndDeletes) {
+TEST_F(ScrubTest, S2CleanUnderConcurrentPutsMovesAndDeletes) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::thread load([&] {
@@ -116,7 +116,7 @@ TEST_F(ScrubTest, S2_CleanUnderConcurrentPutsMovesAndDeletes) {
   EXPECT_EQ(failed.load(), 0);
 }
 
-TEST_F(ScrubTest, S12_FlippedByteOfAValueIsFoundAndNamed) {
+TEST_F(ScrubTest, S12FlippedByteOfAValueIsFoundAndNamed) {
   Fill("REP3", 5, 1000);
   cluster_.Run([this] {
     const Found found = Find("REP3-2");
@@ -130,7 +130,7 @@ TEST_F(ScrubTest, S12_FlippedByteOfAValueIsFoundAndNamed) {
                                                 HasSubstr("group="), HasSubstr("shard="))));
 }
 
-TEST_F(ScrubTest, S12_FlippedByteOfAReplicaIsFoundAndNamed) {
+TEST_F(ScrubTest, S12FlippedByteOfAReplicaIsFoundAndNamed) {
   Fill("REP3", 5, 1000);
   std::uint32_t node = 0;
   ASSERT_OK(Scrub().status());  // everything is folded now
@@ -151,7 +151,7 @@ TEST_F(ScrubTest, S12_FlippedByteOfAReplicaIsFoundAndNamed) {
                                                 HasSubstr("other bytes"))));
 }
 
-TEST_F(ScrubTest, S12_FlippedByteOfAParityIsFoundAndNamed) {
+TEST_F(ScrubTest, S12FlippedByteOfAParityIsFoundAndNamed) {
   Fill("SRS32", 5, 1000);
   ASSERT_OK(Scrub().status());
   std::uint32_t node = 0;
@@ -175,7 +175,7 @@ TEST_F(ScrubTest, S12_FlippedByteOfAParityIsFoundAndNamed) {
 
 // S3: bytes of the coded region change with an entry, or the next delta over them is wrong: also
 // those that no value has.
-TEST_F(ScrubTest, S3_AByteThatChangedWithoutAnEntryIsFoundWhereNoValueIs) {
+TEST_F(ScrubTest, S3AByteThatChangedWithoutAnEntryIsFoundWhereNoValueIs) {
   Fill("SRS32", 5, 1000);
   std::byte* freed = nullptr;
   cluster_.Run([&] {
@@ -193,7 +193,7 @@ TEST_F(ScrubTest, S3_AByteThatChangedWithoutAnEntryIsFoundWhereNoValueIs) {
   for (const std::string& detail : report.details) EXPECT_THAT(detail, HasSubstr("SRS32"));
 }
 
-TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) {
+TEST_F(ScrubTest, S2FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) {
   Fill("SRS32", 30, 1000);
   Found found;
   std::atomic<int> answers{0};
@@ -243,7 +243,7 @@ TEST_F(ScrubTest, S2_FrozenBlockSendsPutsElsewhereAndThawsByItselfAfterASecond) 
 }
 
 // Who was replaced and has not heard of it yet still has what others put and collected since.
-TEST_F(ScrubTest, L9_WhoDoesNotCoordinateTheShardHasNoSayAboutItsMembers) {
+TEST_F(ScrubTest, L9WhoDoesNotCoordinateTheShardHasNoSayAboutItsMembers) {
   Fill("REP3", 5, 1000);
   std::optional<absl::Status> told;
   const auto ask = [&](bool coordinator) {

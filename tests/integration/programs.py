@@ -1,20 +1,21 @@
 """What the integration tests share: the programs of a build, and no process left behind."""
 
-import errno
 import json
 import os
-import random
 import re
 import select
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import local_cluster  # noqa: E402
+
 BUILD = Path(os.environ.get("RING_BUILD", ROOT / "build" / "dev"))
 READY_SECONDS_MAX = 60
 
@@ -56,16 +57,7 @@ def wait_until(condition, seconds):
 
 
 def free_port():
-    """Below those that Linux gives out by itself, to any connection at any time."""
-    while True:
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", random.randrange(10_000, 32_768)))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-            return one.getsockname()[1]
+    return local_cluster.free_ports(1)[0]
 
 
 class Programs(unittest.TestCase):

@@ -1,126 +1,40 @@
-"""Runs a Ring cluster of separate processes on this machine.
+"""A cluster of ringd processes on this machine, and a command that is run against it. What a
+program starts here ends with it, even if it is killed."""
 
-  tools/local-cluster N                    N ringd processes, until Ctrl-C
-  tools/local-cluster N -- CMD...          runs CMD against them (RING_SEEDS, RING_ADMIN, and
-                                           ringctl in PATH), stops them, returns CMD's status
-
-From five nodes on the cluster has s=3 shards and d=2 redundant nodes a group, and the rest are
-spares; with fewer, all nodes are active: 4: s=2 d=2, 3: s=2 d=1, 2: s=1 d=1, 1: s=1 d=0.
-Configurations and logs are in a folder of their own, which goes away unless --dir names it.
---write-only writes the configuration there and starts nothing: for whoever runs the nodes himself.
-"""
-
-import argparse
+import contextlib
 import ctypes
-import errno
+import json
 import os
-import random
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import local_cluster_file as cluster_file
+
 ROOT = Path(__file__).resolve().parents[1]
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 5
+LOOK_SECONDS = 0.01    # between two looks at what no event tells of
+HEALTH_SECONDS = 0.25  # between two questions to all nodes
 PR_SET_PDEATHSIG = 1
-
-
-def shape(count):
-    """(s, d) of a cluster of so many nodes."""
-    return {1: (1, 0), 2: (1, 1), 3: (2, 1), 4: (2, 2)}.get(count, (3, 2))
-
-
-def free_ports(count):
-    """Ports of 127.0.0.1 that nobody listens on; held together, so that all differ. Below those
-    that Linux gives out by itself: one of those may become the end of somebody's connection before
-    its node listens there."""
-    sockets = []
-    try:
-        while len(sockets) < count:
-            sockets.append(socket.socket())
-            try:
-                sockets[-1].bind(("127.0.0.1", random.randrange(10_000, 32_768)))
-            except OSError as error:
-                sockets.pop().close()
-                if error.errno != errno.EADDRINUSE:
-                    raise
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-MEMGEST = re.compile(r"^REP([1-9])$|^SRS([2-9])([1-4])$")
-
-
-def memgest_lines(names):
-    """Tables of memgests by the names that the default ones have: REP3, SRS32."""
-    lines = []
-    for name in names:
-        copies, data, parity = MEMGEST.match(name).groups()
-        scheme = f"rep = {copies}" if copies else f"srs = [{data}, {parity}]"
-        lines += ["", "[[memgests]]", f'name = "{name}"', scheme]
-    return lines
-
-
-def configuration(options, folder):
-    """The text of the file that all nodes read."""
-    s, d = shape(options.count)
-    hosts = options.hosts or ["127.0.0.1"] * options.count
-    cards = options.rdma_address * (options.count if len(options.rdma_address) == 1 else 1)
-    ports = free_ports((3 if cards else 2) * options.count)
-    lines = ["[cluster]", f'name = "{folder.name}"', f"s = {s}", f"d = {d}"]
-    lines += [f'fail_over = "{"on" if options.fail_over else "off"}"', f'fence = "{options.fence}"']
-    if options.detect_ms:  # the others in the proportion of the defaults: 25 and 100 of 150
-        lines += [f"detect_ms = {options.detect_ms}",
-                  f"heartbeat_ms = {min(1000, max(1, options.detect_ms // 6))}",
-                  f"lease_ms = {max(5, options.detect_ms * 2 // 3)}"]
-    lines += ["", "[node]", f'transport = "{options.transport}"', 'ring_size = "256KiB"',
-              'log_level = "warning"']
-    if options.fault_injection:
-        lines.append('fault_injection = "on"')
-    if options.durable:
-        lines.append(f'data_dir = "{folder}/voters"')
-    for i in range(options.count):
-        lines += ["", "[[nodes]]", f'name = "n{i}"', 'host = "local"',
-                  f'data = "{hosts[i]}:{ports[2 * i]}"',
-                  f'admin = "{hosts[i]}:{ports[2 * i + 1]}"']
-        if cards:
-            lines.append(f'rdma = "{cards[i]}:{ports[2 * options.count + i]}"')
-        if options.transport in ("auto", "shm"):
-            lines.append(f'shm = "{folder}/n{i}.sock"')
-    return "\n".join(lines + memgest_lines(options.memgests)) + "\n"
-
-
-def write_configuration(options, folder):
-    path = folder / "ring.toml"
-    path.write_text(configuration(options, folder))
-    if options.durable:
-        (folder / "voters").mkdir(exist_ok=True)
-    return path
+_LIBC = ctypes.CDLL(None)
 
 
 def build_folder():
     return Path(os.environ.get("RING_BUILD", ROOT / "build" / "release"))
 
 
-def ringd_program():
-    program = build_folder() / "tools" / "ringd" / "ringd"
-    if program.exists():
-        return str(program)
-    found = shutil.which("ringd")
+def program_of(name):
+    """ringd or ringctl: of the build, else what is installed."""
+    built = build_folder() / "tools" / name / name
+    found = str(built) if built.exists() else shutil.which(name)
     if not found:
-        sys.exit(f"tools/local-cluster: there is no {program}: run tools/run once")
+        raise RuntimeError(f"there is no {built}: run tools/run once")
     return found
-
-
-_LIBC = ctypes.CDLL(None)
 
 
 def die_with_parent(parent=os.getpid()):
@@ -131,36 +45,117 @@ def die_with_parent(parent=os.getpid()):
         os._exit(127)
 
 
+def end_on_signals():
+    """SystemExit for what ends a program, so that it can clean up; a second one is no news then."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def stopped(number, _frame):
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, stopped)
+
+
+@contextlib.contextmanager
+def folder_of(kept, prefix):
+    """The folder to keep, made if need be; without one, one that goes away."""
+    if kept:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept.resolve()
+    else:
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+
 class Cluster:
-    def __init__(self, options, folder):
+    """The processes of a cluster whose file, logs and sockets are in a folder."""
+
+    def __init__(self, settings, folder):
+        """Writes the file; one that is there is taken as it is, if it agrees. Starts nothing."""
         self.folder = folder
+        self.path = folder / cluster_file.NAME
+        self.known = self.path.exists()
+        if not self.known:
+            cluster_file.write(settings, folder)
+        self.file = cluster_file.read(self.path)
+        if self.known:
+            cluster_file.agree(settings, self.path, self.file)
+        self.count = len(self.file["nodes"])
         self.processes = []
-        self.may_be_killed = options.fault_injection  # by ringctl fault kill
-        path = write_configuration(options, folder)
-        for i in range(options.count):
-            with open(folder / f"n{i}.log", "wb") as log, \
-                    open(folder / f"n{i}.out", "wb") as out:
+
+    def describe(self):
+        s, d = self.file["cluster"].get("s", 3), self.file["cluster"].get("d", 2)
+        said = (f"{self.count} nodes: s={s} d={d} spares={self.count - s - d} "
+                f"transport={self.file['node'].get('transport', 'auto')}")
+        return f"{said}, again as in {self.path}" if self.known else said
+
+    def start(self):
+        for i in range(self.count):
+            with open(self.folder / f"n{i}.log", "wb") as log, \
+                    open(self.folder / f"n{i}.out", "wb") as out:
                 self.processes.append(subprocess.Popen(
-                    [ringd_program(), "--config", str(path), "--node", f"n{i}"],
+                    [program_of("ringd"), "--config", str(self.path), "--node", f"n{i}"],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=log, preexec_fn=die_with_parent))
 
-    def ready_line(self):
-        """Waits until all serve; gives the seeds and the admin addresses of all nodes."""
-        seeds, admin = [], []
+    def _said(self, i):
+        """The addresses that node i says in its line; None: it does not serve yet."""
+        line, end, _ = (self.folder / f"n{i}.out").read_text().partition("\n")
+        if not end or not line.startswith("ready:"):
+            return None
+        return dict(word.split("=", 1) for word in line.split()[1:])
+
+    def _waiting(self):
+        return {i for i in range(self.count) if not self._said(i)}
+
+    def addresses(self):
+        """The seeds and the admin addresses of all nodes, of those that do not serve as the file
+        has them."""
+        said = [self._said(i) or {"seeds": node.get("data", ""), "admin": node.get("admin", "")}
+                for i, node in enumerate(self.file["nodes"])]
+        return tuple(",".join(one[key] for one in said) for key in ("seeds", "admin"))
+
+    def come_up(self):
+        """Waits until all nodes serve; gives 0 then, or, of a cluster whose voters remember another
+        start, how many shards are stopped until somebody accepts the loss (E8)."""
         deadline = time.monotonic() + READY_SECONDS_MAX
-        for i, process in enumerate(self.processes):
-            while True:
-                line = (self.folder / f"n{i}.out").read_text()
-                if line.startswith("ready:") and line.endswith("\n"):
-                    break
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log = (self.folder / f"n{i}.log").read_text()
-                    raise RuntimeError(f"node n{i} did not get ready:\n{log}")
-                time.sleep(0.01)
-            fields = dict(word.split("=", 1) for word in line.splitlines()[0].split()[1:])
-            seeds.append(fields["seeds"])
-            admin.append(fields["admin"])
-        return ",".join(seeds), ",".join(admin)
+        ask_at = time.monotonic() + HEALTH_SECONDS
+        remembers = self.known and "data_dir" in self.file["node"]
+        while waiting := self._waiting():
+            now = time.monotonic()
+            ended = {i for i in waiting if self.processes[i].poll() is not None}
+            if ended or now > deadline:
+                i = min(ended or waiting)
+                log = (self.folder / f"n{i}.log").read_text()
+                raise RuntimeError(f"node n{i} did not get ready" +
+                                   (f":\n{log}" if log else "; it logged nothing"))
+            if remembers and now >= ask_at:
+                if stopped := self._stopped_shards():
+                    return stopped
+                ask_at = time.monotonic() + HEALTH_SECONDS
+            time.sleep(LOOK_SECONDS)
+        return 0
+
+    def wait_serving(self):
+        """However long that takes."""
+        while self._waiting():
+            time.sleep(HEALTH_SECONDS)
+
+    def _stopped_shards(self):
+        """How many there are, if they alone are what keeps nodes from serving; else 0."""
+        asked = subprocess.run(
+            [program_of("ringctl"), "health", "--json", "--timeout", "5",
+             "--admin", self.addresses()[1]],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        try:
+            shards = json.loads(asked.stdout)["shards_not_serving"]
+        except (ValueError, KeyError):  # nobody answers yet
+            return 0
+        coordinators = {shard["coordinator"] for shard in shards}
+        if self._waiting() <= coordinators and all(shard["stopped"] for shard in shards):
+            return len(shards)
+        return 0
 
     def stop(self):
         """Stops all; gives whether each ended by itself, with status 0, or was killed as asked."""
@@ -170,8 +165,8 @@ class Cluster:
         deadline = time.monotonic() + STOP_SECONDS_MAX
         clean = True
         for i, process in enumerate(self.processes):
-            # One that was killed may be on its way out still.
-            as_asked = self.may_be_killed
+            # One that was killed, by ringctl fault kill, may be on its way out still.
+            as_asked = self.file["node"].get("fault_injection") == "on"
             try:
                 status = process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -197,93 +192,3 @@ def run_command(command, seeds, admin, timeout=None):
         print(f"tools/local-cluster: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
     return status if status >= 0 else 128 - status
-
-
-def stopped(signal_number, _frame):
-    raise SystemExit(128 + signal_number)
-
-
-def parse(arguments):
-    command = None
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, command = arguments[:at], arguments[at + 1:]
-    parser = argparse.ArgumentParser(prog="tools/local-cluster", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", metavar="N", type=int, help="nodes, 1 to 64")
-    parser.add_argument("--transport", choices=("auto", "rdma", "shm", "tcp"), default="auto",
-                        help="between the nodes (default: auto, shared memory here)")
-    parser.add_argument("--rdma-address", type=lambda text: text.split(","), default=[],
-                        metavar="HOST[,HOST...]", help="of an RDMA device here; one for all nodes, "
-                        "or one for each")
-    parser.add_argument("--dir", type=Path, help="keep configurations and logs in this folder")
-    parser.add_argument("--no-fail-over", dest="fail_over", action="store_false",
-                        help="a node that is lost keeps its roles")
-    parser.add_argument("--fence", choices=("lease", "check"), default="lease",
-                        help="how a coordinator knows that its roles are still its own")
-    parser.add_argument("--detect-ms", type=int, help="a node so long silent is lost, 5 to 60000; "
-                                                      "heartbeats and leases follow it")
-    parser.add_argument("--fault-injection", action="store_true",
-                        help="ringctl fault may make nodes fail")
-    parser.add_argument("--durable", action="store_true",
-                        help="voters keep what they decided, in the folder")
-    parser.add_argument("--memgests", type=lambda text: text.split(","), default=[],
-                        help="such as REP1,REP3,SRS32 (default: the seven)")
-    parser.add_argument("--hosts", type=lambda text: text.split(","), default=[],
-                        help="an address for each node (default: 127.0.0.1)")
-    parser.add_argument("--write-only", action="store_true",
-                        help="write ring.toml into --dir, start nothing")
-    options = parser.parse_args(arguments)
-    if not 1 <= options.count <= 64:
-        parser.error("N must be 1 to 64")
-    if options.hosts and len(options.hosts) != options.count:
-        parser.error("--hosts needs N addresses")
-    if len(options.rdma_address) not in (0, 1, options.count):
-        parser.error("--rdma-address needs one address, or N")
-    if options.transport == "rdma" and not options.rdma_address:
-        parser.error("--transport rdma needs --rdma-address: ringctl doctor lists devices")
-    if not all(MEMGEST.match(name) for name in options.memgests):
-        parser.error("--memgests knows REP1 to REP9 and SRS21 to SRS94")
-    if options.write_only and not options.dir:
-        parser.error("--write-only needs --dir")
-    if command == []:
-        parser.error("-- needs a command")
-    return options, command
-
-
-def main():
-    options, command = parse(sys.argv[1:])
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stopped)
-    s, d = shape(options.count)
-    print(f"{options.count} nodes: s={s} d={d} spares={options.count - s - d} "
-          f"transport={options.transport}", file=sys.stderr)
-    if options.dir:
-        options.dir.mkdir(parents=True, exist_ok=True)
-        folder = options.dir.resolve()
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="ring-cluster-"))
-    if options.write_only:
-        print(write_configuration(options, folder))
-        return 0
-    cluster = None
-    status = 0
-    try:
-        cluster = Cluster(options, folder)
-        seeds, admin = cluster.ready_line()
-        print(f"ready: seeds={seeds} admin={admin}", flush=True)
-        if command:
-            status = run_command(command, seeds, admin)
-        else:
-            signal.pause()
-    except RuntimeError as error:
-        print(f"tools/local-cluster: {error}", file=sys.stderr)
-        status = 1
-    except SystemExit as stop:
-        status = stop.code if command else 0
-    finally:
-        if cluster and not cluster.stop():
-            status = status or 1
-        if not options.dir:
-            shutil.rmtree(folder, ignore_errors=True)
-    return status

@@ -123,8 +123,8 @@ class LocalCluster(Programs):
         self.assertIn(b"ringctl doctor --config FILE --node n0", result.stderr)
 
     def test_wrong_arguments_are_status_2(self):
-        for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--"),
-                     (5, "--rdma-address", "10.0.0.1,10.0.0.2")):
+        for argv in ((), (0,), (65,), (5, "--transport", "rdma"), (5, "--"), (5, "--durable"),
+                     (5, "--write-only"), (5, "--rdma-address", "10.0.0.1,10.0.0.2")):
             self.assertEqual(self.run_program(LOCAL_CLUSTER, *argv).returncode, 2, argv)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import local_cluster  # noqa: E402
+import local_cluster_file  # noqa: E402
 
 BUILD = Path(os.environ.get("RING_BUILD", ROOT / "build" / "dev"))
 READY_SECONDS_MAX = 60
@@ -57,7 +57,7 @@ def wait_until(condition, seconds):
 
 
 def free_port():
-    return local_cluster.free_ports(1)[0]
+    return local_cluster_file.free_ports(1)[0]
 
 
 class Programs(unittest.TestCase):

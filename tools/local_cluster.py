@@ -183,12 +183,45 @@ class Cluster:
 
 
 def run_command(command, seeds, admin, timeout=None):
+    """Runs a command with the addresses in its environment, and ringctl in PATH; gives its status.
+    If a signal or the time-out ends the wait, the command ends, too, with all that it started."""
     build = build_folder()
     path = f"{build / 'tools' / 'ringctl'}:{build / 'tools' / 'ring-bench'}:{os.environ['PATH']}"
     environment = {**os.environ, "RING_SEEDS": seeds, "RING_ADMIN": admin, "PATH": path}
+    # From a terminal only the group in its foreground, which is this script's, may read. What is
+    # typed there to end the command reaches all of the group in any case.
+    group = None if sys.stdin and sys.stdin.isatty() else 0
     try:
-        status = subprocess.run(command, env=environment, check=False, timeout=timeout).returncode
+        process = subprocess.Popen(command, env=environment, process_group=group)
     except OSError as error:
         print(f"tools/local-cluster: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
+    try:
+        status = process.wait(timeout)
+    except BaseException:
+        _end(process, group is not None)
+        raise
     return status if status >= 0 else 128 - status
+
+
+def _end(process, is_group):
+    """TERM for a process, or for its group; KILL for what does not end of it."""
+    def send(number):
+        """False: there is nobody any more."""
+        try:
+            if is_group:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # another user's, as with sudo
+            pass
+        return process.poll() is None or is_group
+
+    send(signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS_MAX
+    while send(0) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    send(signal.SIGKILL)
+    process.wait()

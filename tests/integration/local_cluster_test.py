@@ -41,6 +41,12 @@ class LocalCluster(Programs):
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertEqual(processes_of(self.marker), [])
 
+    def test_a_signal_ends_all_of_the_command(self):
+        self.check_that_a_signal_ends_all_of_a_command(LOCAL_CLUSTER, 3, "--")
+
+    def test_the_command_reads_what_is_typed(self):
+        self.check_that_a_command_reads_the_keyboard(LOCAL_CLUSTER, 3, "--")
+
     def test_with_one_node_gone_another_answers_for_the_cluster(self):
         tree = self.folder / "tree"
         tree.mkdir()

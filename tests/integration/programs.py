@@ -1,13 +1,16 @@
 """What the integration tests share: the programs of a build, and no process left behind."""
 
+import fcntl
 import json
 import os
+import pty
 import re
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -60,6 +63,44 @@ def free_port():
     return local_cluster_file.free_ports(1)[0]
 
 
+class Terminal:
+    """A program at a terminal of its own: what is typed, and what it shows."""
+
+    def __init__(self, *argv, env):
+        self.keyboard, screen = pty.openpty()
+        try:
+            self.process = subprocess.Popen([str(a) for a in argv], stdin=screen, stdout=screen,
+                                            stderr=screen, env=env, preexec_fn=self._take)
+        finally:
+            os.close(screen)
+
+    @staticmethod
+    def _take():
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    def type(self, text):
+        os.write(self.keyboard, text)
+
+    def wait_shown(self, text, seconds=READY_SECONDS_MAX):
+        """False: it did not show the text until then, or until it ended."""
+        shown = b""
+        deadline = time.monotonic() + seconds
+        while text not in shown and time.monotonic() < deadline:
+            if select.select([self.keyboard], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(self.keyboard, 65536)
+                except OSError:  # nobody is there any more
+                    break
+        return text in shown
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.keyboard)
+
+
 class Programs(unittest.TestCase):
     """Starts programs with a marker in their environment; at the end none may be left."""
 
@@ -85,6 +126,11 @@ class Programs(unittest.TestCase):
                                    **more)
         self.addCleanup(self.finish, process)
         return process
+
+    def start_at_terminal(self, *argv):
+        terminal = Terminal(*argv, env=self.environment)
+        self.addCleanup(terminal.close)
+        return terminal
 
     def finish(self, process):
         if process.poll() is None:
@@ -114,6 +160,24 @@ class Programs(unittest.TestCase):
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
         return process.returncode, out.decode(), err.decode()
+
+    def check_that_a_signal_ends_all_of_a_command(self, *argv):
+        """For scripts that run a command: told to end, they end it, and what it started."""
+        process = self.start(*argv, "bash", "-c", "echo started; tail -f /dev/null; true",
+                             stdin=subprocess.DEVNULL)
+        while process.stdout.readline() not in (b"started\n", b""):
+            pass
+        status, _, err = self.stop(process)
+        self.assertEqual(status, 143, err)
+        self.assertTrue(wait_until(lambda: not processes_of(self.marker), 10))
+
+    def check_that_a_command_reads_the_keyboard(self, *argv):
+        terminal = self.start_at_terminal(*argv, "bash", "--norc", "-i")
+        # Not as it is typed, which the terminal shows, too.
+        terminal.type(b"echo read-$((40 + 2))\n")
+        self.assertTrue(terminal.wait_shown(b"read-42"))
+        terminal.type(b"exit 5\n")
+        self.assertEqual(terminal.process.wait(30), 5)
 
     def ringctl(self, seeds, admin, *argv, status=0, stdin=b""):
         result = self.run_program(program("ringctl"), *argv, input=stdin,

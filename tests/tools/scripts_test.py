@@ -1,4 +1,4 @@
-"""Tests of the shell programs of tools/, with the package manager replaced by a stand-in."""
+"""Tests of the programs of tools/, with package manager and build replaced by stand-ins."""
 
 import os
 import subprocess
@@ -34,8 +34,9 @@ exit ${{status:-0}}""")
 
     def run_tool(self, *command):
         path = f"{self.bin}:{os.environ['PATH']}"
+        environment = {k: v for k, v in os.environ.items() if k != "RING_BUILD"}
         return subprocess.run([ROOT / command[0], *command[1:]], capture_output=True, text=True,
-                              env={**os.environ, "PATH": path}, check=False)
+                              env={**environment, "PATH": path}, check=False)
 
     def calls(self):
         return self.log.read_text() if self.log.exists() else ""
@@ -66,6 +67,19 @@ exit ${{status:-0}}""")
             self.assertEqual(result.returncode, 2, tool)
             self.assertIn(tool, result.stderr)
         self.assertEqual(self.run_tool("tools/test", "-R").returncode, 2)
+
+    def test_a_build_that_fails_is_seen_and_ends_a_chaos_run(self):
+        self.program("cmake", "echo 'FAILED: some.o'; exit 3")
+        result = self.run_tool("tools/chaos", "--minutes", "0.1")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"^FAILED: some.o\ntools/chaos: cmake .*: status 3\n$")
+
+    def test_clusters_that_cannot_be_are_wrong_usage(self):
+        for argv in (("tools/chaos", "--memgests", "BAD"), ("tools/chaos", "--detect-ms", "1"),
+                     ("tools/chaos", "--nodes", "5")):
+            result = self.run_tool(*argv)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), argv)
+            self.assertRegex(result.stderr.splitlines()[-1], rf"^{argv[0]}: error: {argv[1]}")
 
     def test_every_script_is_executable(self):
         for tool in ("tools/setup", "tools/test", "tools/check", ".ci/run"):

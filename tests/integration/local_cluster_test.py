@@ -108,6 +108,23 @@ class LocalCluster(Programs):
                       result.stdout)
         self.assertEqual(processes_of(self.marker), [])
 
+    def test_a_signal_leaves_nothing_of_a_count_of_false_alarms(self):
+        process = self.start(ROOT / "tools" / "false-alarms", "--busy", 1)
+        self.assertTrue(wait_until(
+            lambda: any(out.read_bytes() for out in self.folder.glob("ring-alarms-*/*.out")), 60))
+        status, out, err = self.stop(process)
+        self.assertEqual((status, out), (143, ""), err)
+        self.assertTrue(wait_until(lambda: not processes_of(self.marker), 10))
+        self.assertEqual(list(self.folder.glob("ring-*")), [])
+
+    def test_without_programs_nothing_is_left(self):
+        for argv in ((LOCAL_CLUSTER, 3), (ROOT / "tools" / "false-alarms",),
+                     (ROOT / "tools" / "chaos",)):
+            result = self.run_program(*argv, env={"RING_BUILD": "/nowhere"})
+            self.assertEqual(result.returncode, 1, argv)
+            self.assertIn(b"there is no /nowhere/", result.stderr)
+            self.assertEqual(list(self.folder.glob("ring-*")), [])
+
     def test_rdma_gives_each_node_an_address_of_the_device(self):
         for addresses, expected in (("10.77.0.1", ["10.77.0.1"] * 3),
                                     ("10.0.0.1,10.0.0.2,10.0.0.3",

@@ -76,7 +76,9 @@ exit ${{status:-0}}""")
 
     def test_clusters_that_cannot_be_are_wrong_usage(self):
         for argv in (("tools/chaos", "--memgests", "BAD"), ("tools/chaos", "--detect-ms", "1"),
-                     ("tools/chaos", "--nodes", "5")):
+                     ("tools/chaos", "--nodes", "5"), ("tools/false-alarms", "--nodes", "1"),
+                     ("tools/false-alarms", "--detect-ms", "1"),
+                     ("tools/false-alarms", "--seconds", "0")):
             result = self.run_tool(*argv)
             self.assertEqual((result.returncode, result.stdout), (2, ""), argv)
             self.assertRegex(result.stderr.splitlines()[-1], rf"^{argv[0]}: error: {argv[1]}")

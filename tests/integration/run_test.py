@@ -46,6 +46,16 @@ class Run(Programs):
         self.assertEqual(process.returncode, 130)
         self.assertTrue(wait_until(lambda: not processes_of(self.marker), 10))
 
+    def test_a_signal_to_it_alone_ends_all_of_the_command(self):
+        self.check_that_a_signal_ends_all_of_a_command(RUN, "--")
+
+    def test_the_command_reads_what_is_typed(self):
+        self.check_that_a_command_reads_the_keyboard(RUN, "--")
+
+    def test_the_command_reads_what_is_piped(self):
+        result = self.run_program(RUN, "--", "cat", input=b"piped")
+        self.assertEqual((result.returncode, result.stdout), (0, b"piped"), result.stderr)
+
     def test_even_a_killed_shell_leaves_no_cluster(self):
         process = self.start(RUN, "--", "bash", "-c", "echo started; read -r line",
                              stdin=subprocess.PIPE)

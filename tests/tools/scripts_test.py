@@ -68,6 +68,12 @@ exit ${{status:-0}}""")
             self.assertIn(tool, result.stderr)
         self.assertEqual(self.run_tool("tools/test", "-R").returncode, 2)
 
+    def test_tests_on_a_device_cannot_be_chosen(self):
+        result = self.run_tool("tools/test", "--verbs", "-R", "any")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertIn("-R", result.stderr)
+
     def test_a_build_that_fails_is_seen_and_ends_a_chaos_run(self):
         self.program("cmake", "echo 'FAILED: some.o'; exit 3")
         result = self.run_tool("tools/chaos", "--minutes", "0.1")

@@ -45,17 +45,23 @@ def die_with_parent(parent=os.getpid()):
         os._exit(127)
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def end_on_signals():
     """SystemExit for what ends a program, so that it can clean up; a second one is no news then."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
     def stopped(number, _frame):
-        for each in numbers:
+        for each in ENDING:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    for number in numbers:
+    for number in ENDING:
         signal.signal(number, stopped)
+
+
+def take_signals():
+    """Those that came while they were put off, too."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 @contextlib.contextmanager
@@ -191,12 +197,17 @@ def run_command(command, seeds, admin, timeout=None):
     # From a terminal only the group in its foreground, which is this script's, may read. What is
     # typed there to end the command reaches all of the group in any case.
     group = None if sys.stdin and sys.stdin.isatty() else 0
+    # Put off until it is known whom to end.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        process = subprocess.Popen(command, env=environment, process_group=group)
+        process = subprocess.Popen(command, env=environment, process_group=group,
+                                   preexec_fn=take_signals)
     except OSError as error:
+        take_signals()
         print(f"tools/local-cluster: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
     try:
+        take_signals()
         status = process.wait(timeout)
     except BaseException:
         _end(process, group is not None)

@@ -10,6 +10,9 @@
 namespace ring::bench {
 namespace {
 
+constexpr std::uint64_t kEnd = ~std::uint64_t{0};
+constexpr double kDurationMaxNs = 2e9;
+
 struct alignas(64) Line {
   std::atomic<std::uint64_t> stamp{0};
 };
@@ -23,13 +26,17 @@ class Lane {
     if (!outgoing_.empty()) std::memcpy(Aligned(), outgoing_.data(), outgoing_.size());
     line_.stamp.store(stamp, std::memory_order_release);
   }
-  void Receive(std::uint64_t stamp, bool yield) {
-    while (line_.stamp.load(std::memory_order_acquire) != stamp) {
+  // False: the other side has ended.
+  bool Receive(std::uint64_t stamp, bool yield) {
+    for (std::uint64_t seen = 0; seen != stamp;) {
+      seen = line_.stamp.load(std::memory_order_acquire);
+      if (seen == kEnd) return false;
       if (yield) std::this_thread::yield();
     }
     if (!incoming_.empty()) std::memcpy(incoming_.data(), Aligned(), incoming_.size());
     // Keeps the copy: nobody looks at what was received.
     asm volatile("" : : "r"(incoming_.data()) : "memory");
+    return true;
   }
 
  private:
@@ -50,22 +57,26 @@ Histogram MeasureRoundTrip(const RoundTripOptions& options) {
   Lane request(options.request_size);
   Lane reply(options.reply_size);
   std::thread server([&] {
-    for (std::uint64_t i = 1; i <= warm_up + options.rounds; ++i) {
-      request.Receive(i, yield);
-      reply.Send(i);
-    }
+    for (std::uint64_t i = 1; request.Receive(i, yield); ++i) reply.Send(i);
   });
   Histogram histogram;
   const double ns_per_tick = 1 / tools::TicksPerNs();
+  const std::uint64_t begun = tools::Ticks();
+  const auto is_over = [&](double duration_ns) {
+    return static_cast<double>(tools::Ticks() - begun) * ns_per_tick > duration_ns;
+  };
   for (std::uint64_t i = 1; i <= warm_up + options.rounds; ++i) {
+    // Two threads that share processors with others take turns of milliseconds.
+    if (is_over(kDurationMaxNs)) break;
     const std::uint64_t start = tools::Ticks();
     request.Send(i);
     reply.Receive(i, yield);
     const std::uint64_t ticks = tools::Ticks() - start;
-    if (i > warm_up) {
+    if (i > warm_up || is_over(kDurationMaxNs / 2)) {
       histogram.Record(static_cast<std::uint64_t>(static_cast<double>(ticks) * ns_per_tick));
     }
   }
+  request.Send(kEnd);
   server.join();
   return histogram;
 }

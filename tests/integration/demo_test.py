@@ -78,6 +78,23 @@ class Demo(Programs):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(b"nowhere", result.stderr)
 
+    def test_operators_token_is_asked_for_before_anything_is_put(self):
+        (self.folder / "file").write_bytes(b"bytes")
+        token = self.folder.parent / f"{self.folder.name}.token"
+        self.addCleanup(token.unlink)
+        token.touch(mode=0o600)
+        token.write_text("0123456789abcdef0123456789abcdef")
+        ringd = self.start(program("ringd"), "--embedded", "--admin-token-file", token)
+        seeds, admin = self.ready(ringd)
+        environment = {"RING_SEEDS": seeds, "RING_ADMIN": admin}
+        result = self.run_program(program("ring-demo"), self.folder, env=environment)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"token", result.stderr)
+        self.assertNotIn(b"REP3", result.stdout)
+        environment["RING_ADMIN_TOKEN_FILE"] = str(token)
+        result = self.run_program(program("ring-demo"), self.folder, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_a_folder_without_files_is_an_error(self):
         (self.folder / "empty").mkdir()
         result = self.run_program(RUN, "--", DEMO, self.folder / "empty")

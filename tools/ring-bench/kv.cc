@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "api/admin/admin_client.h"
 #include "ring/base/status.h"
+#include "tools/common/admin_token_option.h"
 #include "tools/ring-bench/cell.h"
 #include "tools/ring-bench/client_loop.h"
 #include "tools/ring-bench/context.h"
@@ -85,7 +86,9 @@ absl::Status KvBench::StartCluster(const std::string& fence, const std::string& 
       options_.fences == KvOptions().fences && options_.encodes == KvOptions().encodes;
   options.in_process |= options_.count_calls || !is_default;
   if (!options_.admin.empty()) {
-    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create({.addresses = options_.admin}));
+    admin::AdminClientOptions admin{.addresses = options_.admin};
+    RING_ASSIGN_OR_RETURN(admin.token, tools::TokenOf(options_.admin_token_file));
+    RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create(std::move(admin)));
   }
   options.fence = fence;
   options.encode = encode;

@@ -1,5 +1,6 @@
 #include "tools/ring-bench/kv_options.h"
 
+#include "tools/common/admin_token_option.h"
 #include "tools/common/size_option.h"
 
 namespace ring::bench {
@@ -68,6 +69,7 @@ void AddKvOptions(CLI::App* command, KvOptions* options) {
       ->delimiter(',')
       ->needs("--seeds")
       ->needs("--count-calls");
+  tools::AddAdminTokenFile(*command, &options->admin_token_file);
   command
       ->add_flag("--in-process", options->target.in_process,
                  "Run the cluster in this process, with --transport shm and tcp too")

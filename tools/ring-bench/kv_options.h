@@ -34,6 +34,7 @@ struct KvOptions {
   bool floor = false;
   bool count_calls = false;
   std::vector<std::string> admin;  // of a running cluster, whose calls are counted
+  std::string admin_token_file;
   std::vector<std::string> fences = {"lease"};
   std::vector<std::string> encodes = {"host"};
   TargetOptions target;

@@ -17,6 +17,7 @@
 #include "ring/base/limits.h"
 #include "ring/base/status.h"
 #include "ring/protocol/limits.h"
+#include "tools/common/admin_token_option.h"
 #include "tools/common/folder.h"
 #include "tools/common/format.h"
 #include "tools/common/progress.h"
@@ -96,8 +97,10 @@ absl::Status Demo::Connect() {
   RING_ASSIGN_OR_RETURN(client_, Client::Connect(options));
   admin::AdminClientOptions admin_options;
   admin_options.addresses = options_.admin;
+  RING_ASSIGN_OR_RETURN(admin_options.token, TokenOf(options_.admin_token_file));
   RING_ASSIGN_OR_RETURN(admin_, admin::AdminClient::Create(admin_options));
-  return absl::OkStatus();
+  // Before anything is put: what needs it comes last.
+  return admin_->GetClusterView().status();
 }
 
 absl::Status Demo::LoadAll() {

@@ -20,6 +20,7 @@ struct DemoOptions {
   std::string folder;
   std::vector<std::string> seeds;
   std::vector<std::string> admin;  // addresses, asked in turn
+  std::string admin_token_file;    // empty: none is asked for
   bool progress = true;
 };
 

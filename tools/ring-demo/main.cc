@@ -1,5 +1,6 @@
 // ring-demo: loads a folder into a Ring cluster and shows what memgests cost and give.
 #include "CLI/CLI.hpp"
+#include "tools/common/admin_token_option.h"
 #include "tools/common/program.h"
 #include "tools/ring-demo/demo.h"
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->envname("RING_ADMIN")
       ->required();
+  ring::tools::AddAdminTokenFile(app, &options.admin_token_file);
   app.add_flag_callback(
       "--no-progress", [&options] { options.progress = false; },
       "No progress bars (there are none without a terminal anyway)");

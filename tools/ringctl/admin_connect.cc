@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "api/admin/admin_token.h"
 #include "ring/base/status.h"
+#include "tools/common/admin_token_option.h"
 #include "tools/common/format.h"
 #include "tools/ringctl/output.h"
 
@@ -17,9 +17,7 @@ absl::StatusOr<std::unique_ptr<admin::AdminClient>> ConnectAdmin(const Options& 
     return absl::FailedPreconditionError(
         "no admin service to talk to: give --admin HOST:PORT, or set RING_ADMIN");
   }
-  if (!options.admin_token_file.empty()) {
-    RING_ASSIGN_OR_RETURN(client.token, admin::ReadTokenFile(options.admin_token_file));
-  }
+  RING_ASSIGN_OR_RETURN(client.token, TokenOf(options.admin_token_file));
   client.deadline = options.timeout();
   if (options.timeout_given) client.scrub_deadline = client.deadline;
   // One try takes the whole time when there is no other node to ask.

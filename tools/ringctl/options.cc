@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "tools/common/admin_token_option.h"
 #include "tools/common/program.h"
 #include "tools/ringctl/output.h"
 
@@ -32,10 +33,7 @@ void AddOptions(CLI::App& app, const TimeoutRule& timeout, Options* options) {
   app.add_option("--admin", options->admin, "Admin addresses: HOST:PORT, with commas")
       ->envname("RING_ADMIN")
       ->type_name("LIST");
-  app.add_option("--admin-token-file", options->admin_token_file,
-                 "The token that the admin service asks for")
-      ->envname("RING_ADMIN_TOKEN_FILE")
-      ->type_name("FILE");
+  AddAdminTokenFile(app, &options->admin_token_file);
   app.add_flag("--json", options->json, "Print one JSON object");
   app.add_option("--timeout", options->timeout_s,
                  absl::StrCat("Give up after SECONDS. ", timeout.standard))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_test_names
 import check_versions
 import wrap_docs
 
@@ -366,7 +367,7 @@ def check_tree(files):
              for path, text in files.items() if path.split("/")[-1] == "CMakeLists.txt"}
     return (findings + check_own_header(files) + check_opening(files) +
             check_targets(list(files), lists) + check_mutants(files) + check_records(files) +
-            check_versions.check_versions(files))
+            check_versions.check_versions(files) + check_test_names.check_test_names(files))
 
 
 def main():

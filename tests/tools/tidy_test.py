@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import check_test_names
 import check_versions
 import tidy  # noqa: E402
 
@@ -267,6 +268,24 @@ class Versions(unittest.TestCase):
 
     def test_a_tree_without_the_documents_has_none(self):
         self.assertEqual(check_versions.check_versions({"a.h": ""}, self.ROWS), [])
+
+
+class TestNames(unittest.TestCase):
+    def findings(self, document, name="X6ARetryIsOne"):
+        return check_test_names.check_test_names(
+            {"docs/P.md": document, "tests/a_test.cc": f"TEST_F(Suite, {name}) {{\n}}\n"})
+
+    def test_a_document_names_tests_that_there_are(self):
+        for named in ("`Suite.X6ARetryIsOne`", "`Suite.X6*`", "`a/a_test:Suite.*`",
+                      "`Other.X6*`", "Suite.None"):
+            self.assertEqual(self.findings(named), [], named)
+        for named in ("`Suite.X7*`", "`Suite.X6`", "`GoneTest.X6*`"):
+            self.assertEqual(len(self.findings(f"text\n{named}\n")), 1, named)
+        self.assertTrue(self.findings("text\n`Suite.X7*`\n")[0].startswith("docs/P.md:2: "))
+
+    def test_a_rule_and_what_it_asks_for_are_one_word(self):
+        self.assertEqual(len(self.findings("", "X6_ARetryIsOne")), 1)
+        self.assertEqual(self.findings("", "R10_6AndWords"), [])
 
 
 class Records(unittest.TestCase):

@@ -112,6 +112,13 @@ FileStorage::FileStorage(std::string directory, ServerId id, File lock,
     : directory_(std::move(directory)), id_(id), lock_(std::move(lock)), options_(options) {}
 
 absl::StatusOr<InitialState> FileStorage::Load() {
+  RING_ASSIGN_OR_RETURN(InitialState state, Read());
+  RING_RETURN_IF_ERROR(MakeDurable());
+  loaded_ = true;
+  return state;
+}
+
+absl::StatusOr<InitialState> FileStorage::Read() {
   InitialState state;
   RING_ASSIGN_OR_RETURN(state.snapshot, LoadSnapshot());
   LogContent content;
@@ -128,8 +135,27 @@ absl::StatusOr<InitialState> FileStorage::Load() {
         absl::StrFormat("%s: the log begins with index=%d, but the snapshot ends with index=%d",
                         directory_, state.entries.front().index, snapshot_index_));
   }
-  loaded_ = true;
   return state;
+}
+
+// What was found may have come no further than the system's memory when the process before ended,
+// or its fsync may have failed, behind which another one has nothing to write. So the bytes of the
+// last file that count from now on are written once more, where they are: a full disk has room for
+// that, and it does not matter how far that comes. The files before it were durable when it was
+// made. Names of files, that of a snapshot too, are durable with the directory.
+absl::Status FileStorage::MakeDurable() {
+  if (durable_ && !torn_) return absl::OkStatus();
+  if (!segments_.empty()) {
+    const std::string path = PathOf(NameOf(kLogPrefix, segments_.back().number));
+    RING_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+    RING_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY));
+    RING_RETURN_IF_ERROR(file.WriteAt(0, absl::string_view(bytes).substr(0, valid_size_)));
+    RING_RETURN_IF_ERROR(file.Truncate(valid_size_));
+    RING_RETURN_IF_ERROR(file.Sync(options_.sync));
+  }
+  RING_RETURN_IF_ERROR(SyncDirectory(directory_, options_.sync));
+  durable_ = true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SnapshotRef> FileStorage::LoadSnapshot() {
@@ -180,18 +206,10 @@ absl::Status FileStorage::LoadSegments(LogContent& content) {
       RING_RETURN_IF_ERROR(RemoveFile(path));
       continue;
     }
-    // Its last write may have come no further than the system's memory when the process ended, or
-    // its fsync may have failed, behind which another one has nothing to write: the bytes that
-    // count from now on are written anew. The files before it were durable when it was made.
-    if (is_last) {
-      RING_RETURN_IF_ERROR(WriteFile(directory_, NameOf(kLogPrefix, numbers[i]),
-                                     absl::string_view(bytes).substr(0, info.valid_size),
-                                     options_.sync));
-    }
     segments_.push_back({numbers[i], info.last_index});
+    valid_size_ = info.valid_size;
   }
-  // ... as may have names of files, that of a snapshot too.
-  return SyncDirectory(directory_, options_.sync);
+  return absl::OkStatus();
 }
 
 absl::Status FileStorage::Persist(const PersistRequest& request) {

@@ -11,8 +11,8 @@
 //            Persist: of the operating system (disk full, failed fsync); the next call first puts
 //            the file back to what was durable, so a failed fsync is never taken for done. Nor is
 //            one that never came: what Load gives is durable.
-// Cost:      one pwrite and one fsync a Persist; a new file every segment_size_max bytes. Load
-//            writes the last log file anew.
+// Cost:      one pwrite and one fsync a Persist; a new file every segment_size_max bytes. The first
+//            Load writes the last log file once more.
 // Source:    rules 10.6, 10.7; Rebello et al., "Can Applications Recover from fsync
 //            Failures?" (ATC 2020).
 #ifndef RING_CONSENSUS_FILE_FILE_STORAGE_H_
@@ -45,6 +45,8 @@ class FileStorage final : public Storage {
 
   ServerId id() const { return id_; }
   absl::StatusOr<InitialState> Load() override;
+  // The same for who only looks: it may not be durable.
+  absl::StatusOr<InitialState> Read();
   // REQUIRES: Load succeeded.
   absl::Status Persist(const PersistRequest& request) override;
 
@@ -59,6 +61,7 @@ class FileStorage final : public Storage {
   std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
   absl::StatusOr<SnapshotRef> LoadSnapshot();
   absl::Status LoadSegments(LogContent& content);
+  absl::Status MakeDurable();
   absl::Status Mend();
   absl::Status Roll();
   absl::Status Append(const std::string& bytes, LogIndex last_index);
@@ -70,6 +73,8 @@ class FileStorage final : public Storage {
   const File lock_;
   const FileStorageOptions options_;
   bool loaded_ = false;
+  bool durable_ = false;          // what this start found
+  std::uint64_t valid_size_ = 0;  // of the last file that it found
   HardState hard_state_;          // durable
   LogIndex snapshot_index_ = 0;   // of the durable snapshot
   std::deque<Segment> segments_;  // the last one is written to, when active_ is open

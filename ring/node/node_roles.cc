@@ -111,8 +111,7 @@ void Node::ApplyView(std::shared_ptr<const cluster::View> view) {
 void Node::StartMembership() {
   contacts_ = view_->nodes;
   if (options_.propose) return;  // somebody else's state machine
-  const absl::Status started = membership_->Start(contacts_[options_.id.value()]);
-  RING_CHECK(started.ok()) << "consensus: " << started;
+  membership_->Start(contacts_[options_.id.value()]);
 }
 
 // What is agreed upon of where a node is: since it registered, or an operator added it there. Where

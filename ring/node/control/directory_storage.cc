@@ -59,7 +59,7 @@ class DirectoryStorage final : public VoterStorage {
     RING_ASSIGN_OR_RETURN(
         const std::unique_ptr<consensus::FileStorage> storage,
         consensus::FileStorage::Open(directory_, consensus::MakeServerId(node_, 1)));
-    return storage->Load();
+    return storage->Read();
   }
 
   // The lock is a file: who can take it can write there. The user that is root may everywhere, so

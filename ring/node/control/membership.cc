@@ -99,13 +99,13 @@ void Membership::HandleMessages() {
 
 absl::Status Membership::CheckStorage() const { return options_.storage->Check(); }
 
-absl::Status Membership::Start(const cluster::NodeInfo& self) {
+void Membership::Start(const cluster::NodeInfo& self) {
   self_ = self;
   self_.incarnation = options_.incarnation;
   started_ = true;
-  if (!options_.storage->HasMemory()) return absl::OkStatus();
+  if (!options_.storage->HasMemory()) return;
   founding_.Join();  // it comes back as who it was
-  return StartReplica(consensus::kNoServer, false);
+  beginning_ = Beginning{consensus::kNoServer, false};
 }
 
 absl::Status Membership::StartReplica(ServerId fresh, bool found) {

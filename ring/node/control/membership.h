@@ -80,7 +80,7 @@ class Membership final : public consensus::ReplicaListener {
   // Whether the node can have a part: what is wrong with its storage, and what to do.
   absl::Status CheckStorage() const;
   // self: how this node is reached, for all to know.
-  absl::Status Start(const cluster::NodeInfo& self);
+  void Start(const cluster::NodeInfo& self);
   // Gives whether anything happened.
   bool Progress(std::uint64_t now_ns);
   // Something is on its way to be durable: until the next Progress, HasPersisted may say yes.

@@ -123,7 +123,12 @@ void Membership::ProgressRegistration(std::uint64_t now_ns) {
     if (*alive == nullptr || (*alive)->register_attempt_ != attempt) return;
     Membership& self = **alive;
     self.register_pending_ = false;
-    if (result.ok() || absl::IsUnavailable(result.status())) return;
+    if (result.ok()) self.register_error_.clear();
+    // It may be done yet, or was never asked for.
+    if (result.ok() || absl::IsUnavailable(result.status()) || absl::IsUnknown(result.status()) ||
+        absl::IsDeadlineExceeded(result.status())) {
+      return;
+    }
     // L8: who was replaced by a later start has no part any more.
     self.over_ = absl::IsAborted(result.status()) &&
                  self.machine_.view().nodes[self.options_.node.value()].incarnation !=

@@ -47,7 +47,8 @@ class FenceWord final : public consensus::PersistObserver {
   // empty once anything is known.
   std::vector<consensus::LogIndex> roles_;
   std::vector<std::pair<consensus::LogIndex, std::vector<consensus::ServerId>>> voters_;
-  // The first one counts, and all others are refused.
+  // The first one counts, and all others are refused. It is valid, of this cluster, and not 0: else
+  // it would be refused, too.
   std::vector<std::pair<consensus::LogIndex, std::uint64_t>> foundings_;
   std::uint64_t late_ = 0;  // the bug switch's
 };

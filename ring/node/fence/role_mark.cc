@@ -25,7 +25,7 @@ std::uint64_t RoleWord(consensus::ServerId voter, const RoleMark& mark) {
   ByteWriter out;
   out.Put(Mutant("L1-amnesia") ? std::uint64_t{0} : voter.value());
   out.Put(mark.roles);
-  out.Put(mark.founding);
+  out.Put(Mutant("L1-founding") ? std::uint64_t{0} : mark.founding);
   if (!Mutant("L1-voters")) {
     for (const consensus::ServerId one : mark.voters) out.Put(one.value());
   }

@@ -167,6 +167,13 @@ void ValueFetch::Forget(std::uint32_t line) {
   fetches_.erase(found);
 }
 
+// Members do not have it either: who waited finds what is above.
+void ValueFetch::ForgetCollected(std::uint32_t line) {
+  Forget(line);
+  shard_->OnDelay(line);
+  on_value_();
+}
+
 void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
   Release(fetch);
   fetch.started = false;
@@ -179,13 +186,9 @@ void ValueFetch::PutBack(std::uint32_t line, Fetch& fetch) {
 
 void ValueFetch::Ask(std::uint32_t line, Fetch& fetch) {
   const std::vector<NodeId> sources = SourcesOf(fetch.memgest);
-  if (sources.empty() && !AwaitsValue(shard_->lines(), line, fetch.version)) {
-    // Collected meanwhile, with its memgest maybe: no answer will say so.
-    Forget(line);
-    shard_->OnDelay(line);
-    return on_value_();
-  }
   if (sources.empty()) {
+    // With its memgest, maybe: no answer will say so.
+    if (!AwaitsValue(shard_->lines(), line, fetch.version)) return ForgetCollected(line);
     fetch.retry_ns = now_ns_ + kRetryNs;  // nobody has it now: a later record may name somebody
     return PutBack(line, fetch);
   }
@@ -227,7 +230,10 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
     return OnFailure(line, fetch,
                      absl::InvalidArgumentError(absl::StrCat("longer than value_length=", length)));
   }
-  if (++fetch.piece < answer->piece_count) return Ask(line, fetch);
+  if (++fetch.piece < answer->piece_count) {
+    Ask(line, fetch);
+    return StartNext();  // it may have been put back
+  }
   const absl::Status stored = Store(line, fetch);
   if (!stored.ok()) return OnFailure(line, fetch, stored);
   Finish(line, true);
@@ -236,10 +242,7 @@ void ValueFetch::OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& 
 // A member that has not folded the version yet, or whose copy is damaged, is not the only one.
 void ValueFetch::OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status) {
   if (!AwaitsValue(shard_->lines(), line, fetch.version)) {
-    // Collected meanwhile, so that members do not have it either: who waited finds what is above.
-    Forget(line);
-    shard_->OnDelay(line);
-    on_value_();
+    ForgetCollected(line);
     return StartNext();
   }
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) ++fetch.refusals[fetch.asked_of];

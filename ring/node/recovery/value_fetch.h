@@ -90,6 +90,7 @@ class ValueFetch {
   void PutBack(std::uint32_t line, Fetch& fetch);
   void Release(const Fetch& fetch);  // the room that it has, if it was started
   void Forget(std::uint32_t line);
+  void ForgetCollected(std::uint32_t line);
   void Ask(std::uint32_t line, Fetch& fetch);
   void OnPiece(std::uint32_t line, const absl::StatusOr<std::string>& bytes);
   void OnFailure(std::uint32_t line, Fetch& fetch, const absl::Status& status);

@@ -307,7 +307,7 @@ void MemberPort::DropParities(const HeldShard& joining) {
   });
   for (HeldShard& other : held_shards_) {
     if (!SharesParities(joining, joining.role, other)) continue;
-    if (other.store->promised() != Epoch()) {
+    if (other.store->promised() != Epoch() || Mutant("S6-first")) {
       AddMemgestsOfJoiner(other);
       continue;
     }
@@ -369,7 +369,9 @@ void MemberPort::AdoptNormal(HeldShard& held) {
   if (normal.epoch == Epoch() || normal.epoch != held.store->promised()) return;
   if (held.join == HeldShard::Join::kAwaitsSnapshot) return;
   // Who joined in an earlier epoch is a member like any other by now (step 7).
-  if (!LearnsIn(held, normal.epoch) && !IsNamed(held, normal)) return;
+  const bool learns = Mutant("step7-learner") ? held.join == HeldShard::Join::kLearner
+                                              : LearnsIn(held, normal.epoch);
+  if (!learns && !IsNamed(held, normal)) return;
   const absl::Status adopted = held.store->Adopt(normal.epoch);
   if (!adopted.ok()) {
     RING_LOG(ERROR) << "cannot go on group=" << held.group.value()

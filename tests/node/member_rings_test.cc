@@ -16,6 +16,7 @@
 #include "rdma/soft/soft_device.h"
 #include "ring/base/boot_clock.h"
 #include "ring/node/member_port.h"
+#include "tests/cluster/view_builders.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
@@ -215,14 +216,11 @@ class MemberRingsTest : public ::testing::Test {
     });
   }
 
-  static protocol::MemgestDescriptor Srs21() {
-    protocol::MemgestDescriptor memgest;
-    memgest.name = "SRS21";
-    memgest.scheme = protocol::Scheme::kStretchedReedSolomon;
-    memgest.r = 0;
-    memgest.k = 2;
-    memgest.m = 1;
-    return memgest;
+  // For the epoch that follows.
+  absl::Status SealBehind(const protocol::LogHello& hello) {
+    const Epoch next(hello.epoch + 1);
+    const GroupId group(hello.group);
+    return port_->Seal({group, ShardId(hello.shard), next, Epoch(hello.epoch), {}}).status();
   }
   std::vector<MemberPort::HeldShard*> HeldAs(Role role) {
     std::vector<MemberPort::HeldShard*> found;
@@ -328,7 +326,7 @@ TEST_F(MemberRingsTest, L7WhoAwaitsASnapshotTakesNoRingThatGoesOnFromASeal) {
 // Its coordinator had not named it: what it learned is no reason for another shard of the parity to
 // wait, as that one's is none for this one.
 TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
-  StartPort(2, 1, /*static_membership=*/false, Srs21());
+  StartPort(2, 1, /*static_membership=*/false, cluster::Srs("SRS21", 2, 1));
   const std::vector<MemberPort::HeldShard*> learners = HeldAs(Role(2));
   ASSERT_EQ(learners.size(), 2u);
   const MemgestId id = view_.memgests[0].id;
@@ -356,7 +354,7 @@ TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
 // Its first coordinator comes when the parity was dropped for another shard, and goes on with who
 // has nothing to lose: a parity that waited for a snapshot would take none of its deltas.
 TEST_F(MemberRingsTest, S6AShardThatWasNeverNormalIsCoveredThoughItsParityWasDropped) {
-  StartPort(2, 1, /*static_membership=*/false, Srs21());
+  StartPort(2, 1, /*static_membership=*/false, cluster::Srs("SRS21", 2, 1));
   std::vector<MemberPort::HeldShard*> shards = HeldAs(Role(2));
   ASSERT_EQ(shards.size(), 2u);
   MemberPort::HeldShard& joins = *shards[0];
@@ -386,12 +384,24 @@ TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
   const MemberPort::HeldShard& member = port_->held_shards().front();
   const protocol::LogHello hello = HelloOf(member);
   ASSERT_EQ(Knock(hello), "");
-  recovery::SealRequest seal;
-  seal.group = member.group;
-  seal.shard = member.shard;
-  seal.epoch = Epoch(hello.epoch + 1);
-  seal.last_normal = Epoch(hello.epoch);
-  EXPECT_OK(port_->Seal(seal).status());
+  EXPECT_OK(SealBehind(hello));
+}
+
+// Its seal was answered too late: the record does without it, and so what its ring holds behind the
+// adopted log was never part of the log.
+TEST_F(MemberRingsTest, Step7WhoJoinedInAnEarlierEpochFoldsNothingUnlessItIsNamed) {
+  StartPort(2, 1, /*static_membership=*/false);
+  MemberPort::HeldShard& member = port_->held_shards().front();
+  protocol::LogHello hello = HelloOf(member);
+  hello.flags = protocol::kLogJoins;
+  hello.attempt = 1;
+  ASSERT_EQ(Knock(hello), "");
+  member.join = MemberPort::HeldShard::Join::kLearner;
+  ASSERT_OK(SealBehind(hello));
+  ASSERT_NE(member.store->sealed(), nullptr);
+  view_.groups[member.group.value()].epoch = Epoch(hello.epoch + 1);
+  NameWithoutMembers(member, Epoch(hello.epoch + 1));
+  EXPECT_NE(member.store->sealed(), nullptr);
 }
 
 TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {

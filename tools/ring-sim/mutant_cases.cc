@@ -158,6 +158,9 @@ constexpr MutantCase kCases[] = {
     {"L1-amnesia", "a voter that lost its memory is taken for the one before", Survives(120),
      "node/node_lease_test:CheckFenceTest.L1AVoterThatLostItsMemoryIsAnotherOne",
      "who forgot shows other roles, too, until it has caught up"},
+    {"L1-founding", "voters of another founding are taken for one's own", kNotRun,
+     "node/node_lease_test:FenceWordTest.L1ShowsTheFoundingThatItsLogBeginsWith",
+     "no run founds a cluster twice"},
     {"L1-majority", "one voter is enough for the check", KilledBy(37, "aside-check"),
      "node/node_lease_test:CheckFenceTest.L1AMajorityMustShowWhatIsKnown"},
     {"L1-length", "nodes with leases of other lengths speak to each other", kNotRun,
@@ -289,6 +292,9 @@ constexpr MutantCase kCases[] = {
     {"step7-late", "a seal that is answered too late counts", Survives(60),
      "recovery/recovery_test:EpochChangeTest.Step7ALateAnswerAndAnotherIncarnationCountForNothing",
      "takes a seal that is answered after 0.6 s: who is silent for longer is taken for lost"},
+    {"step7-learner", "who joined once folds what no record that names it has", kNotRun,
+     "node/node_hostile_test:MemberRingsTest.Step7WhoJoinedInAnEarlierEpochFoldsNothing*",
+     "nobody asks such a member: it joins anew"},
     {"E1", "what was not known committed is dropped", KilledBy(4),
      "memgest/"
      "memgest_test:MemberEpochTest."

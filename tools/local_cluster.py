@@ -64,6 +64,13 @@ def take_signals():
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
+def begin_anew():
+    """In the child: what ends a program ends it, as if nobody had handled or put off anything."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    take_signals()
+
+
 @contextlib.contextmanager
 def folder_of(kept, prefix):
     """The folder to keep, made if need be; without one, one that goes away."""
@@ -188,20 +195,22 @@ class Cluster:
         return clean
 
 
-def run_command(command, seeds, admin, timeout=None):
+def run_command(command, seeds, admin, timeout=None, reads=True):
     """Runs a command with the addresses in its environment, and ringctl in PATH; gives its status.
-    If a signal or the time-out ends the wait, the command ends, too, with all that it started."""
+    If a signal or the time-out ends the wait, the command ends, too, with all that it started; but
+    at a terminal what it started does so only by what is typed there, unless it `reads` nothing."""
     build = build_folder()
     path = f"{build / 'tools' / 'ringctl'}:{build / 'tools' / 'ring-bench'}:{os.environ['PATH']}"
     environment = {**os.environ, "RING_SEEDS": seeds, "RING_ADMIN": admin, "PATH": path}
     # From a terminal only the group in its foreground, which is this script's, may read. What is
     # typed there to end the command reaches all of the group in any case.
-    group = None if sys.stdin and sys.stdin.isatty() else 0
+    group = None if reads and sys.stdin and sys.stdin.isatty() else 0
     # Put off until it is known whom to end.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         process = subprocess.Popen(command, env=environment, process_group=group,
-                                   preexec_fn=take_signals)
+                                   stdin=None if reads else subprocess.DEVNULL,
+                                   preexec_fn=begin_anew)
     except OSError as error:
         take_signals()
         print(f"tools/local-cluster: {command[0]}: {error.strerror}", file=sys.stderr)
@@ -230,9 +239,11 @@ def _end(process, is_group):
             pass
         return process.poll() is None or is_group
 
-    send(signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS_MAX
-    while send(0) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    send(signal.SIGKILL)
-    process.wait()
+    try:
+        send(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        while send(0) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+    finally:  # a signal may come meanwhile
+        send(signal.SIGKILL)
+        process.wait()

@@ -22,18 +22,18 @@ class BenchMore(BenchPrograms):
             self.assertGreater(rates["mixed get"], 0)
             self.assertGreater(rates["mixed put"], rates["mixed get"])  # three to one
         for row in floors["rows"]:
-            self.assertGreater(row["memory work_ns"], 0)
-            self.assertGreater(row["of the floor_ratio"], 0)
+            self.assertGreater(row["memory_work_ns"], 0)
+            self.assertGreater(row["of_the_floor_ratio"], 0)
         self.assertEqual([row["op"] for row in floors["rows"]], ["put", "get"] * 2)
         self.assertEqual(len(calls["rows"]), 6)
         for row in calls["rows"]:
-            self.assertGreater(row["all calls/batch"], 0)
+            self.assertGreater(row["all_calls_per_batch"], 0)
         self.assertEqual(len(work["rows"]), 7)  # and a second of rest
         for row in work["rows"][:-1]:
             self.assertGreaterEqual(row["requests"], row["chains"])
             self.assertGreater(row["chains"], 0)
             self.assertGreater(row["bytes"], 1024)
-            self.assertEqual(row["card requests"] + row["queue pairs made"], 0)  # by TCP
+            self.assertEqual(row["card_requests"] + row["queue_pairs_made"], 0)  # by TCP
         for memgest in ("REP3", "SRS32"):
             sent = {row["op"]: row["bytes"] for row in work["rows"] if row["memgest"] == memgest}
             self.assertGreater(sent["put"], 2 * 1024)  # to two members
@@ -56,7 +56,7 @@ class BenchMore(BenchPrograms):
                          [("A", "rs"), ("A", "ppr"), ("C", "rs"), ("C", "ppr")])
         for row in section["rows"]:
             self.assertGreater(row["ops_per_second"], 0)
-            self.assertGreater(row["degraded reads"], 0)
+            self.assertGreater(row["degraded_reads"], 0)
             self.assertEqual(row["update_count"] > 0, row["workload"] == "A")
 
     def test_calls_that_cannot_be_counted_are_an_error(self):

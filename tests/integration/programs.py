@@ -218,4 +218,7 @@ class BenchPrograms(Programs):
         self.assertEqual(result.returncode, 0, result.stdout.decode() + result.stderr.decode())
         found = json.loads(path.read_text())
         self.assertTrue(found["sections"])
+        for section in found["sections"]:
+            for row in section["rows"]:
+                self.assertFalse([key for key in row if not re.fullmatch("[a-z][a-z0-9_]*", key)])
         return found["sections"]

@@ -7,12 +7,15 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "ring/base/check.h"
 #include "tools/common/format.h"
 
 namespace ring::bench {
@@ -52,10 +55,21 @@ std::string Cell(const std::string& key, const Row& value) {
   return tools::FormatCount(number);
 }
 
+// "all calls/batch" -> "all_calls_per_batch": what any language can name.
+std::string JsonKey(absl::string_view key) {
+  absl::ConsumePrefix(&key, ".");
+  std::string out = absl::AsciiStrToLower(absl::StrReplaceAll(key, {{"/", "_per_"}}));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return !absl::ascii_isalnum(c); }, '_');
+  return out;
+}
+
 Row ToJson(const Row& row) {
   Row out = Row::object();
   for (const auto& [key, value] : row.items()) {
-    out[key.front() == '.' ? key.substr(1) : key] = value;
+    Row& place = out[JsonKey(key)];
+    RING_CHECK(place.is_null()) << "two columns are called " << JsonKey(key);
+    place = value;
   }
   return out;
 }

@@ -2,7 +2,8 @@
 //
 // What:      Report: sections of rows. A column's key says the unit, and so how people see it:
 //            ..._ns, ..._bytes, ..._per_second, ..._ratio, ..._percent. JSON has the bare numbers,
-//            the machine, the build and the command line.
+//            the machine, the build and the command line; its keys are the columns', in lower case
+//            and with '_' for all that is no letter or digit.
 // Threads:   thread-compatible.
 // Errors:    WriteJson: kUnavailable naming the file.
 #ifndef RING_TOOLS_RING_BENCH_REPORT_H_

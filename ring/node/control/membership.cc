@@ -106,6 +106,7 @@ void Membership::Start(const cluster::NodeInfo& self) {
   if (!options_.storage->HasMemory()) return;
   founding_.Join();  // it comes back as who it was
   beginning_ = Beginning{consensus::kNoServer, false};
+  Begin(now_ns_);
 }
 
 absl::Status Membership::StartReplica(ServerId fresh, bool found) {

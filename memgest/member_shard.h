@@ -59,9 +59,9 @@ class MemberShard {
  public:
   MemberShard(rdma::Device* device, GroupId group, ShardId shard, std::uint32_t line_count_max);
 
-  // The memgest becomes foldable here, as a replica. Known already: no-op, as is AddParity.
+  // The memgest becomes foldable here, as a replica. Known already: no-op.
   void AddReplica(const protocol::MemgestDescriptor& descriptor);
-  // ... as a parity. store is the group's, and outlives this.
+  // ... as a parity. store is the group's, and outlives this; it takes the place of one before.
   void AddParity(const protocol::MemgestDescriptor& descriptor, ParityStore* store);
   // ... with its metadata alone: coded, at the node that takes the shard over. Its values are
   // decoded later, block by block.

@@ -102,6 +102,13 @@ class MemberRingsTest : public ::testing::Test {
     hello.credit.length = sizeof(std::uint64_t);
     return hello;
   }
+  // ... of whoever is to begin from nothing.
+  protocol::LogHello JoinOf(const MemberPort::HeldShard& held) const {
+    protocol::LogHello hello = HelloOf(held);
+    hello.flags = protocol::kLogJoins;
+    hello.attempt = 1;
+    return hello;
+  }
   // What the door says to a coordinator: nothing, when it lets it in.
   std::string Knock(const protocol::LogHello& hello) {
     links_.emplace_back();
@@ -332,9 +339,7 @@ TEST_F(MemberRingsTest, S6WhoIsAskedToJoinAgainWhileItLearnsIsNotCountedOn) {
   const MemgestId id = view_.memgests[0].id;
   std::vector<protocol::LogHello> hellos;
   for (const MemberPort::HeldShard* const held : learners) {
-    hellos.push_back(HelloOf(*held));
-    hellos.back().flags = protocol::kLogJoins;
-    hellos.back().attempt = 1;
+    hellos.push_back(JoinOf(*held));
     NameWithoutMembers(*held, Epoch(hellos.back().epoch));
   }
   for (std::size_t i = 0; i < learners.size(); ++i) {
@@ -360,9 +365,7 @@ TEST_F(MemberRingsTest, S6AShardThatWasNeverNormalIsCoveredThoughItsParityWasDro
   MemberPort::HeldShard& joins = *shards[0];
   MemberPort::HeldShard& first = *shards[1];
   const MemgestId id = view_.memgests[0].id;
-  protocol::LogHello hello = HelloOf(joins);
-  hello.flags = protocol::kLogJoins;
-  hello.attempt = 1;
+  protocol::LogHello hello = JoinOf(joins);
   NameWithoutMembers(joins, Epoch(hello.epoch));
   ASSERT_EQ(Knock(hello), "");
   memgest::ParityStore& parity = *port_->FindParity(joins.group, id);
@@ -392,9 +395,7 @@ TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
 TEST_F(MemberRingsTest, Step7WhoJoinedInAnEarlierEpochFoldsNothingUnlessItIsNamed) {
   StartPort(2, 1, /*static_membership=*/false);
   MemberPort::HeldShard& member = port_->held_shards().front();
-  protocol::LogHello hello = HelloOf(member);
-  hello.flags = protocol::kLogJoins;
-  hello.attempt = 1;
+  protocol::LogHello hello = JoinOf(member);
   ASSERT_EQ(Knock(hello), "");
   member.join = MemberPort::HeldShard::Join::kLearner;
   ASSERT_OK(SealBehind(hello));
@@ -418,9 +419,7 @@ TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {
 TEST_F(MemberRingsTest, L5AHelloFromBeforeACopyDoesNotGiveItsRingAway) {
   StartPort(2, 1, /*static_membership=*/false);
   MemberPort::HeldShard& member = port_->held_shards().front();
-  protocol::LogHello hello = HelloOf(member);
-  hello.flags = protocol::kLogJoins;
-  hello.attempt = 1;
+  protocol::LogHello hello = JoinOf(member);
   ASSERT_EQ(Knock(hello), "");
   const rdma::RemoteBuffer first = member.ring.region->remote();
   ++hello.attempt;

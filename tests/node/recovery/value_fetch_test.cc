@@ -46,30 +46,29 @@ class ValueFetchTest : public ::testing::Test {
     value_ = value;
     harness_.Run(
         harness_.Put(kRep3, "k", value, {.large = value.size() > memgest::kPayloadSizeMax}));
-    harness_.Settle();
-    harness_.TakeOver();
-    fetch_.Attach(&harness_.shard());
+    ServeWhatWasPut();
     last_index_ = harness_.shard().FindMemgest(kRep3)->next_index() - 1;
-    harness_.SetFlow(true, true);
-    harness_.Normal();
-    fetch_.SetSources(harness_.epoch(), Record(kBoth));
     get_ = harness_.Get("k");
     harness_.Turns(3);
     ASSERT_EQ(harness_.wanted().size(), 1u);
     wanted_ = harness_.wanted()[0];
     fetch_.Want(wanted_.line, wanted_.version);
   }
-  // ... with many values of that size, all of which are wanted.
-  void TakeOverMany(std::size_t count, std::size_t size) {
-    for (std::size_t i = 0; i < count; ++i)
-      harness_.Run(harness_.Put(kRep3, KeyAt(i), Bytes(size, i),
-                                {.large = size > memgest::kPayloadSizeMax}));
+  // The role of who has it all moves here, and the shard serves.
+  void ServeWhatWasPut() {
     harness_.Settle();
     harness_.TakeOver();
     fetch_.Attach(&harness_.shard());
     harness_.SetFlow(true, true);
     harness_.Normal();
     fetch_.SetSources(harness_.epoch(), Record(kBoth));
+  }
+  // Many values of that size, all of which are wanted.
+  void TakeOverMany(std::size_t count, std::size_t size) {
+    for (std::size_t i = 0; i < count; ++i)
+      harness_.Run(harness_.Put(kRep3, KeyAt(i), Bytes(size, i),
+                                {.large = size > memgest::kPayloadSizeMax}));
+    ServeWhatWasPut();
     for (std::size_t i = 0; i < count; ++i) {
       lines_[harness_.HeadLine(KeyAt(i))] = Bytes(size, i);
       gets_.push_back(harness_.Get(KeyAt(i)));
@@ -344,12 +343,7 @@ TEST_F(ValueFetchTest, E8WhatNobodyHasIsCountedInTheBackground) {
 // ever, and keep others from being asked for.
 TEST_F(ValueFetchTest, G10ValuesOfADeletedMemgestAreAskedForNoMore) {
   harness_.Run(harness_.Put(kRep3, "k", Bytes(500, 1)));
-  harness_.Settle();
-  harness_.TakeOver();
-  fetch_.Attach(&harness_.shard());
-  harness_.SetFlow(true, true);
-  harness_.Normal();
-  fetch_.SetSources(harness_.epoch(), Record(kBoth));
+  ServeWhatWasPut();
   std::optional<Call> call = Take();
   ASSERT_TRUE(call.has_value());
   call->done(absl::UnavailableError("has not folded so far"));

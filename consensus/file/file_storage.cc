@@ -144,7 +144,7 @@ absl::StatusOr<InitialState> FileStorage::Read() {
 // that, and it does not matter how far that comes. The files before it were durable when it was
 // made. Names of files, that of a snapshot too, are durable with the directory.
 absl::Status FileStorage::MakeDurable() {
-  if (durable_ && !torn_) return absl::OkStatus();
+  if (durable_ && !torn_) return absl::OkStatus();  // all since came by Persist
   if (!segments_.empty()) {
     const std::string path = PathOf(NameOf(kLogPrefix, segments_.back().number));
     RING_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
@@ -155,6 +155,7 @@ absl::Status FileStorage::MakeDurable() {
   }
   RING_RETURN_IF_ERROR(SyncDirectory(directory_, options_.sync));
   durable_ = true;
+  torn_ = false;
   return absl::OkStatus();
 }
 

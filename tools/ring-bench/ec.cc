@@ -210,7 +210,7 @@ void EcBench::ReportFit() {
     row["mode"] = mode;
     row["beta_ns"] = fit.beta;
     row["alpha, ns a KiB"] = fit.alpha * 1024;
-    row["1/alpha_bytes_per_second"] = 1e9 / fit.alpha;
+    row["bandwidth_bytes_per_second"] = 1e9 / fit.alpha;
     row["worst error_percent"] = fit.worst_error * 100;
     rows.push_back(row);
   }

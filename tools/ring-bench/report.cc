@@ -61,6 +61,7 @@ std::string JsonKey(absl::string_view key) {
   std::string out = absl::AsciiStrToLower(absl::StrReplaceAll(key, {{"/", "_per_"}}));
   std::replace_if(
       out.begin(), out.end(), [](char c) { return !absl::ascii_isalnum(c); }, '_');
+  RING_CHECK(!out.empty() && absl::ascii_isalpha(out[0])) << "no language can name " << out;
   return out;
 }
 

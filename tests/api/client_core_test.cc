@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "api/client_requests.h"
 #include "gmock/gmock.h"
@@ -42,13 +41,12 @@ class ClientCoreTest : public ::testing::Test {
     cluster_.node().faults().silent = true;
     RING_ASSIGN_OR_RETURN(Operation * op, core_->Submit(Put("a")));
     core_->Step();
-    const absl::Time end = absl::Now() + absl::Seconds(60);
-    while (!op->unanswered) {
-      if (absl::Now() > end) return absl::DeadlineExceededError("the silence was not noted");
+    testing::Await("the silence to be noted", [&] {
       core_->WaitStep(clock_.NowNs() + 1'000'000);
       // Not while it connects: the node's thread takes the time it takes.
       if (op->on_wire) clock_.Jump(absl::Milliseconds(50));
-    }
+      return op->unanswered;
+    });
     return op;
   }
   // Until the client has heard a refusal, and waits to ask again; then its deadline comes.

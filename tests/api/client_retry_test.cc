@@ -42,7 +42,7 @@ TEST(ClientRetry, X1ManyInFlightWritesSurviveADisconnectExactlyOnce) {
       client->PutAsync(absl::StrCat("k", i), absl::StrCat(round, std::string(500, 'v')), {},
                        [&ok](absl::StatusOr<WriteResult> put) { ok += put.ok() ? 1 : 0; });
     }
-    ASSERT_OK(client->Wait(absl::Seconds(20)));
+    ASSERT_OK(client->Wait(testing::kPatience));
   }
   EXPECT_EQ(ok, 250);
   MutexLock lock(cluster.store().mutex);
@@ -77,7 +77,7 @@ TEST(ClientRetry, X5AWriteWhoseConnectionEndsIsUnknown) {
   client->Poll();
   testing::Await("the write", [&] { return cluster.node().faults().drop_after_execute == 0; });
   cluster.node().faults().silent = true;  // before the client can come again
-  ASSERT_OK(client->Wait(absl::Seconds(20)));
+  ASSERT_OK(client->Wait(testing::kPatience));
   EXPECT_TRUE(IsUnknownOutcome(put.status())) << put.status();
   cluster.node().faults().silent = false;
   EXPECT_EQ(client->Get("k")->value, "w");
@@ -243,7 +243,7 @@ TEST(ClientRetry, X3ADeadOwnerIsAskedForUntilAViewNamesAnother) {
   cluster.ChangeView([](cluster::View* view) {
     for (cluster::GroupView& group : view->groups) group.roles = {NodeId(1), NodeId(0)};
   });
-  ASSERT_OK(client->Wait(absl::Seconds(5)));
+  ASSERT_OK(client->Wait(testing::kPatience));
   EXPECT_EQ(ok, 20);
 }
 
@@ -313,7 +313,7 @@ TEST(ClientRetry, OperationsThatWereGivenUpDoNotCloseTheWindow) {
     client->PutAsync(here, "w", {.deadline = absl::Milliseconds(20)},
                      [](absl::StatusOr<WriteResult> put) { EXPECT_FALSE(put.ok()); });
   }
-  ASSERT_OK(client->Wait(absl::Seconds(10)));
+  ASSERT_OK(client->Wait(testing::kPatience));
   for (int i = 0; i < 50; ++i) ASSERT_OK(client->Get(there));
   cluster.node(0).faults().silent = false;
 }

@@ -4,8 +4,9 @@
 #include <sched.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
+
+#include "tests/support/await.h"
 
 namespace ring {
 namespace {
@@ -37,9 +38,8 @@ TEST(RunDelay, GrowsWhileAnotherThreadHasTheProcessor) {
     const RunDelay delay;
     const auto before_ns = delay.ReadNs();
     unknown = !before_ns.has_value();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!unknown && !waited && std::chrono::steady_clock::now() < until)
-      waited = delay.ReadNs().value_or(0) > *before_ns;
+    const auto grown = [&] { return delay.ReadNs().value_or(0) > *before_ns; };
+    waited = !unknown && testing::HoldsWithin(testing::kPatience, grown, [] {});
     over = true;
   });
   waiting.join();

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +15,6 @@
 namespace ring::rdma {
 namespace {
 
-constexpr std::chrono::seconds kDeadline{30};
 // Of simulated time, each time that somebody looks whether something happened.
 constexpr std::uint64_t kSimStepNs = 10'000;
 
@@ -218,13 +216,10 @@ void FabricContract::TearDown() {
 }
 
 bool FabricContract::WaitFor(absl::FunctionRef<bool()> condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+  return ring::testing::HoldsWithin(ring::testing::kPatience, condition, [&] {
     a_->CollectEvents();
     b_->Run([&] { b_->CollectEvents(); });
-  }
-  return true;
+  });
 }
 
 void FabricContract::Connect(std::unique_ptr<QueuePair>* from_a, std::unique_ptr<QueuePair>* at_b,

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_join.h"
+#include "ring/base/status.h"
+#include "ring/cluster/health.h"
 #include "tests/node/recovery/fail_over_fixture.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -14,6 +16,7 @@
 namespace ring::node {
 namespace {
 
+using ::ring::testing::AwaitOk;
 using ::ring::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -21,35 +24,23 @@ class AddNodeTest : public testing::FailOverFixture {
  protected:
   // Until `done` of the view that was agreed upon.
   void WaitFor(const std::function<bool(const cluster::View&)>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!done(**cluster_.admin().GetView())) {
-      ASSERT_LT(absl::Now(), deadline);
-      ring::testing::LetOthersRun();
-    }
+    AwaitOk("the agreed view that the test needs", [&]() -> absl::Status {
+      RING_ASSIGN_OR_RETURN(const auto view, cluster_.admin().GetView());
+      if (done(*view)) return absl::OkStatus();
+      return absl::UnavailableError(
+          absl::StrCat(view->nodes.size(), " nodes, ", view->spare_count(), " spares; ",
+                       absl::StrJoin(cluster::HealthWarnings(*view), "; ")));
+    });
   }
   void WaitReady(NodeId id) {
-    bool ready = false;
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!ready) {
-      std::string missing;
+    AwaitOk(absl::StrCat("node ", id.value()), [&] {
+      absl::Status status;
       cluster_.Run([&] {
-        ready = cluster_.FindNode(id)->ready();
-        missing = cluster_.FindNode(id)->Missing();
+        Node* const node = cluster_.FindNode(id);
+        if (!node->ready()) status = absl::UnavailableError(node->Missing());
       });
-      ASSERT_LT(absl::Now(), deadline) << missing;
-      ring::testing::LetOthersRun();
-    }
-  }
-  void WaitProtected() {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (;;) {
-      ASSERT_OK_AND_ASSIGN(const cluster::Health health, cluster_.admin().GetHealth());
-      bool all = health.shards.empty();
-      for (const cluster::MemgestHealth& memgest : health.memgests)
-        all &= memgest.condition == cluster::Condition::kProtected;
-      if (all) return;
-      ASSERT_LT(absl::Now(), deadline);
-    }
+      return status;
+    });
   }
   static cluster::NodeStatus StatusOf(const cluster::View& view, std::size_t node) {
     return node < view.nodes.size() ? view.nodes[node].status : cluster::NodeStatus::kRemoved;
@@ -74,7 +65,7 @@ TEST_F(AddNodeTest, AnAddedNodeTakesOverWhatIsLost) {
   WaitFor([](const cluster::View& view) {
     return view.HoldsRole(NodeId(6)) && !view.HoldsRole(NodeId(2));
   });
-  WaitProtected();
+  cluster_.AwaitProtected();
   Load("REP4", 30);
   ExpectEverything();
 }
@@ -91,14 +82,11 @@ TEST_F(AddNodeTest, AddedNodesTakeOverFromEachOtherAndAreRemoved) {
   ASSERT_OK(cluster_.admin().DrainNode("n2", false));
   WaitFor([](const cluster::View& view) { return view.HoldsRole(NodeId(6)); });
   ExpectEverything();
-  WaitProtected();
+  cluster_.AwaitProtected();
   ASSERT_OK(cluster_.admin().DrainNode("n6", false));
   ExpectEverything();
-  WaitProtected();
-  absl::Status removed = cluster_.admin().RemoveNode("n6", false);
-  for (const absl::Time end = absl::Now() + absl::Seconds(60); !removed.ok() && absl::Now() < end;)
-    removed = cluster_.admin().RemoveNode("n6", false);
-  ASSERT_OK(removed);
+  cluster_.AwaitProtected();
+  AwaitOk("its removal", [&] { return cluster_.admin().RemoveNode("n6", false); });
   cluster_.Kill(NodeId(6));
   EXPECT_TRUE((*cluster_.admin().GetView())->HoldsRole(NodeId(7)));
   // Who was removed is asked for nothing any more, and is waited for by nobody.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/node/node_cluster.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -63,8 +63,9 @@ class Writer {
   // Every key, patiently. REQUIRES: stopped.
   void CheckAll() {
     for (int key = 0; key < kKeys; ++key) {
-      const absl::Time end = absl::Now() + kPatience;
-      while (!Check(key)) ASSERT_LT(absl::Now(), end) << KeyOf(key) << ": " << last_;
+      ASSERT_TRUE(HoldsWithin(
+          kPatience, [&] { return Check(key); }, kPause))
+          << KeyOf(key) << ": " << last_;
     }
   }
 

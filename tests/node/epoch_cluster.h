@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/client.h"
 #include "ring/base/boot_clock.h"
 #include "ring/base/random.h"
@@ -189,15 +189,14 @@ class EpochCluster {
   }
   // Waits until `missing`, which runs on the nodes' thread, has nothing to say.
   absl::Status WaitUntilNothing(const std::function<std::string()>& missing,
-                                absl::Duration patience = absl::Seconds(60)) {
-    const absl::Time deadline = absl::Now() + patience;
-    for (;;) {
-      std::string what;
+                                absl::Duration patience = ring::testing::kPatience) {
+    std::string what;
+    const auto nothing = [&] {
       Run([&] { what = missing(); });
-      if (what.empty()) return absl::OkStatus();
-      if (absl::Now() > deadline) return absl::DeadlineExceededError(what);
-      ring::testing::LetOthersRun();
-    }
+      return what.empty();
+    };
+    if (ring::testing::HoldsWithin(patience, nothing)) return absl::OkStatus();
+    return absl::DeadlineExceededError(what);
   }
 
   absl::StatusOr<std::unique_ptr<Client>> Connect() {

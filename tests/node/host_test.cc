@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
+#include "tests/support/await.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
 
@@ -22,7 +23,7 @@ class HostTest : public ::testing::Test {
     HostOptions options;
     options.config = EmbeddedConfig();
     ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
-    ASSERT_OK(host_->WaitReady(absl::Seconds(20)));
+    ASSERT_OK(host_->WaitReady(ring::testing::kPatience));
     ClientOptions client;
     client.seeds = {host_->local_seed()};
     client.transport = ring::Transport::kLocal;
@@ -120,7 +121,7 @@ TEST(Polling, BusyWithMorePollersThanProcessorsIsRefused) {
   options.hosted.clear();
   options.processor_count = 2;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Host> host, Host::Start(options));
-  EXPECT_OK(host->WaitReady(absl::Seconds(20)));
+  EXPECT_OK(host->WaitReady(ring::testing::kPatience));
 }
 
 TEST_F(HostTest, LargeValuesGoThroughEveryMemgest) {

@@ -4,7 +4,7 @@
 //            stand still.
 // Threads:   a reactor has one; the test asks it to run what touches a node.
 // Errors:    those of the nodes and of the admin port, unchanged. Start gives kDeadlineExceeded for
-//            a cluster that does not become ready.
+//            a cluster that does not become ready; AwaitProtected ends as waits of await.h do.
 #ifndef RING_TESTS_NODE_NODE_CLUSTER_H_
 #define RING_TESTS_NODE_NODE_CLUSTER_H_
 
@@ -27,6 +27,7 @@
 #include "ring/node/reactor.h"
 #include "tests/node/run_on_reactor.h"
 #include "tests/support/await.h"
+#include "tools/common/protection.h"
 
 namespace ring::node::testing {
 
@@ -189,6 +190,16 @@ class NodeCluster {
     return nullptr;
   }
   AdminPort& admin() { return *admin_; }
+  // Every shard serves, and every memgest survives what it promises; a node may be missing.
+  // REQUIRES: ring_tools_protection is linked.
+  void AwaitProtected() {
+    ring::testing::AwaitOk("protection", [this]() -> absl::Status {
+      RING_ASSIGN_OR_RETURN(cluster::Health health, admin_->GetHealth());
+      health.warnings.clear();
+      const std::string missing = tools::Unprotected(health);
+      return missing.empty() ? absl::OkStatus() : absl::UnavailableError(missing);
+    });
+  }
 
  private:
   struct Party {

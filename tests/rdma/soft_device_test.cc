@@ -183,14 +183,13 @@ std::string RefusalOf(Side& side, const std::string& address, absl::string_view 
     EXPECT_GT(send(fd, message.data(), message.size(), MSG_NOSIGNAL), 0);
   }
   std::string heard;
-  const time_t deadline = time(nullptr) + 20;
-  for (;;) {
+  testing::Await("the listener's end of the connection", [&] {
     side.CollectEvents();
     char buffer[1024];
     const ssize_t size = recv(fd, buffer, sizeof(buffer), 0);
     if (size > 0) heard.append(buffer, static_cast<std::size_t>(size));
-    if (size == 0 || time(nullptr) > deadline) break;
-  }
+    return size == 0;
+  });
   close(fd);
   return heard;
 }

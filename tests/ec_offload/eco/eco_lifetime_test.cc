@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
 #include "tests/ec_offload/eco/eco_blocks.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_offload {
 namespace {
@@ -54,7 +55,7 @@ TEST(EcoLifetime, ReleaseWaitsForTheCallInFlight) {
     std::thread decodes([&] {
       while (stripes[1]->Decode(decoder, {0, 7}) == 0) running.fetch_or(2);
     });
-    while (running.load() != 3) std::this_thread::yield();
+    testing::Await("both threads", [&] { return running.load() == 3; });
     std::vector<std::uint8_t*> data = stripes[0]->data;
     EXPECT_EQ(mlx_eco_encoder_release(encoder), 0);
     EXPECT_EQ(mlx_eco_decoder_release(decoder), 0);

@@ -9,6 +9,7 @@
 #include "ring/base/random.h"
 #include "ring/base/sync.h"
 #include "tests/ec_offload/eco/eco_blocks.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_offload {
 namespace {
@@ -236,7 +237,7 @@ TEST(EcoVerbs, ReleaseEndsOperationsAlsoWhileOtherThreadsCall) {
         while (!stop) EXPECT_EQ(mlx_eco_register(context, nullptr, nullptr, 6, 3, 64), -1);
       });
     }
-    while (callers < 3) std::this_thread::yield();
+    testing::Await("three callers", [&] { return callers >= 3; });
     for (eco_coder_comp* comp : {&context->alignment_comp, &context->remainder_comp}) {
       EXPECT_EQ(ibv_exp_ec_encode_async(context->calc, &context->alignment_mem, &comp->comp), 0);
     }

@@ -1,13 +1,13 @@
 #include "tests/ec_offload/inec/inec_cluster.h"
 
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "ring/base/check.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_offload {
 
@@ -22,7 +22,6 @@ using rdma::WorkRequest;
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{30};
 constexpr std::uint64_t kTurnNs = 1'000;
 constexpr std::uint64_t kDrainWrId = ~std::uint64_t{0};
 
@@ -169,12 +168,7 @@ void InecCluster::Turn() {
 }
 
 bool InecCluster::RunUntil(absl::FunctionRef<bool()> condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    Turn();
-  }
-  return true;
+  return testing::HoldsWithin(testing::kPatience, condition, [this] { Turn(); });
 }
 
 void InecCluster::PassTime(std::uint64_t ns) {

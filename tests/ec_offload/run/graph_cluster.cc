@@ -1,11 +1,9 @@
 #include "tests/ec_offload/run/graph_cluster.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "rdma/engine/engine_device.h"
 #include "ring/base/check.h"
 #include "tests/support/await.h"
@@ -170,13 +168,7 @@ void GraphCluster::Turn() {
 }
 
 bool GraphCluster::RunUntil(absl::FunctionRef<bool()> condition) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(testing::kPatience);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    Turn();
-  }
-  return true;
+  return testing::HoldsWithin(testing::kPatience, condition, [this] { Turn(); });
 }
 
 }  // namespace ring::ec_offload

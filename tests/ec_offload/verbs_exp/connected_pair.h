@@ -9,11 +9,11 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "ring/base/check.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_verbs {
 
@@ -86,11 +86,10 @@ class Endpoint {
     found.resize(static_cast<std::size_t>(count));
     return found;
   }
-  // Polls until there is one, for at most ten seconds.
+  // Polls until there is one.
   ibv_wc PollOne() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     ibv_wc wc = {};
-    while (ibv_poll_cq(cq_, 1, &wc) == 0) RING_CHECK(std::chrono::steady_clock::now() < end);
+    testing::Await("a completion", [&] { return ibv_poll_cq(cq_, 1, &wc) != 0; });
     return wc;
   }
 

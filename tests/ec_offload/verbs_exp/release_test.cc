@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/ec_offload/verbs_exp/async_fixture.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_verbs {
 namespace {
@@ -52,7 +53,7 @@ TEST_F(EcReleaseTest, ReleaseUnderASynchronousCallEndsIt) {
     std::thread caller([&] {
       while ((result = ibv_exp_ec_encode_sync(calc, stripe_.mem())) == 0) ++calls;
     });
-    while (calls < 3) std::this_thread::yield();
+    testing::Await("three calls", [&] { return calls >= 3; });
     ibv_exp_dealloc_ec_calc(calc);
     caller.join();
     EXPECT_TRUE(result == IBV_EXP_EC_CALC_FAIL || result == -EINVAL) << result;

@@ -12,6 +12,7 @@
 
 #include "tests/ec_offload/verbs_exp/connected_pair.h"
 #include "tests/ec_offload/verbs_exp/verbs_fixture.h"
+#include "tests/support/await.h"
 
 namespace ring::ec_verbs {
 namespace {
@@ -433,7 +434,7 @@ TEST_F(SoftNicTest, DestroyingAQueueWaitsUntilItsEventsAreAcknowledged) {
       b.reset();
       EXPECT_TRUE(acknowledges);
     });
-    while (!destroys) std::this_thread::yield();
+    testing::Await("the other thread", [&] { return destroys.load(); });
     for (int i = 0; i < 1000; ++i) std::this_thread::yield();
     acknowledges = true;
     ibv_ack_cq_events(cq, 1);

@@ -45,7 +45,7 @@ class AdminCatalogueTest : public ::testing::TestWithParam<int> {
     options.config.control.detect_ms = kDetectMsMax;  // nobody is lost, however busy the machine is
     options.reactor_count = GetParam();
     ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
-    ASSERT_OK(host_->WaitReady(absl::Seconds(20)));
+    ASSERT_OK(host_->WaitReady(ring::testing::kPatience));
     ASSERT_OK_AND_ASSIGN(client_, Connect());
   }
   absl::StatusOr<std::unique_ptr<Client>> Connect() {

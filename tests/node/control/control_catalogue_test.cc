@@ -38,7 +38,7 @@ class ControlCatalogueTest : public ::testing::Test {
       options.hosted.push_back(NodeId(i));
     spare_ = std::make_unique<testing::TwinSpare>(options.config, NodeId(5));
     ASSERT_OK_AND_ASSIGN(host_, Host::Start(options));
-    ASSERT_OK(host_->WaitReady(absl::Seconds(20)));
+    ASSERT_OK(host_->WaitReady(ring::testing::kPatience));
   }
 
   AdminPort& admin() { return host_->admin(); }

@@ -6,15 +6,15 @@
 
 #include "absl/time/clock.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
 namespace {
 
+using ::ring::testing::Await;
 using ::ring::testing::StatusIs;
 using ::testing::HasSubstr;
-
-constexpr absl::Duration kPatience = absl::Seconds(60);
 
 TEST(Fault, TravelsWholeOrIsRefused) {
   const Fault fault{FaultKind::kDrop, NodeId(3), 500};
@@ -60,14 +60,12 @@ TEST(FaultService, AKilledNodesRolesAreTakenOver) {
   ASSERT_OK_AND_ASSIGN(const WhereResult where, client->Where("key"));
   const std::string victim = absl::StrCat(where.node.value());
   ASSERT_OK(cluster.admin().InjectFault(victim, {FaultKind::kKill, cluster::kNoNode, 0}));
-  const absl::Time end = absl::Now() + kPatience;
-  while ((*cluster.admin().GetView())->nodes[where.node.value()].status ==
-         cluster::NodeStatus::kUp) {
-    ASSERT_LT(absl::Now(), end);
-  }
-  absl::StatusOr<GetResult> got = client->Get("key");
-  while (!got.ok() && absl::Now() < end) got = client->Get("key");
-  ASSERT_OK(got.status());
+  Await("the victim's loss", [&] {
+    return (*cluster.admin().GetView())->nodes[where.node.value()].status !=
+           cluster::NodeStatus::kUp;
+  });
+  absl::StatusOr<GetResult> got;
+  ring::testing::AwaitOk("the value", [&] { return (got = client->Get("key")).status(); });
   EXPECT_EQ(got->value, "value");
 }
 
@@ -86,28 +84,27 @@ TEST(FaultService, ABrokenConnectionIsMadeAgain) {
   const std::uint32_t before = connection();
   ASSERT_GT(before, 0u);
   ASSERT_OK(cluster.admin().InjectFault("n1", {FaultKind::kBreak, NodeId(4), 0}));
-  const absl::Time end = absl::Now() + kPatience;
-  while (connection() <= before) ASSERT_LT(absl::Now(), end);
+  Await("another connection", [&] { return connection() > before; });
 }
 
 TEST(FaultService, DroppedMessagesAreLostForAWhileOnly) {
   testing::NodeCluster cluster;
   ASSERT_OK(cluster.Start(false, /*fault_injection=*/true));
-  const absl::Time end = absl::Now() + kPatience;
   const auto silent = [&] {  // node 0 asks all for their health
     const absl::StatusOr<cluster::Health> health = cluster.admin().GetHealth();
     return !health.ok() || !health->warnings.empty();
   };
   absl::Time again = absl::InfinitePast();
-  do {
+  Await("a node's silence", [&] {
     const absl::Time now = absl::Now();
-    ASSERT_LT(now, end);
-    if (now < again) continue;
     // Nobody was asked in the while that is over.
-    if (cluster.admin().InjectFault("n0", {FaultKind::kDrop, NodeId(4), 1000}).ok())
+    if (now >= again &&
+        cluster.admin().InjectFault("n0", {FaultKind::kDrop, NodeId(4), 1000}).ok()) {
       again = now + absl::Seconds(2);
-  } while (!silent());
-  while (silent()) ASSERT_LT(absl::Now(), end);
+    }
+    return silent();
+  });
+  Await("its answers", [&] { return !silent(); });
 }
 
 // Who connects is one of the two, so both are asked; a connection ends with its next message.
@@ -122,13 +119,12 @@ TEST(FaultService, F6NodesThatAreCutOffReachEachOtherAgainLater) {
   };
   ASSERT_OK(cluster.admin().InjectFault("n4", {FaultKind::kCut, NodeId(0), kFaultMsMax}));
   ASSERT_OK(cluster.admin().InjectFault("n0", {FaultKind::kCut, NodeId(4), kFaultMsMax}));
-  const absl::Time end = absl::Now() + kPatience;
-  while (connected(0, 4) || connected(4, 0)) ASSERT_LT(absl::Now(), end);
+  Await("the end of their connection", [&] { return !connected(0, 4) && !connected(4, 0); });
   EXPECT_TRUE(connected(0, 3));
   EXPECT_TRUE(connected(1, 4));
   EXPECT_FALSE(connected(0, 4));
   ASSERT_OK(cluster.admin().InjectFault("n0", {FaultKind::kClear, cluster::kNoNode, 0}));
-  while (!connected(0, 4) || !connected(4, 0)) ASSERT_LT(absl::Now(), end);
+  Await("their connection", [&] { return connected(0, 4) && connected(4, 0); });
   ASSERT_OK(cluster.admin().InjectFault("n4", {FaultKind::kClear, cluster::kNoNode, 0}));
 }
 

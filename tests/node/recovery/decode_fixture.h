@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "ring/base/pace.h"
 #include "ring/cluster/routing.h"
 #include "ring/coordinator/key_hash.h"
@@ -125,18 +124,14 @@ class DecodeFixture : public ::testing::Test {
   }
   // The group; others may have lost too much.
   void WaitServing() {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool all = false; !all; ring::testing::LetOthersRun()) {
-      ASSERT_LT(absl::Now(), deadline);
-      cluster_.Run([&] {
-        all = true;
-        for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
-          CoordinatedShard* const shard = Shard(i);
-          all &=
-              shard != nullptr && shard->serving() && cluster_.view().IsNormal(kGroup, ShardId(i));
-        }
-      });
-    }
+    ASSERT_OK(cluster_.WaitUntilNothing([this]() -> std::string {
+      for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
+        CoordinatedShard* const shard = Shard(i);
+        if (shard == nullptr || !shard->serving() || !cluster_.view().IsNormal(kGroup, ShardId(i)))
+          return absl::StrCat("shard ", i, " does not serve");
+      }
+      return "";
+    }));
   }
 
   // Within Run; null: vacant, or not taken yet.
@@ -211,31 +206,28 @@ class DecodeFixture : public ::testing::Test {
     return lost;
   }
   void WaitPresent(std::uint16_t shard, const std::string& memgest) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (AnyLost(shard, memgest)) {
-      ASSERT_LT(absl::Now(), deadline);
-      ring::testing::LetOthersRun();
-    }
+    ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
+      const auto lost = MemgestAt(shard, memgest).allocator().lost_count();
+      return lost == 0 ? "" : absl::StrCat(lost, " blocks are lost");
+    }));
   }
 
   // The parity has folded all that was put: a put is answered before that.
   void WaitFolded(int parity, const std::string& memgest) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool all = false; !all; ring::testing::LetOthersRun()) {
-      ASSERT_LT(absl::Now(), deadline);
-      cluster_.Run([&] {
-        const cluster::View& view = cluster_.view();
-        const NodeId node =
-            view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + parity)];
-        all = true;
-        for (std::uint16_t i = 0; i < view.s; ++i) {
-          const memgest::MemberShard& store =
-              *cluster_.node(node)->members().Find(kGroup, ShardId(i))->store;
-          all &= store.applied(view.FindMemgest(memgest)->id) + 1 >=
-                 MemgestAt(i, memgest).next_index();
-        }
-      });
-    }
+    ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
+      const cluster::View& view = cluster_.view();
+      const NodeId node =
+          view.groups[kGroup.value()].roles[static_cast<std::size_t>(view.s + parity)];
+      for (std::uint16_t i = 0; i < view.s; ++i) {
+        const std::uint64_t applied = cluster_.node(node)
+                                          ->members()
+                                          .Find(kGroup, ShardId(i))
+                                          ->store->applied(view.FindMemgest(memgest)->id);
+        const std::uint64_t next = MemgestAt(i, memgest).next_index();
+        if (applied + 1 < next) return absl::StrCat("shard ", i, ": ", applied, " before ", next);
+      }
+      return "";
+    }));
   }
   // The parity's ring of the shard waits, as it does for want of memory, until the next view.
   void HoldFolds(int parity, std::uint16_t shard, bool hold) {
@@ -249,27 +241,27 @@ class DecodeFixture : public ::testing::Test {
   }
   // Some block is, or nobody waits for one any more.
   void WaitDecoding(const std::atomic<bool>& over) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (bool any = false; !any && !over.load(); ring::testing::LetOthersRun()) {
-      ASSERT_LT(absl::Now(), deadline);
-      cluster_.Run([&] {
-        for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
-          const memgest::SlotAllocator& allocator = MemgestAt(i, "SRS32").allocator();
-          for (std::uint32_t block = 0; block < allocator.block_count(); ++block)
-            any |= allocator.state(block) == memgest::BlockState::kDecoding;
+    ASSERT_OK(cluster_.WaitUntilNothing([&]() -> std::string {
+      if (over.load()) return "";
+      for (std::uint16_t i = 0; i < cluster_.view().s; ++i) {
+        const memgest::SlotAllocator& allocator = MemgestAt(i, "SRS32").allocator();
+        for (std::uint32_t block = 0; block < allocator.block_count(); ++block) {
+          if (allocator.state(block) == memgest::BlockState::kDecoding) return "";
         }
-      });
-    }
+      }
+      return "no block is decoded";
+    }));
   }
 
   absl::StatusOr<GetResult> Get(const std::string& key) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    for (;;) {
-      absl::StatusOr<GetResult> got = client_->Get(key);
-      const bool again =
-          absl::IsUnavailable(got.status()) || absl::IsDeadlineExceeded(got.status());
-      if (!again || absl::Now() > deadline) return got;
-    }
+    absl::StatusOr<GetResult> got;
+    const auto answered = [&] {
+      got = client_->Get(key);
+      return !absl::IsUnavailable(got.status()) && !absl::IsDeadlineExceeded(got.status());
+    };
+    EXPECT_TRUE(ring::testing::HoldsWithin(ring::testing::kPatience, answered))
+        << key << ": " << got.status();
+    return got;
   }
   void ExpectEverything() {
     for (const auto& [key, value] : values_) {

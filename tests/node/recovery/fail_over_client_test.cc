@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -50,31 +52,18 @@ class Counters {
     }
   }
   void RunUntilDone(int count) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (done_ < count && failures_.empty()) {
-      ASSERT_LT(absl::Now(), deadline) << "done=" << done_;
-      Go();
-      client_->WaitForProgress(absl::Milliseconds(20));
-    }
-    ASSERT_THAT(failures_, ::testing::IsEmpty());
+    RunUntil([&] { return done_ >= count; });
   }
   // Until every counter has so many more: those whose coordinator is lost, too.
   void RunUntilAllMoved(int more) {
     std::map<std::string, int> before;
     for (const auto& [key, counter] : counters_) before[key] = counter.count;
-    const auto all_moved = [&] {
+    RunUntil([&] {
       for (const auto& [key, counter] : counters_) {
         if (counter.count < before[key] + more) return false;
       }
       return true;
-    };
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (!all_moved() && failures_.empty()) {
-      ASSERT_LT(absl::Now(), deadline) << "done=" << done_;
-      Go();
-      client_->WaitForProgress(absl::Milliseconds(20));
-    }
-    ASSERT_THAT(failures_, ::testing::IsEmpty());
+    });
   }
   void ExpectWhatWasTold() {
     stopped_ = true;
@@ -96,6 +85,16 @@ class Counters {
     Version version;  // none: the key does not exist yet
     bool under_way = false;
   };
+  void RunUntil(absl::FunctionRef<bool()> moved) {
+    const auto ended = [&] { return moved() || !failures_.empty(); };
+    const auto turn = [&] {
+      Go();
+      client_->WaitForProgress(absl::Milliseconds(20));
+    };
+    ASSERT_TRUE(ring::testing::HoldsWithin(kPatience, ended, turn)) << "done=" << done_;
+    ASSERT_THAT(failures_, ::testing::IsEmpty());
+  }
+
   Client* client_;
   std::map<std::string, Counter> counters_;
   std::vector<std::string> failures_;

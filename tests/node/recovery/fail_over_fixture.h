@@ -14,8 +14,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "tests/node/node_cluster.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node::testing {
@@ -40,14 +40,14 @@ class FailOverFixture : public ::testing::Test {
 
   // What is read until it is there, or a deadline passed that no fail-over needs.
   void ExpectEverything() {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
     for (const auto& [key, value] : values_) {
-      absl::StatusOr<GetResult> got = client_->Get(key);
-      while (absl::IsUnavailable(got.status()) || absl::IsDeadlineExceeded(got.status())) {
-        ASSERT_LT(absl::Now(), deadline) << key << ": " << got.status();
+      absl::StatusOr<GetResult> got;
+      const auto answered = [&, &key = key] {
         got = client_->Get(key);
-      }
-      ASSERT_TRUE(got.ok()) << key << ": " << got.status();
+        return !absl::IsUnavailable(got.status()) && !absl::IsDeadlineExceeded(got.status());
+      };
+      ASSERT_TRUE(ring::testing::HoldsWithin(ring::testing::kPatience, answered) && got.ok())
+          << key << ": " << got.status();
       ASSERT_EQ(got->value, value) << key;
     }
   }

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/time/clock.h"
 #include "ring/cluster/routing.h"
 #include "ring/node/events/fail_over.h"
 #include "tests/node/recovery/fail_over_fixture.h"
+#include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::node {
@@ -64,10 +64,7 @@ TEST_F(FailOverTest, ADrainedNodeGivesEverythingAway) {
   ExpectEverything();
   EXPECT_THAT(cluster_.admin().DrainNode("n1", false),
               StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("no spare")));
-  absl::Status removed = cluster_.admin().RemoveNode("2", false);
-  for (const absl::Time end = absl::Now() + absl::Seconds(60); !removed.ok() && absl::Now() < end;)
-    removed = cluster_.admin().RemoveNode("2", false);
-  ASSERT_OK(removed);
+  ring::testing::AwaitOk("its removal", [&] { return cluster_.admin().RemoveNode("2", false); });
   EXPECT_EQ((*cluster_.admin().GetView())->nodes[2].status, cluster::NodeStatus::kRemoved);
   EXPECT_THAT(cluster_.admin().RemoveNode("n1", false),
               StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("drain it")));

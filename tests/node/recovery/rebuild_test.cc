@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "ring/base/status.h"
 #include "ring/node/scrub/scrub_message.h"
 #include "tests/node/epoch_cluster.h"
@@ -23,7 +22,8 @@
 namespace ring::node {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(90);
+using ::ring::testing::HoldsWithin;
+using ::ring::testing::kPatience;
 
 void SmallBlocks(NodeConfig* config) {
   for (protocol::MemgestDescriptor& memgest : config->memgests) memgest.block_size = 16 * 1024;
@@ -139,17 +139,10 @@ class RebuildTest : public ::testing::Test {
     return "";
   }
   void WaitRebuilt() {
-    const absl::Time deadline = absl::Now() + kPatience;
-    for (;;) {
-      std::string missing;
-      cluster_.Run([&] {
-        missing = NotRebuilt();
-        if (missing.empty()) missing = NotDecoded();
-      });
-      if (missing.empty()) return;
-      ASSERT_LT(absl::Now(), deadline) << missing;
-      ring::testing::LetOthersRun();
-    }
+    ASSERT_OK(cluster_.WaitUntilNothing([this] {
+      const std::string missing = NotRebuilt();
+      return missing.empty() ? NotDecoded() : missing;
+    }));
   }
 
   // Asks every node that is there.
@@ -180,12 +173,10 @@ class RebuildTest : public ::testing::Test {
   // A whole scrub: no mismatch. Gives how many rows were compared. One that an epoch change ends is
   // begun anew.
   void ExpectScrubFindsNothing(std::uint64_t* rows) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    for (absl::Status ended = absl::UnavailableError(""); absl::IsUnavailable(ended);) {
-      ASSERT_LT(absl::Now(), deadline);
-      ended = Scrub(rows);
-      EXPECT_TRUE(ended.ok() || absl::IsUnavailable(ended)) << ended;
-    }
+    absl::Status ended;
+    const auto scrub = [&] { return !absl::IsUnavailable(ended = Scrub(rows)); };
+    ASSERT_TRUE(HoldsWithin(kPatience, scrub)) << ended;
+    EXPECT_OK(ended);
   }
   absl::Status Scrub(std::uint64_t* rows) {
     const std::string id = EncodeScrubNumber(++scrubs_);
@@ -334,13 +325,14 @@ TEST_F(RebuildTest, S6AParityThatBeginsAgainDropsWhatItHeld) {
   Load(40);
   StartWriter();
   for (const std::uint32_t role : {3u, 4u}) {
-    const absl::Time until = absl::Now() + kPatience;
     absl::Status demoted;
-    do {  // refused until the role that joined before is complete
+    const auto demote = [&] {  // refused until the role that joined before is complete
       Epoch present;
       cluster_.Run([&] { present = cluster_.view().groups[1].epoch; });
       demoted = cluster_.Apply(cluster::NewEpoch{GroupId(1), present, 1u << role, "slow"});
-    } while (absl::IsFailedPrecondition(demoted) && absl::Now() < until);
+      return !absl::IsFailedPrecondition(demoted);
+    };
+    ASSERT_TRUE(HoldsWithin(kPatience, demote)) << demoted;
     ASSERT_OK(demoted);
     ASSERT_OK(cluster_.WaitServing());
     WaitRebuilt();

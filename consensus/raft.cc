@@ -127,6 +127,9 @@ void Raft::Persisted(std::uint64_t id, bool ok) {
     // What is durable of it is not known; it is written again, and nobody hears of it until then.
     log_.Refuse();
     emitted_hard_state_ = persisted_hard_state_;
+    // But for our own snapshot, which promised nothing: a disk without room for it may have some
+    // for the log. Should it be durable all the same, so is all that it stands for.
+    if (pending_emitted_ && !pending_replaces_) pending_snapshot_ = nullptr;
     pending_emitted_ = false;
     held_.clear();
     persist_failed_ = true;
@@ -235,10 +238,13 @@ void Raft::ReleaseHeld() {
 }
 
 void Raft::EmitPersist(Ready& ready) {
-  if (persist_under_way_ || !dirty() || now_ticks_ < persist_not_before_) return;
+  // A disk that failed and is owed nothing is given term and vote once more: else nothing would
+  // show that it takes writes again.
+  const bool probes = persist_failed_ && !dirty();
+  if (persist_under_way_ || (!dirty() && !probes) || now_ticks_ < persist_not_before_) return;
   PersistRequest request;
   request.id = ++persist_id_;
-  if (hard_state_dirty()) request.hard_state = hard_state_;
+  if (hard_state_dirty() || probes) request.hard_state = hard_state_;
   emitted_hard_state_ = hard_state_;
   if (pending_snapshot_ != nullptr) {
     request.snapshot = pending_snapshot_;

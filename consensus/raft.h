@@ -50,7 +50,7 @@ class Raft {
   // A message came. One that is not addressed to this very server id is dropped (10.6).
   void Receive(Message message);
   // The outcome of the persist request that is under way. A failed one makes a leader resign; what
-  // it held is asked for again from the next tick on (10.7).
+  // it held is asked for again from the next tick on (10.7), but for an own snapshot.
   void Persisted(std::uint64_t id, bool ok);
 
   absl::StatusOr<Position> Propose(std::string data);
@@ -64,7 +64,8 @@ class Raft {
   // Campaigns without waiting: the first voter of a new cluster need not be silent for a while.
   absl::Status Campaign();
   // The state machine's snapshot: the log up to it may go once it is durable. Ignored when it is
-  // older than another, or while a leader's is being installed.
+  // older than another, or while a leader's is being installed; given up when it cannot be
+  // persisted at once.
   void Compact(SnapshotRef snapshot);
 
   Ready TakeReady();

@@ -233,6 +233,7 @@ void Replica::MaybeSnapshot() {
   snapshot->data = state_machine_.Snapshot();
   snapshot_index_ = applied_;
   bytes_since_snapshot_ = 0;
+  // One that cannot be persisted is not tried again before the next is due.
   raft_.Compact(std::move(snapshot));
 }
 

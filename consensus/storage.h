@@ -9,7 +9,8 @@
 // Threads:   thread-compatible; the implementation may block in Persist.
 // Errors:    Load: kDataLoss for what is corrupt; Persist: anything. After a failed Persist the
 //            content is that before the call or a prefix of the request; the next request holds all
-//            of it again, and must not be told OK unless all of it is durable (10.7).
+//            of it again but for an own snapshot, which may never come again, and must not be told
+//            OK unless all that it holds is durable (10.7).
 #ifndef RING_CONSENSUS_STORAGE_H_
 #define RING_CONSENSUS_STORAGE_H_
 

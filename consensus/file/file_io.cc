@@ -18,6 +18,12 @@ namespace {
 
 constexpr absl::string_view kTemporary = ".tmp";
 
+absl::Status WriteNew(const std::string& path, absl::string_view bytes, SyncFunction sync) {
+  RING_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
+  RING_RETURN_IF_ERROR(file.WriteAt(0, bytes));
+  return file.Sync(sync);
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(absl::string_view operation, absl::string_view path) {
@@ -85,10 +91,14 @@ absl::Status WriteFile(const std::string& directory, const std::string& name,
                        absl::string_view bytes, SyncFunction sync) {
   const std::string path = absl::StrCat(directory, "/", name);
   const std::string temporary = absl::StrCat(path, kTemporary);
-  RING_ASSIGN_OR_RETURN(File file, File::Open(temporary, O_WRONLY | O_CREAT | O_TRUNC));
-  RING_RETURN_IF_ERROR(file.WriteAt(0, bytes));
-  RING_RETURN_IF_ERROR(file.Sync(sync));
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus("rename", temporary);
+  absl::Status status = WriteNew(temporary, bytes, sync);
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0)
+    status = ErrnoStatus("rename", temporary);
+  if (!status.ok()) {
+    // What does not fit may hold the last blocks of a disk on which less would.
+    RemoveFile(temporary).IgnoreError();
+    return status;
+  }
   return SyncDirectory(directory, sync);
 }
 

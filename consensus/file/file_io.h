@@ -46,7 +46,8 @@ class File {
 absl::Status ErrnoStatus(absl::string_view operation, absl::string_view path);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
-// Under a temporary name, then renamed: there is the whole file or none, and it lasts.
+// Under a temporary name, then renamed: there is the whole file or none, and it lasts. After an
+// error nothing is left under the temporary name, but the file may be there.
 absl::Status WriteFile(const std::string& directory, const std::string& name,
                        absl::string_view bytes, SyncFunction sync);
 absl::Status SyncDirectory(const std::string& directory, SyncFunction sync);

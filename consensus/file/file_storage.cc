@@ -284,10 +284,14 @@ absl::Status FileStorage::Append(const std::string& bytes, LogIndex last_index) 
 
 absl::Status FileStorage::PersistSnapshot(const PersistRequest& request) {
   const Snapshot& snapshot = *request.snapshot;
-  const LogIndex before = snapshot_index_;
   RING_RETURN_IF_ERROR(WriteFile(directory_, NameOf(kSnapshotPrefix, snapshot.index),
                                  Sealed(kSnapshotMagic, EncodeSnapshot(snapshot)), options_.sync));
-  snapshot_index_ = snapshot.index;
+  const LogIndex before = std::exchange(snapshot_index_, snapshot.index);
+  if (before != snapshot.index) {
+    // Also when what follows fails: this snapshot may not be asked for again. Left over when the
+    // removal fails: Load does it.
+    RemoveFile(PathOf(NameOf(kSnapshotPrefix, before))).IgnoreError();
+  }
   // A new file, so that those before it can go.
   if (segments_.back().last_index > 0) RING_RETURN_IF_ERROR(Roll());
   if (request.snapshot_replaces_log) {
@@ -297,10 +301,6 @@ absl::Status FileStorage::PersistSnapshot(const PersistRequest& request) {
     RING_RETURN_IF_ERROR(Append(bytes, 0));
   }
   RemoveCovered(request.snapshot_replaces_log ? ~LogIndex{0} : snapshot.index);
-  if (before != snapshot.index) {
-    // Left over when that fails: Load removes it.
-    RemoveFile(PathOf(NameOf(kSnapshotPrefix, before))).IgnoreError();
-  }
   return absl::OkStatus();
 }
 

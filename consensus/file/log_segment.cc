@@ -164,8 +164,8 @@ absl::StatusOr<SegmentInfo> ReadSegment(absl::string_view bytes, absl::string_vi
     if (!record.has_value()) {
       if (is_last && !WasDurable(bytes, info.valid_size)) return info;
       return Corrupt(path, info.valid_size,
-                     "no valid record, but what stood here was durable once; restore the directory "
-                     "from this server's own copy, or remove it and add the server anew");
+                     "no valid record, but what stood here was durable once; remove the directory, "
+                     "and the node joins as a new server (never put a backup in its place)");
     }
     if ((record->type == RecordType::kSegment) != (info.valid_size == 0)) {
       return Corrupt(path, info.valid_size, "a file begins with a segment record, and has one");

@@ -185,6 +185,99 @@ TEST(Raft, P107NobodyHearsWhatCouldNotBePersisted) {
   EXPECT_EQ(net.server(2).storage.state().hard_state, (HardState{3, S(1)}));
 }
 
+SnapshotRef SnapshotOf(RaftNet& net, std::uint64_t id) {
+  const Raft& raft = net.raft(id);
+  const LogIndex index = raft.applied_index();
+  return std::make_shared<const Snapshot>(
+      Snapshot{index, *raft.log().TermAt(index), raft.configuration(), "state"});
+}
+
+// Whatever of the failed request is durable: nothing but the room on its disk depends on it.
+TEST(Raft, P107AnOwnSnapshotThatCannotBePersistedIsGivenUpAndTheLogGoesOn) {
+  for (const std::size_t kept : {0, 1, 2}) {
+    SCOPED_TRACE(kept);
+    RaftNet net(3);
+    net.Elect(1);
+    net.Propose(1, "a");
+    net.TickAll(2);
+    net.Isolate(3);
+    RaftNet::Server& server = net.server(2);
+    server.hold_persists = true;
+    ASSERT_OK(net.raft(1).Propose("b"));
+    net.Pump(1);
+    ASSERT_EQ(net.raft(2).applied_index(), 2u);
+    net.raft(2).Compact(SnapshotOf(net, 2));
+    while (net.DeliverOne()) {
+    }
+    ASSERT_TRUE(server.held.has_value());
+    ASSERT_NE(server.held->snapshot, nullptr);
+    ASSERT_EQ(server.held->entries.size(), 1u);
+    server.storage.FailNext(1, kept);
+    net.FinishPersist(2);
+    EXPECT_TRUE(net.raft(2).persist_failed());
+    net.Tick(2);
+    ASSERT_TRUE(server.held.has_value());
+    EXPECT_EQ(server.held->snapshot, nullptr);
+    EXPECT_EQ(server.held->entries.size(), 1u);
+    server.hold_persists = false;
+    net.FinishPersist(2);
+    net.TickAll(3);
+    EXPECT_FALSE(net.raft(2).persist_failed());
+    EXPECT_EQ(net.raft(1).commit_index(), 3u) << "with the acknowledgement of server 2";
+    net.raft(2).Compact(SnapshotOf(net, 2));
+    net.Settle();
+    EXPECT_EQ(net.raft(2).snapshot()->index, 3u);
+    net.Stop(2);
+    EXPECT_EQ(net.Start(2).log().last_index(), 3u);
+  }
+}
+
+TEST(Raft, P107ALeadersSnapshotThatCannotBePersistedIsNeverGivenUp) {
+  RaftNet net;
+  net.options.trailing_entries = 0;
+  for (const std::uint64_t id : {1, 2, 3}) net.Add(id, Voters({1, 2, 3}));
+  net.Elect(1);
+  net.Isolate(3);
+  net.Propose(1, "a");
+  net.raft(1).Compact(SnapshotOf(net, 1));
+  net.Settle();
+  net.server(3).storage.FailNext(1);
+  net.Heal();
+  net.TickAll(6);
+  EXPECT_FALSE(net.raft(3).persist_failed());
+  ASSERT_NE(net.server(3).restored, nullptr);
+  EXPECT_EQ(net.server(3).restored->index, 2u);
+}
+
+// Nothing else may be due for long: voters whose snapshots failed together would elect nobody.
+TEST(Raft, P107AServerThatOwesItsDiskNothingFindsOutThatItTakesAgain) {
+  RaftNet net(3);
+  net.Elect(1);
+  net.Propose(1, "a");
+  net.TickAll(2);
+  for (const std::uint64_t id : {1, 2, 3}) {
+    net.server(id).hold_persists = true;
+    net.raft(id).Compact(SnapshotOf(net, id));
+    net.Pump(id);
+    net.FinishPersist(id, /*ok=*/false);
+  }
+  EXPECT_EQ(net.leader(), nullptr);
+  for (const std::uint64_t id : {1, 2, 3}) {
+    EXPECT_FALSE(net.server(id).held.has_value()) << "it waits for the next tick";
+    EXPECT_FALSE(net.raft(id).Campaign().ok());
+  }
+  net.TickAll();
+  for (const std::uint64_t id : {1, 2, 3}) {
+    ASSERT_TRUE(net.server(id).held.has_value());
+    EXPECT_EQ(net.server(id).held->snapshot, nullptr);
+    EXPECT_EQ(net.server(id).held->hard_state, (HardState{1, S(1)}));
+    net.server(id).hold_persists = false;
+    net.FinishPersist(id);
+    EXPECT_FALSE(net.raft(id).persist_failed());
+  }
+  net.Elect(2);
+}
+
 TEST(Raft, MessagesForAnotherServerAreDropped) {
   RaftNet net(3);
   net.raft(1).Receive(Make(MessageType::kHeartbeat, 2, 3, 7));

@@ -289,6 +289,25 @@ class HeldStorage final : public Storage {
   std::optional<absl::Status> outcome_;
 };
 
+// A storage without room for snapshots, but for the first one.
+class SmallStorage final : public Storage {
+ public:
+  absl::StatusOr<InitialState> Load() override { return content_.Load(); }
+  absl::Status Persist(const PersistRequest& request) override {
+    if (request.snapshot == nullptr || request.snapshot->index == 0 || has_room)
+      return content_.Persist(request);
+    ++refused;
+    return absl::ResourceExhaustedError("no room for a snapshot");
+  }
+  LogIndex snapshot_index() const { return content_.state().snapshot->index; }
+
+  bool has_room = false;
+  LogIndex refused = 0;
+
+ private:
+  MemoryStorage content_;
+};
+
 class NullListener final : public ReplicaListener {
  public:
   void Send(ServerId, std::string) override {}
@@ -355,6 +374,35 @@ TEST_F(ReplicaAlone, P107ALeaderWhoseWriteHangsLeadsNoMoreUntilItEnds) {
   replica->Turn();
   EXPECT_OK(replica->persist_status());
   EXPECT_OK(replica->Campaign());
+}
+
+TEST(Replica, P107ASnapshotWithoutRoomIsTriedAgainWhenTheNextIsDueAndStopsNothing) {
+  SmallStorage storage;
+  ASSERT_OK(Bootstrap(Voters({1}), storage));
+  ReplicaOptions options;
+  options.raft.id = S(1);
+  options.snapshot_entries = 10;
+  ListMachine machine;
+  NullListener listener;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Replica> replica,
+                       Replica::Start(options, storage, machine, listener, nullptr));
+  const auto append_until = [&](std::size_t count) {
+    for (int turn = 0; machine.items.size() < count && turn < 1000; ++turn) {
+      replica->Tick(0);
+      replica->Campaign().IgnoreError();  // refused in the turn of a failure
+      replica->Turn();
+      replica->Propose("x", [](auto) {});
+      replica->Turn();
+    }
+    EXPECT_GE(machine.items.size(), count);
+  };
+  append_until(100);
+  EXPECT_GE(storage.refused, 5u);
+  EXPECT_LE(storage.refused, replica->applied_index() / options.snapshot_entries);
+  EXPECT_EQ(storage.snapshot_index(), 0u);
+  storage.has_room = true;
+  append_until(120);
+  EXPECT_GT(storage.snapshot_index(), 100u);
 }
 
 }  // namespace

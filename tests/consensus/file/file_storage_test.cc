@@ -32,7 +32,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::ring::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 PersistRequest Entries(LogIndex first, LogIndex last, Term term = 1) {
   PersistRequest request;
@@ -57,6 +59,27 @@ int FailingSync(int fd) {
   if (syncs_before_failure > 0) --syncs_before_failure;
   return ::fsync(fd);
 }
+
+// No file may grow beyond a size, as on a disk that gets full there.
+class SizeLimit {
+ public:
+  explicit SizeLimit(std::size_t size) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit small = before_;
+    small.rlim_cur = size;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~SizeLimit() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+  SizeLimit(const SizeLimit&) = delete;
+  SizeLimit& operator=(const SizeLimit&) = delete;
+
+ private:
+  void (*const old_handler_)(int);
+  rlimit before_{};
+};
 
 class FileStorageTest : public ::testing::Test {
  protected:
@@ -166,6 +189,22 @@ TEST_F(FileStorageTest, CorruptionBeforeALaterWriteIsRefusedWhereverItIs) {
     Write(path, bad);
     EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path))) << at;
   }
+}
+
+// A backup would come back under the same identity without what was promised since.
+TEST_F(FileStorageTest, P106WhoseLogIsCorruptIsToldToJoinAnewAndNotToRestoreACopy) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 3)));
+  const std::string path = Files("log-").back();
+  const std::size_t durable = Read(path).size();
+  ASSERT_OK(storage_->Persist(Entries(4, 5)));
+  storage_.reset();
+  std::string bad = Read(path);
+  bad[durable - 1] = static_cast<char>(bad[durable - 1] ^ 4);
+  Write(path, bad);
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss,
+                               AllOf(HasSubstr("remove the directory"), HasSubstr("a new server"),
+                                     Not(HasSubstr("restore")))));
 }
 
 TEST_F(FileStorageTest, CorruptionInAnOlderFileIsRefused) {
@@ -339,20 +378,50 @@ TEST_F(FileStorageTest, P107WhatALaterStartFindsIsDurableBeforeItCounts) {
 TEST_F(FileStorageTest, P107AFullDiskIsAFailedPersist) {
   ASSERT_OK(Open().status());
   ASSERT_OK(storage_->Persist(Entries(1, 2)));
-  // A write that the file system takes only a part of.
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const std::size_t size = Read(Files("log-").back()).size();
-  rlimit small = before;
-  small.rlim_cur = size + 100;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
-  EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, old_handler);
+  {
+    // A write that the file system takes only a part of.
+    const SizeLimit limit(Read(Files("log-").back()).size() + 100);
+    EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
+    EXPECT_FALSE(storage_->Persist(Entries(3, 6)).ok());
+  }
   EXPECT_OK(storage_->Persist(Entries(3, 6)));
   EXPECT_EQ(Open()->entries.size(), 6u);
+}
+
+TEST_F(FileStorageTest, P107ASnapshotThatDoesNotFitLeavesTheRoomToTheLog) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(storage_->Persist(Entries(1, 2)));
+  PersistRequest request = Entries(3, 3);
+  request.snapshot =
+      std::make_shared<const Snapshot>(Snapshot{2, 1, Voters({1}), std::string(1 << 16, 's')});
+  {
+    const SizeLimit limit(Read(Files("log-").back()).size() + 1000);
+    EXPECT_FALSE(storage_->Persist(request).ok());
+    EXPECT_TRUE(Files("snapshot-").empty()) << Files("snapshot-").front();
+    EXPECT_OK(storage_->Persist(Entries(3, 4)));
+  }
+  ASSERT_OK_AND_ASSIGN(const InitialState state, Open());
+  EXPECT_EQ(state.snapshot, nullptr);
+  EXPECT_EQ(state.entries.size(), 4u);
+}
+
+// Nobody may ask for the newer one again.
+TEST_F(FileStorageTest, P107AnOlderSnapshotGoesWhateverFailsBehindANewerOne) {
+  ASSERT_OK(Open().status());
+  ASSERT_OK(Bootstrap(Voters({1}), *storage_));
+  ASSERT_OK(storage_->Persist(Entries(1, 2)));
+  PersistRequest request = Entries(3, 3);
+  request.snapshot = std::make_shared<const Snapshot>(Snapshot{2, 1, Voters({1}), "state"});
+  syncs_before_failure = 2;  // of the snapshot and of its name: the new log file's fails
+  sync_failures = 1;
+  EXPECT_FALSE(storage_->Persist(request).ok());
+  EXPECT_EQ(sync_failures, 0);
+  EXPECT_EQ(Files("snapshot-").size(), 1u);
+  syncs_before_failure = -1;
+  EXPECT_OK(storage_->Persist(Entries(3, 4)));
+  ASSERT_OK_AND_ASSIGN(const InitialState state, Open());
+  EXPECT_EQ(state.snapshot->index, 2u);
+  EXPECT_EQ(state.entries.size(), 2u);
 }
 
 }  // namespace

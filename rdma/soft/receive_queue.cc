@@ -65,8 +65,9 @@ bool ReceiveQueue::PeekArrival(Arrival* arrival) const {
   arrival->has_imm = slot->has_imm.load(std::memory_order_relaxed) != 0;
   arrival->opcode = arrival->has_imm ? Opcode::kRecvWithImm : Opcode::kRecv;
   arrival->byte_len = slot->byte_len.load(std::memory_order_relaxed);
-  const bool written = slot->opcode.load(std::memory_order_relaxed) ==
-                       static_cast<std::uint8_t>(Opcode::kWriteWithImm);
+  // Without immediate data it says that it is a SEND, whatever else it says.
+  const bool written = arrival->has_imm && slot->opcode.load(std::memory_order_relaxed) ==
+                                               static_cast<std::uint8_t>(Opcode::kWriteWithImm);
   // The length of a SEND is the peer's word; no more than was posted can have arrived.
   if (!written) {
     arrival->byte_len =

@@ -112,7 +112,18 @@ void ShmConnection::OnHangUp() {
   }
 }
 
-void ShmConnection::OnReady(std::uint32_t) {
+// L5: an acceptor writes behind its answer, and only while our mailbox is open. Ours is closed: who
+// has not answered by now never writes, and what this socket holds is free. Who has may be in the
+// middle of a copy, and is waited for.
+void ShmConnection::EndIfGivenUp() {
+  if (const SoftQueuePair* own = qp(); own != nullptr && own->state() == QpState::kInit) return;
+  OnReady(EPOLLIN);  // an answer that is here
+  if (state_ == State::kAwaitAnswer) Die();
+}
+
+void ShmConnection::OnReady(std::uint32_t epoll_events) {
+  // A connector that is gone by now wants no answer; there may be many from while we stood still.
+  if (state_ == State::kAwaitHello && (epoll_events & EPOLLRDHUP) != 0) return Die();
   absl::StatusOr<ShmReceived> received = ReceiveShmMessage(fd_);
   if (received.status().code() == absl::StatusCode::kFailedPrecondition) return;
   if (received.status().code() == absl::StatusCode::kUnavailable) return OnHangUp();

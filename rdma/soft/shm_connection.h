@@ -4,7 +4,8 @@
 // What:      ShmConnection exchanges hello and answer, makes the link, and reports the socket's end
 //            of file: the peer let go of our mailbox, or died.
 // Shape:     kAwaitHello -> kRequested -> kLinked at the acceptor, kAwaitAnswer -> kLinked at the
-//            connector; kClosing while our side has let go and the peer has not.
+//            connector; kClosing while our side has let go and the peer has not. A connector that
+//            gave up before the answer closes the socket, and its hello is not heard any more.
 // Ownership: shared by the endpoint, its link and its unanswered request.
 // Threads:   the device's.
 // Errors:    a peer that does not play by the rules is refused with a reason and closed.
@@ -55,6 +56,9 @@ class ShmConnection final : public FdHandler, public std::enable_shared_from_thi
   void Refuse(absl::string_view reason);
   void OnReady(std::uint32_t epoll_events) override;
   absl::Status AcceptWith(SoftQueuePair* qp, absl::string_view private_data);
+  // Ends a request whose queue pair is gone or reset, unless the peer has answered it.
+  // REQUIRES: kAwaitAnswer.
+  void EndIfGivenUp();
   // The link closed: nothing of the peer is touched any more.
   void LetGo();
   void Die();

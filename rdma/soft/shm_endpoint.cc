@@ -140,15 +140,13 @@ void ShmEndpoint::OnAccepted(int fd) {
 }
 
 bool ShmEndpoint::Progress() {
-  if (AwaitingHello() > 0) {
-    const std::uint64_t now = device_->NowNs();
-    const std::uint64_t limit = std::uint64_t{device_->options().hello_timeout_ms} * 1'000'000;
-    for (const auto& connection : connections_) {
-      if (connection->state() == ShmConnection::State::kAwaitHello &&
-          now - connection->created_ns() > limit) {
-        connection->Refuse("refused: no hello in time");
-      }
-    }
+  const std::uint64_t limit = std::uint64_t{device_->options().hello_timeout_ms} * 1'000'000;
+  std::uint64_t now = 0;
+  for (const auto& connection : connections_) {
+    if (connection->state() == ShmConnection::State::kAwaitAnswer) connection->EndIfGivenUp();
+    if (connection->state() != ShmConnection::State::kAwaitHello) continue;
+    if (now == 0) now = device_->NowNs();
+    if (now - connection->created_ns() > limit) connection->Refuse("refused: no hello in time");
   }
   if (!sweep_) return false;
   sweep_ = false;

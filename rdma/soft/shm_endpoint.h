@@ -5,7 +5,8 @@
 //            our mailbox, or died.
 // Shape:     a connection without a valid hello is closed after hello_timeout_ms; at most
 //            hello_count_max of those and connection_count_max in all; others are refused with a
-//            reason.
+//            reason. One that a queue pair asked for and that its peer has not answered
+//            ends with the queue pair.
 // Threads:   the device's.
 // Errors:    kFailedPrecondition when the device is not shareable.
 #ifndef RING_RDMA_SOFT_SHM_ENDPOINT_H_

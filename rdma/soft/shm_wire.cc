@@ -89,9 +89,11 @@ absl::StatusOr<ShmReceived> ReceiveShmMessage(int socket) {
   alignas(cmsghdr) char control[CMSG_SPACE(kFdBytes)] = {};
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  const ssize_t size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR))
-    return absl::FailedPreconditionError("nothing to read");
+  ssize_t size;
+  do {
+    size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0 && errno == EAGAIN) return absl::FailedPreconditionError("nothing to read");
   if (size < 0) return absl::UnavailableError("the peer closed the handshake socket");
   ShmReceived received;  // closes what came, whatever it came with
   std::size_t fd_count = 0;

@@ -1,4 +1,5 @@
-// What a shm listener does with peers that say nothing, and when there are no descriptors left.
+// What a shm link does with peers that say nothing or what is not so, and when there are no
+// descriptors left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "rdma/soft/mapping.h"
+#include "rdma/soft/receive_queue.h"
 #include "rdma/soft/shm_wire.h"
 #include "tests/contract/fabric_harness.h"
 #include "tests/support/allocation_counter.h"
@@ -28,15 +31,21 @@ namespace {
 
 using soft::ShmMessage;
 
+int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+
+sockaddr_un PathOf(absl::string_view address) {
+  absl::ConsumePrefix(&address, "shm:");
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  std::memcpy(at.sun_path, address.data(), address.size());
+  return at;
+}
+
 class RawShmPeer {
  public:
-  explicit RawShmPeer(absl::string_view address)
-      : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
-    absl::ConsumePrefix(&address, "shm:");
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    std::memcpy(at.sun_path, address.data(), address.size());
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0) << errno;
+  explicit RawShmPeer(absl::string_view address) : fd_(NewSocket()) {
+    const sockaddr_un at = PathOf(address);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0) << errno;
   }
   ~RawShmPeer() { close(fd_); }
   RawShmPeer(const RawShmPeer&) = delete;
@@ -183,6 +192,149 @@ TEST_F(ShmHostile, MemoryOfHugePagesIsRefused) {
   close(event);
   close(memory);
   ExpectServing();
+}
+
+// That it was a WRITE is the peer's word, too.
+TEST_F(ShmHostile, AMessageIsNoLongerThanItsReceiveWhateverTheArrivalSays) {
+  std::shared_ptr<soft::Mapping> own = *soft::Mapping::Create(
+      {.arena_size_max = 1 << 20, .mailbox_count = 1, .recv_depth_max = 4, .shareable = true});
+  const soft::MailboxName own_mailbox{.index = 0, .key = 1, .depth = 4};
+  const soft::ReceiveQueue receives(*own, own->mailbox(0), own_mailbox);
+  ShmMessage hello;
+  hello.layout = own->layout();
+  hello.arena_address = own->owner_arena_address();
+  hello.mailbox = own_mailbox;
+  RawShmPeer peer(address_);
+  ASSERT_TRUE(soft::SendShmMessage(peer.fd(), hello, own->memory_fd(), own->event_fd()));
+  ConnectionEvent event;
+  ASSERT_TRUE(
+      Until([&] { return side_->TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event); }));
+  side_->qp = *side_->device->Accept(event.request, side_->qp_options(), "");
+  auto accepted = soft::ReceiveShmMessage(peer.fd());
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  const soft::MailboxName mailbox = accepted->message.mailbox;
+  const std::shared_ptr<soft::Mapping> theirs =
+      *soft::Mapping::Attach(accepted->TakeMemoryFd(), accepted->TakeEventFd(),
+                             accepted->message.layout, accepted->message.arena_address);
+  auto* const arrivals = reinterpret_cast<soft::SharedArrival*>(
+      theirs->mailbox(mailbox.index) + soft::ArrivalsOffset(mailbox.depth));
+  std::uint32_t count = 0;
+  for (const Opcode opcode : {Opcode::kSend, Opcode::kWriteWithImm, Opcode::kRecvWithImm}) {
+    for (const bool has_imm : {false, true}) {
+      const Sge to = side_->At(0, 16);
+      ASSERT_TRUE(side_->qp->PostRecv(count, absl::MakeConstSpan(&to, 1)).ok());
+      soft::SharedArrival& arrival = arrivals[count++ % mailbox.depth];
+      arrival.key.store(mailbox.key);
+      arrival.byte_len.store(~std::uint32_t{0});
+      arrival.has_imm.store(has_imm ? 1 : 0);
+      arrival.opcode.store(static_cast<std::uint8_t>(opcode));
+      arrival.stamp.store(count);
+      theirs->control()->cqs[mailbox.cq_cell].ready.fetch_or(std::uint64_t{1}
+                                                             << (mailbox.index % 64));
+      WorkCompletion received;
+      ASSERT_EQ(side_->recv_cq->Poll(absl::MakeSpan(&received, 1)), 1u);
+      EXPECT_EQ(received.opcode, has_imm ? Opcode::kRecvWithImm : Opcode::kRecv);
+      // A WRITE_WITH_IMM has its length from the bytes that it wrote elsewhere.
+      if (!has_imm || opcode != Opcode::kWriteWithImm) {
+        EXPECT_EQ(received.byte_len, 16u) << static_cast<int>(opcode);
+      }
+    }
+  }
+  own->ReleaseOwner();
+}
+
+// A process that listens, and stands still but for what the test lets it do.
+class StoppedListener {
+ public:
+  StoppedListener() : address_(FreshAddress(LinkKind::kShm)), fd_(NewSocket()) {
+    const sockaddr_un at = PathOf(address_);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0) << errno;
+    EXPECT_EQ(listen(fd_, 128), 0) << errno;
+  }
+  ~StoppedListener() {
+    close(fd_);
+    unlink(PathOf(address_).sun_path);
+  }
+  StoppedListener(const StoppedListener&) = delete;
+  StoppedListener& operator=(const StoppedListener&) = delete;
+
+  const std::string& address() const { return address_; }
+  int Accept() { return accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+
+ private:
+  std::string address_;
+  int fd_;
+};
+
+TEST_F(ShmHostile, WhoGivesUpAConnectionToAStoppedProcessKeepsNothingOfIt) {
+  StoppedListener stopped;
+  const std::size_t before = OpenDescriptors();
+  std::vector<std::uint32_t> numbers;
+  for (int i = 0; i < 100; ++i) {
+    const auto qp = *side_->device->Connect(stopped.address(), side_->qp_options(), "");
+    EXPECT_EQ(qp->state(), QpState::kInit);
+    numbers.push_back(qp->number());
+  }
+  EXPECT_TRUE(Until([&] { return OpenDescriptors() == before; }));
+  for (const std::uint32_t number : numbers) EXPECT_FALSE(side_->device->PeerHoldsOn(number));
+}
+
+TEST_F(ShmHostile, WhoStillWantsAConnectionToAStoppedProcessWaitsForIt) {
+  StoppedListener stopped;
+  side_->qp = *side_->device->Connect(stopped.address(), side_->qp_options(), "");
+  for (int i = 0; i < 5000; ++i) side_->CollectEvents();
+  EXPECT_EQ(side_->qp->state(), QpState::kInit);
+  const int fd = stopped.Accept();
+  ASSERT_GE(fd, 0) << errno;
+  EXPECT_TRUE(soft::ReceiveShmMessage(fd).ok());
+  ShmMessage refusal;
+  refusal.kind = ShmMessage::Kind::kReject;
+  refusal.private_data = "no";
+  EXPECT_TRUE(soft::SendShmMessage(fd, refusal, -1, -1));
+  ConnectionEvent event;
+  EXPECT_TRUE(Until([&] { return side_->TakeEvent(ConnectionEvent::Kind::kRejected, &event); }));
+  EXPECT_EQ(event.private_data, "no");
+  close(fd);
+}
+
+// L5: it may have been stopped in the middle of a message.
+TEST_F(ShmHostile, L5WhoGivesUpAConnectionThatWasAnsweredWaitsForThePeersEnd) {
+  StoppedListener stopped;
+  auto qp = *side_->device->Connect(stopped.address(), side_->qp_options(), "");
+  const std::uint32_t number = qp->number();
+  const int fd = stopped.Accept();
+  ASSERT_GE(fd, 0) << errno;
+  const auto hello = soft::ReceiveShmMessage(fd);
+  ASSERT_TRUE(hello.ok()) << hello.status();
+  ShmMessage answer = hello->message;
+  answer.kind = ShmMessage::Kind::kAccept;
+  ASSERT_TRUE(soft::SendShmMessage(fd, answer, hello->fds[0], hello->fds[1]));
+  qp.reset();
+  for (int i = 0; i < 5000; ++i) side_->CollectEvents();
+  EXPECT_TRUE(side_->device->PeerHoldsOn(number));
+  close(fd);
+  EXPECT_TRUE(Until([&] { return !side_->device->PeerHoldsOn(number); }));
+}
+
+// Its peers tried again and again while it stood still.
+TEST_F(ShmHostile, WhoGoesOnHearsNoHelloOfAConnectorThatGaveUp) {
+  SoftDeviceOptions options;
+  options.arena_size_max = std::uint64_t{64} << 20;
+  options.shareable = true;
+  Side other(options, false);
+  const std::size_t before = OpenDescriptors();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(other.device->Connect(address_, other.qp_options(), "given up").ok());
+  }
+  EXPECT_TRUE(testing::HoldsWithin(testing::kPatience, [&] {
+    other.CollectEvents();
+    return OpenDescriptors() == before;
+  }));
+  other.qp = *other.device->Connect(address_, other.qp_options(), "wanted");
+  ConnectionEvent event;
+  ASSERT_TRUE(
+      Until([&] { return side_->TakeEvent(ConnectionEvent::Kind::kConnectRequest, &event); }));
+  EXPECT_EQ(event.private_data, "wanted");
 }
 
 // A peer has the device's wake-up descriptor, and with it its flags.

@@ -66,6 +66,21 @@ std::uint64_t HeapSpace::resident_bytes() const {
   return bytes;
 }
 
+void HeapSpace::MarkElsewhere(std::uint32_t offset_cells, std::uint32_t length_cells) {
+  std::uint32_t page = offset_cells / kPageCells;
+  const std::uint32_t end = page + length_cells / kPageCells;
+  while (page < end) {  // a word of the maps at a time
+    const std::uint32_t count = std::min(64 - page % 64, end - page);
+    const std::uint64_t range = ~std::uint64_t{0} >> (64 - count) << (page % 64);
+    Chunk& chunk = chunks_[page / kChunkPages];
+    std::uint64_t& elsewhere = chunk.elsewhere[page / 64 % kMapWords];
+    const std::uint64_t added = range & ~(chunk.touched[page / 64 % kMapWords] | elsewhere);
+    elsewhere |= added;
+    elsewhere_count_ += static_cast<std::uint32_t>(std::popcount(added));
+    page += count;
+  }
+}
+
 void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) {
   RING_CHECK(offset_cells % kPageCells == 0 && length_cells % kPageCells == 0)
       << "offset_cells=" << offset_cells << " length_cells=" << length_cells;
@@ -75,6 +90,7 @@ void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) 
     if (Has(offset_cells, 1)) {
       for (std::uint32_t page = 0; page < size / kPageCells; ++page) {
         const std::uint32_t number = offset_cells / kPageCells + page;
+        ForgetElsewhere(number);
         if (!Touched(number)) continue;
         TouchedWord(number) &= ~(std::uint64_t{1} << (number % 64));
         --touched_count_;

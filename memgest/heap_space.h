@@ -3,7 +3,8 @@
 // What:      Offsets in 64-byte cells, backed by chunks of the device's arena that appear when
 //            first touched, zeroed (an extent is zero before its first use: S3), registered for
 //            local use. Knows which pages were touched, and gives back those that its owner needs
-//            no more: they read as zero then.
+//            no more: they read as zero then. Apart from that it keeps in mind which pages members
+//            may hold, for who takes a shard over.
 // Shape:     chunks of 2 MiB, in any order; a block (power of two <= 2 MiB) never crosses a chunk.
 //            The first chunks have small pages, so that a young heap costs little; a later one asks
 //            for huge pages if those before it were well used.
@@ -75,8 +76,10 @@ class HeapSpace {
     for (std::uint32_t page = offset_cells / kPageCells; page <= last; ++page) {
       std::uint64_t& word = TouchedWord(page);
       const std::uint64_t bit = std::uint64_t{1} << (page % 64);
-      touched_count_ += (word & bit) == 0 ? 1 : 0;
+      if ((word & bit) != 0) continue;
       word |= bit;
+      ++touched_count_;
+      ForgetElsewhere(page);
     }
   }
   // Page p covers cells [64 p, 64 p + 64).
@@ -84,6 +87,16 @@ class HeapSpace {
     const std::size_t chunk = page / kChunkPages;
     return chunk < chunks_.size() &&
            (chunks_[chunk].touched[page / 64 % kMapWords] >> page % 64 & 1);
+  }
+  // Members may hold bytes in these pages that this heap never had. It costs no memory, and such a
+  // page is neither touched nor resident. REQUIRES: Has the range, which begins and ends at a page.
+  void MarkElsewhere(std::uint32_t offset_cells, std::uint32_t length_cells);
+  // Touched, or marked and not given back since.
+  bool Held(std::uint32_t page) const {
+    const std::size_t chunk = page / kChunkPages;
+    if (chunk >= chunks_.size()) return false;
+    const std::size_t word = page / 64 % kMapWords;
+    return ((chunks_[chunk].touched[word] | chunks_[chunk].elsewhere[word]) >> page % 64 & 1) != 0;
   }
   // Gives the pages of the range back, whether touched or not, whether there or not: it reads as
   // zero. REQUIRES: it begins and ends at a page, and nothing refers to its bytes.
@@ -95,6 +108,10 @@ class HeapSpace {
   // Touched pages; of a chunk in huge pages all, if any.
   std::uint64_t resident_bytes() const;
   std::uint64_t touched_bytes() const { return std::uint64_t{touched_count_} * kPageCells * 64; }
+  // Of pages that are Held.
+  std::uint64_t held_bytes() const {
+    return touched_bytes() + std::uint64_t{elsewhere_count_} * kPageCells * 64;
+  }
   // Address space taken from the arena; pages that were never touched are not resident.
   std::uint64_t reserved_bytes() const { return std::uint64_t{chunk_count_} * kChunkSize; }
 
@@ -104,10 +121,18 @@ class HeapSpace {
     std::byte* memory = nullptr;
     std::uint32_t lkey = 0;
     bool huge = false;
-    std::array<std::uint64_t, kMapWords> touched{};  // by page
+    std::array<std::uint64_t, kMapWords> touched{};    // by page
+    std::array<std::uint64_t, kMapWords> elsewhere{};  // ... of those that are not touched
   };
   std::uint64_t& TouchedWord(std::uint32_t page) {
     return chunks_[page / kChunkPages].touched[page / 64 % kMapWords];
+  }
+  void ForgetElsewhere(std::uint32_t page) {
+    if (elsewhere_count_ == 0) return;
+    std::uint64_t& word = chunks_[page / kChunkPages].elsewhere[page / 64 % kMapWords];
+    const std::uint64_t bit = std::uint64_t{1} << (page % 64);
+    elsewhere_count_ -= (word & bit) != 0 ? 1 : 0;
+    word &= ~bit;
   }
   absl::Status EnsureSlow(std::uint32_t offset_cells, std::uint32_t length_cells);
   absl::Status AddChunk(std::size_t index);
@@ -115,7 +140,8 @@ class HeapSpace {
   rdma::Device* device_;
   std::vector<Chunk> chunks_;  // by offset; without memory: not touched yet
   std::size_t chunk_count_ = 0;
-  std::uint32_t touched_count_ = 0;  // pages
+  std::uint32_t touched_count_ = 0;    // pages
+  std::uint32_t elsewhere_count_ = 0;  // ... that are marked
 };
 
 }  // namespace ring::memgest

@@ -49,8 +49,13 @@ absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, BlockState 
     Use(1 + blocks_[adoption.block].granules.size() * kLinesPerGranule, left);
     RING_RETURN_IF_ERROR(heap_->Ensure(adoption.block << block_shift_, block_cells_));
     RING_RETURN_IF_ERROR(FinishBlock(adoption.block, state == BlockState::kLost));
+    // What was freed before, or never came to be a version, left its bytes at other members.
+    if (state == BlockState::kPresent)
+      heap_->MarkElsewhere(adoption.block << block_shift_, block_cells_);
   }
   used_peak_ = used_cells_;
+  if (state == BlockState::kPresent)
+    freed_cells_ = (std::uint64_t{block_count_} << block_shift_) - used_cells_;
   adoption_ = nullptr;
   return true;
 }

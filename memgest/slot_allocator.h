@@ -83,10 +83,10 @@ class SlotAllocator {
   // which are freed and taken again soon keep their pages.
   bool EndReleasePeriod();
   bool walking() const { return walking_; }
-  // The next run of touched pages, at most length_max_cells long, of which no slot, large value or
-  // frozen block has a byte. The caller releases it, by an entry of the log where there are
-  // members, before it allocates again. Length 0: the walk is over, or goes on with the next call
-  // (*again).
+  // The next run of pages that this heap or a member holds, at most length_max_cells long, of which
+  // no slot, large value or frozen block has a byte. The caller releases it, by an entry of the log
+  // where there are members, before it allocates again. Length 0: the walk is over, or goes on with
+  // the next call (*again).
   Range NextRelease(std::uint32_t length_max_cells, bool* again);
 
   // Where the next slot of this length will be, for prefetch. A hint: no line if it is not known.
@@ -115,6 +115,7 @@ class SlotAllocator {
   // granules and free slots follow from them. A step of *left lines, or some more; *left is what
   // remains of it. Gives whether it was the last step. block_count: blocks that were ever used
   // (S4), as far as it is known; the lines may say more. state: of all blocks, Present or Lost.
+  // Members may hold any page of Present ones: what is not used of them counts as freed.
   // Errors: kDataLoss, lines that contradict each other; kResourceExhausted; the allocator is of no
   // use then. REQUIRES: nothing was given out; the lines stay as they are.
   absl::StatusOr<bool> Adopt(std::uint32_t block_count, BlockState state, std::uint64_t* left);
@@ -230,7 +231,7 @@ class SlotAllocator {
   std::uint32_t bar_end_ = 0;
   absl::flat_hash_map<std::uint32_t, std::uint32_t> freezes_;  // by frozen block: how many
   std::uint64_t used_cells_ = 0;
-  std::uint64_t freed_cells_ = 0;  // since the last walk began
+  std::uint64_t freed_cells_ = 0;  // since the last walk began, or before Adopt
   std::uint64_t used_peak_ = 0;    // cells, of this period
   bool walking_ = false;           // over pages to give back
   std::uint32_t walk_block_ = 0;

@@ -11,7 +11,8 @@ constexpr int kBlocksPerStep = 64;  // looked at in one call, so that serving go
 
 }  // namespace
 
-// Touched pages of the block of which nothing that was given out has a byte.
+// Pages of the block, touched here or held by members, of which nothing that was given out has a
+// byte.
 SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
   PageMap free;
   const Block& block = blocks_[number];
@@ -23,7 +24,7 @@ SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
   }
   const std::uint32_t first_page = first_cell / HeapSpace::kPageCells;
   for (std::uint32_t page = 0; page < block_cells_ / HeapSpace::kPageCells; ++page) {
-    free[page] = heap_->Touched(first_page + page);
+    free[page] = heap_->Held(first_page + page);
   }
   if (idle || free.none()) return free;
   const std::uint32_t cells = CellsOf(block.size_class);
@@ -43,10 +44,10 @@ SlotAllocator::PageMap SlotAllocator::FreePages(std::uint32_t number) const {
 
 bool SlotAllocator::EndReleasePeriod() {
   const std::uint64_t needed = std::exchange(used_peak_, used_cells_);
-  const std::uint64_t touched = heap_->touched_bytes() / kCellSize;
+  const std::uint64_t held = heap_->held_bytes() / kCellSize;
   const std::uint64_t worth = std::max(kReleaseCellsMin, used_cells_ / 8);
-  if (touched < used_cells_ + worth) freed_cells_ = 0;  // taken again, or lies in parts of pages
-  return touched >= needed + worth;
+  if (held < used_cells_ + worth) freed_cells_ = 0;  // taken again, or lies in parts of pages
+  return held >= needed + worth;
 }
 
 Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {

@@ -35,6 +35,7 @@ void ShardCoordinator::ApplyNormal(absl::Span<const NamedSet> sets) {
     memgest->members().SetActive(set.roles, set.complete);
     memgest->rebuild().OnNormal(set.roles, set.incomplete, log_.held());
     rebuilding_ |= memgest->rebuild().active();
+    release_due_ |= memgest->allocator().release_due();
   }
   if (log_.held()) log_.Normal();
   log_.ForgetNews();

@@ -1,10 +1,12 @@
 // Clients that are forgotten: their completion records go with an EXPIRE_RECORD entry (X4).
 //
 // A member has one table of clients for all logs of the shard, so one entry is enough for each
-// member, in whichever log it shares. One that is gone for now may not hear of it: then it keeps
-// what nobody asks for, until it coordinates the shard itself.
+// member, in whichever log it shares. One that is gone for now, or has no log that takes entries,
+// may not hear of it: then it keeps what nobody asks for, until it coordinates the shard itself.
+// To wait for it would keep all clients until there is room for none.
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "ring/base/mutant.h"
@@ -32,7 +34,7 @@ void ShardCoordinator::ExpireClients(std::uint64_t now_ns) {
   Expired last = Expired::kOne;
   for (int i = 0; i < kExpiriesPerTurn && last >= Expired::kLater; ++i)
     last = ExpireLongestSilent();
-  // Whoever must wait for a member to come back waits for the next period.
+  // Whoever must wait for the epoch waits for the next period.
   expiring_ = last != Expired::kNone;
 }
 
@@ -65,40 +67,40 @@ bool ShardCoordinator::IsInUse(const memgest::CompletionTable::Client* client) c
          });
 }
 
-// kNone: a member that is there is in no log that takes entries now. kNoRoom: what some were told
-// then is told to all again: forgetting a client twice is nothing, and its records are as old as
-// that.
+// kNone: the epoch changes. kNoRoom: what some were told then is told to all again: forgetting a
+// client twice is nothing, and its records are as old as that.
 ShardCoordinator::Expired ShardCoordinator::AppendExpiry(const memgest::ClientId& id,
                                                          std::uint64_t next_seq) {
   struct Log {
     memgest::Memgest* memgest;
     RoleMask members;
   };
+  if (log_.held()) return Expired::kNone;
   std::vector<Log> logs;
   RoleMask untold = 0;
-  RoleMask reached = 0;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
-    if (memgest == nullptr) continue;
+    if (memgest == nullptr || log_.Stuck(*memgest)) continue;
+    if (!memgest->writable() && !memgest->draining()) continue;
     RoleMask members = 0;
     for (const memgest::Member& member : memgest->members()) {
       if (member.writer != nullptr && !member.writer->broken() && !member.writer->abandoned())
         members |= RoleBit(member.role);
     }
-    untold |= members;
-    if (!memgest->writable() || log_.Stuck(*memgest)) continue;
     logs.push_back({memgest.get(), members});
-    reached |= members;
+    untold |= members;
   }
-  if (untold != reached || log_.held()) return Expired::kNone;
   memgest::EntryFields fields;
   fields.type = memgest::EntryType::kExpireRecord;
   fields.client = id;
   fields.seq = next_seq;
   while (untold != 0) {
-    const auto widest =
-        std::max_element(logs.begin(), logs.end(), [untold](const Log& a, const Log& b) {
-          return std::popcount(a.members & untold) < std::popcount(b.members & untold);
-        });
+    // G10: a log that is drained only tells whom no other tells.
+    const auto rank = [untold](const Log& log) {
+      const int count = std::popcount(log.members & untold);
+      return std::pair(count > 0 && log.memgest->writable(), count);
+    };
+    const auto widest = std::max_element(
+        logs.begin(), logs.end(), [rank](const Log& a, const Log& b) { return rank(a) < rank(b); });
     if (!log_.HasRoom(*widest->memgest, kEntrySize, false)) return Expired::kNoRoom;
     log_.Append(*widest->memgest, fields, absl::MakeConstSpan(&kNoPayload, 1));
     untold &= ~widest->members;

@@ -31,6 +31,7 @@ void ShardCoordinator::ReleaseMemory(std::uint64_t now_ns) {
   release_due_ = releasing_ = false;
   for (const std::unique_ptr<memgest::Memgest>& memgest : memgests_) {
     if (memgest == nullptr || !memgest->allocator().release_due()) continue;
+    if (log_.Stuck(*memgest)) continue;  // until ApplyNormal
     release_due_ = true;
     bool walk = memgest->allocator().walking();
     if (period_over) walk |= memgest->allocator().EndReleasePeriod() && !begins;
@@ -44,7 +45,6 @@ void ShardCoordinator::ReleaseMemory(std::uint64_t now_ns) {
 
 // False: no more now.
 bool ShardCoordinator::ReleaseRun(memgest::Memgest& memgest) {
-  if (log_.Stuck(memgest)) return false;
   const std::uint32_t payload_max = memgest.coded() ? memgest::kPayloadSizeMax : 0;
   if (!ReserveWrite(memgest, 0, payload_max, 0, false)) return true;
   memgest::DeltaArena::Piece piece;

@@ -3,6 +3,7 @@
 
 #include "ring/base/random.h"
 #include "tests/coordinator/shard_harness.h"
+#include "tests/coordinator/takeover_steps.h"
 #include "tests/support/random_seed.h"
 
 namespace ring::coordinator {
@@ -73,6 +74,89 @@ TEST(Release, S3MovesBetweenAllMemgestsLeaveEqualParities) {
   harness.Settle();
   harness.Scrub();
   EXPECT_GT(harness.device().discarded, 0u) << "nothing was ever given back";
+}
+
+// Of all replicas together.
+std::uint64_t TouchedByReplicas(ShardHarness& harness, MemgestId memgest) {
+  std::uint64_t bytes = 0;
+  for (MemberTwin* member : harness.members()) {
+    if (const memgest::HeapSpace* copy = member->shard().replica_heap(memgest))
+      bytes += copy->touched_bytes();
+  }
+  return bytes;
+}
+
+// The new coordinator's own heap never had it.
+TEST(Release, WhatWasFreedBeforeATakeoverTakesNoMemoryAnywhere) {
+  for (const MemgestId id : {kRep2, kRep3, kRep4}) {
+    SCOPED_TRACE(id.value());
+    ShardHarness harness;
+    Load(harness, id, 50'000);
+    for (int i = 1; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+    harness.Turns(30);  // all is collected, and no period over
+    ASSERT_LE(harness.shard().FindMemgest(id)->allocator().used_bytes(), 60'000u);
+    TakeOverAndServe(harness);
+    ASSERT_GE(TouchedByReplicas(harness, id), 60u * 50'000) << "nothing is left for the test";
+    memgest::HeapSpace& heap = harness.shard().FindMemgest(id)->heap();
+    EXPECT_LE(heap.touched_bytes(), 60'000u) << "it costs nothing here";
+    harness.Settle();
+    EXPECT_LE(heap.touched_bytes(), 60'000u);
+    for (MemberTwin* member : harness.members()) {
+      if (const memgest::HeapSpace* copy = member->shard().replica_heap(id)) {
+        EXPECT_EQ(copy->touched_bytes(), heap.touched_bytes());
+      }
+    }
+    harness.FetchRest();
+    Load(harness, id, 50'000);  // the slots serve again
+    harness.Scrub();
+  }
+}
+
+TEST(Release, PartsOfAPutThatATakeoverEndedTakeNoMemory) {
+  ShardHarness harness;
+  harness.holds_reads = true;
+  harness.Put(kRep3, "k", Bytes(1'000'000, 1), {.large = true});
+  for (int part = 0; part < 10; ++part) {
+    for (int i = 0; i < 5 && harness.reads() == 0; ++i) harness.Turn();
+    harness.FinishRead(true);
+  }
+  harness.Turns(5);
+  TakeOverAndServe(harness);
+  ASSERT_GE(TouchedByReplicas(harness, kRep3), 2u * 9 * 65'536) << "nothing is left for the test";
+  harness.Settle();
+  EXPECT_EQ(TouchedByReplicas(harness, kRep3), 0u);
+  harness.Scrub();
+}
+
+// Too few of its members are left: it takes no entries.
+TEST(Release, AStuckLogGivesBackInTheNextEpoch) {
+  ShardHarness harness;
+  Load(harness, kRep3, 50'000);
+  for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+  harness.Turns(100);
+  for (const int role : {3, 4}) harness.member(role).qp.Fail();
+  harness.Put(kRep3, "other", "v");  // by which the coordinator notices
+  harness.Turns(3);
+  ASSERT_TRUE(harness.shard().log().Stuck(*harness.shard().FindMemgest(kRep3)));
+  for (int i = 0; i < 4; ++i) harness.Turn(300'000'000);
+  EXPECT_GE(TouchedByReplicas(harness, kRep3), 2u * 60 * 50'000);
+  harness.BeginEpoch();
+  harness.Normal();
+  harness.Settle();
+  EXPECT_LT(TouchedByReplicas(harness, kRep3), 2 * kLeftMax);
+  harness.Scrub();
+}
+
+TEST(Release, AShardComesToRestWithoutAStuckLog) {
+  ShardHarness harness;
+  Load(harness, kRep3, 50'000);
+  for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+  harness.Turns(100);
+  harness.BeginEpoch({3, 4});
+  harness.Normal();
+  ASSERT_TRUE(harness.shard().log().Stuck(*harness.shard().FindMemgest(kRep3)));
+  harness.Settle();
+  EXPECT_GE(harness.shard().FindMemgest(kRep3)->heap().touched_bytes(), 60u * 50'000);
 }
 
 // V6: the slot of an answer that is still being sent stays what it is.

@@ -68,6 +68,25 @@ TEST(HeapSpace, OfHugePagesAllIsResident) {
   EXPECT_EQ(heap.resident_bytes(), std::uint64_t{kYoung} * 64 + HeapSpace::kChunkSize);
 }
 
+TEST(HeapSpace, WhatMembersMayHoldIsNeitherTouchedNorResident) {
+  TwinDevice device;
+  HeapSpace heap(&device);
+  ASSERT_OK(heap.Ensure(0, HeapSpace::kChunkCells));
+  heap.Touch(0, 1);
+  heap.MarkElsewhere(0, 4 * HeapSpace::kPageCells);
+  EXPECT_EQ(heap.touched_bytes(), 4096u);
+  EXPECT_EQ(heap.resident_bytes(), 4096u);
+  EXPECT_EQ(heap.held_bytes(), 4u * 4096);
+  EXPECT_TRUE(heap.Held(0) && heap.Held(3));
+  EXPECT_FALSE(heap.Touched(3) || heap.Held(4) || heap.Held(1u << 20));
+  heap.Touch(HeapSpace::kPageCells, 1);
+  EXPECT_EQ(heap.touched_bytes(), 2u * 4096);
+  EXPECT_EQ(heap.held_bytes(), 4u * 4096) << "counted twice";
+  heap.Release(0, 3 * HeapSpace::kPageCells);
+  EXPECT_FALSE(heap.Held(0) || heap.Held(1) || heap.Held(2));
+  EXPECT_EQ(heap.held_bytes(), 4096u);
+}
+
 TEST(HeapSpace, S3WhatItReleasesReadsAsZero) {
   TwinDevice device;
   HeapSpace heap(&device);

@@ -221,6 +221,35 @@ TEST_F(SlotAdopt, S3NothingOfALostBlockIsReleasedAndAllOfAPresentOneIsTouched) {
   EXPECT_EQ(range.length_cells, kBlockCells) << "bytes of free slots count in the parities";
 }
 
+// Whoever held it before: pages that this heap never had are named all the same.
+TEST_F(SlotAdopt, WhatMembersMayHoldOfFreePagesIsReleasedOnce) {
+  for (int i = 0; i < 80; ++i) Allocate(kBlockSize);
+  for (int i = 0; i < 60; ++i) Free(given_.begin()->first);
+  AdoptNow(old_->block_count());
+  EXPECT_EQ(new_heap_.touched_bytes(), 20u * kBlockSize);
+  EXPECT_TRUE(adopted_->release_due());
+  EXPECT_TRUE(adopted_->EndReleasePeriod());
+  std::uint32_t released = 0;
+  for (bool again = true; again;) {
+    const Range range = adopted_->NextRelease(1u << 15, &again);
+    for (std::uint32_t i = 0; i < range.length_cells; ++i)
+      ASSERT_FALSE(cells_.contains(range.offset_cells + i)) << "a version's";
+    new_heap_.Release(range.offset_cells, range.length_cells);
+    released += range.length_cells;
+  }
+  EXPECT_EQ(released, 60 * kBlockCells);
+  EXPECT_EQ(new_heap_.held_bytes(), 20u * kBlockSize);
+  EXPECT_FALSE(adopted_->release_due());
+  for (bool again = true; again;)
+    EXPECT_EQ(adopted_->NextRelease(1u << 15, &again).length_cells, 0u);
+}
+
+TEST_F(SlotAdopt, AFullHeapOfATakenOverShardIsNotWalked) {
+  for (int i = 0; i < 80; ++i) Allocate(kBlockSize);
+  AdoptNow(old_->block_count());
+  EXPECT_FALSE(adopted_->release_due());
+}
+
 // S2 and S4 at a time: a block that is frozen when it comes back stays shut until the thaw.
 TEST_F(SlotAdopt, AFrozenBlockThatBecomesPresentWaitsForTheThaw) {
   Allocate(1000);

@@ -10,6 +10,21 @@
 #include "api/admin/known_enum.h"
 
 namespace ring::admin {
+namespace {
+
+using Ids = google::protobuf::RepeatedField<google::protobuf::uint32>;
+
+// Of a number that no memgest can have nothing is lost.
+std::vector<MemgestId> MemgestsOf(const Ids& ids) {
+  std::vector<MemgestId> memgests;
+  for (const std::uint32_t id : ids) {
+    if (id <= std::numeric_limits<std::uint16_t>::max())
+      memgests.emplace_back(static_cast<std::uint16_t>(id));
+  }
+  return memgests;
+}
+
+}  // namespace
 
 v1::GetHealthResponse ToProto(const cluster::Health& health) {
   v1::GetHealthResponse out;
@@ -37,6 +52,7 @@ v1::GetHealthResponse ToProto(const cluster::Health& health) {
     one->set_stopped(shard.stopped);
     one->set_reason(shard.reason);
     one->set_epoch(shard.epoch.value());
+    for (const MemgestId memgest : shard.lost) one->add_lost(memgest.value());
   }
   for (const std::string& warning : health.warnings) out.add_warnings(warning);
   return out;
@@ -65,7 +81,7 @@ cluster::Health FromProto(const v1::GetHealthResponse& response) {
     out.shards.push_back({GroupId(static_cast<std::uint16_t>(shard.group())),
                           ShardId(static_cast<std::uint16_t>(shard.shard())),
                           NodeId(shard.coordinator()), shard.stopped(), shard.reason(),
-                          Epoch(shard.epoch())});
+                          Epoch(shard.epoch()), MemgestsOf(shard.lost())});
   }
   out.warnings.assign(response.warnings().begin(), response.warnings().end());
   return out;
@@ -78,6 +94,7 @@ v1::AcceptLossRequest ToProto(absl::Span<const cluster::StoppedShard> shards) {
     one->set_group(shard.group.value());
     one->set_shard(shard.shard.value());
     one->set_epoch(shard.epoch.value());
+    for (const MemgestId memgest : shard.lost) one->add_lost(memgest.value());
   }
   return out;
 }
@@ -93,7 +110,8 @@ absl::StatusOr<std::vector<cluster::StoppedShard>> FromProto(const v1::AcceptLos
           absl::StrCat("shards: group=", shard.group(), " shard=", shard.shard(), " is none"));
     }
     shards.push_back({GroupId(static_cast<std::uint16_t>(shard.group())),
-                      ShardId(static_cast<std::uint16_t>(shard.shard())), Epoch(shard.epoch())});
+                      ShardId(static_cast<std::uint16_t>(shard.shard())), Epoch(shard.epoch()),
+                      MemgestsOf(shard.lost())});
   }
   return shards;
 }

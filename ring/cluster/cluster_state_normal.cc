@@ -92,7 +92,8 @@ absl::Status CheckFollows(const View& view, const SetNormal& command, const Norm
           absl::StrCat("active=", found->active, " complete=", found->complete,
                        " take back roles of active=", old.active, " complete=", old.complete));
     }
-    if (old.lost != found->lost) return Wrong(command, old.id, "lost changes within an epoch");
+    if (old.lost != found->lost || old.records_lost != found->records_lost)
+      return Wrong(command, old.id, "lost changes within an epoch");
     for (const ActiveFrom& from : found->active_from) {
       if (from.role.value() >= view.group_count()) continue;     // View::Validate refuses it
       if ((old.active >> from.role.value() & 1) == 0) continue;  // it joins with this record

@@ -45,7 +45,7 @@ void PutMemgestNormal(ByteWriter& out, const MemgestNormal& memgest) {
   RING_CHECK(memgest.active_from.size() <= std::numeric_limits<std::uint8_t>::max())
       << "active_from_count=" << memgest.active_from.size();
   out.Put(memgest.id.value());
-  out.Put(static_cast<std::uint8_t>(memgest.lost ? 1 : 0));
+  out.Put(static_cast<std::uint8_t>(memgest.lost ? 1 : memgest.records_lost ? 2 : 0));
   out.Put(memgest.active);
   out.Put(memgest.complete);
   out.Put(static_cast<std::uint8_t>(memgest.active_from.size()));
@@ -60,6 +60,7 @@ std::optional<MemgestNormal> ReadMemgestNormal(ByteReader& in) {
   memgest.id = MemgestId(in.Get<std::uint16_t>());
   const auto lost = in.Get<std::uint8_t>();
   memgest.lost = lost == 1;
+  memgest.records_lost = lost != 0;
   memgest.active = in.Get<std::uint32_t>();
   memgest.complete = in.Get<std::uint32_t>();
   const std::size_t count = in.Get<std::uint8_t>();
@@ -67,7 +68,7 @@ std::optional<MemgestNormal> ReadMemgestNormal(ByteReader& in) {
     const Role role(in.Get<std::uint8_t>());
     memgest.active_from.push_back({role, in.Get<std::uint64_t>()});
   }
-  if (!in.ok() || lost > 1) return std::nullopt;
+  if (!in.ok() || lost > 2) return std::nullopt;
   return memgest;
 }
 

@@ -92,6 +92,7 @@ class Summary {
     } else {
       out->stopped = report->stopped;
       out->reason = report->waiting;
+      out->lost = report->lost;
     }
     return true;
   }
@@ -313,6 +314,23 @@ Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> r
   }
   health.level = LevelOf(health);
   return health;
+}
+
+bool IsAccepted(const ShardView& shard, const StoppedShard& seen) {
+  return shard.overrun_epoch == seen.epoch &&
+         std::all_of(seen.lost.begin(), seen.lost.end(), [&shard](MemgestId memgest) {
+           return std::binary_search(shard.overrun.begin(), shard.overrun.end(), memgest);
+         });
+}
+
+bool IsStopped(absl::Span<const NodeHealth> reports, const StoppedShard& seen) {
+  const auto is_it = [&seen](const ShardReport& shard) {
+    return shard.stopped && shard.group == seen.group && shard.shard == seen.shard &&
+           shard.epoch == seen.epoch;
+  };
+  return std::any_of(reports.begin(), reports.end(), [&is_it](const NodeHealth& report) {
+    return std::any_of(report.shards.begin(), report.shards.end(), is_it);
+  });
 }
 
 absl::Status CheckDrain(const View& view, absl::Span<const NodeHealth> reports, NodeId id,

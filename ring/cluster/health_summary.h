@@ -51,6 +51,7 @@ struct ShardReport {
   Epoch epoch;
   bool serving = false;
   bool stopped = false;             // too little survived (E8)
+  std::vector<MemgestId> lost;      // ... of these
   std::string waiting;              // for what, if it does not serve
   std::vector<MemgestNormal> sets;  // who is named in this epoch; ids ascend
   std::vector<MemgestCounts> counts;
@@ -106,14 +107,17 @@ struct ShardHealth {  // of one that does not serve
   bool stopped = false;
   std::string reason;
   Epoch epoch;
+  std::vector<MemgestId> lost;  // stopped: of which memgests something would be given up
   friend bool operator==(const ShardHealth&, const ShardHealth&) = default;
 };
 
-// A shard that stopped in an epoch: in a later one it may have lost something else (E8).
+// A shard that stopped in an epoch, for what these memgests lost: in a later one, or of others, it
+// may have lost something else (E8).
 struct StoppedShard {
   GroupId group;
   ShardId shard;
   Epoch epoch;
+  std::vector<MemgestId> lost;
   friend bool operator==(const StoppedShard&, const StoppedShard&) = default;
 };
 
@@ -132,6 +136,11 @@ absl::string_view LevelName(HealthLevel level);
 
 // reports: one of each node that is not removed, in any order.
 Health Summarize(const View& view, NodeId leader, absl::Span<const NodeHealth> reports);
+
+// Whether what was seen to be lost was accepted.
+bool IsAccepted(const ShardView& shard, const StoppedShard& seen);
+// Whether its coordinator tells that it stopped in that epoch, whatever it lost by now.
+bool IsStopped(absl::Span<const NodeHealth> reports, const StoppedShard& seen);
 
 // Whether a living node's roles can be given away without a loss. Errors: kNotFound,
 // kFailedPrecondition: it is not up, no spare takes its roles, a shard of its groups is stopped, it

@@ -42,6 +42,8 @@ struct MemgestNormal {
   RoleMask complete = 0;                // of the active ones: has all values or blocks, too
   bool lost = false;                    // more was lost than it survives, and that was accepted
   std::vector<ActiveFrom> active_from;  // roles ascend; extent > 0
+  // Lost in this epoch or an earlier one, and who wrote before that may still ask again (X7).
+  bool records_lost = false;
   friend bool operator==(const MemgestNormal&, const MemgestNormal&) = default;
 };
 

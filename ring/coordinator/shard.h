@@ -117,8 +117,9 @@ class ShardCoordinator {
   // appended before the epoch. A memgest that it does not name has nobody who counts. REQUIRES: who
   // is named is log().CaughtUp, and holds what was proposed.
   void ApplyNormal(absl::Span<const NamedSet> sets);
-  // E8: the memgest's log was adopted although more was lost than it survives.
-  void NoteLost(MemgestId id) { records_lost_.insert(id); }
+  // E8: the memgest's log was adopted although more was lost than it survives. Gives whether that
+  // is news.
+  bool NoteLost(MemgestId id) { return records_lost_.insert(id).second; }
   bool LostRecordsOf(MemgestId id) const { return records_lost_.contains(id); }
   // L7: a further Normal of the epoch. From here on both sets are needed; when log().CaughtUp says
   // so of everyone it names, it is proposed, until ApplyNormal or another epoch.

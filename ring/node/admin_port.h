@@ -129,8 +129,9 @@ class AdminPort {
   // It must hold no role; force: one that does is failed first.
   virtual absl::Status RemoveNode(absl::string_view node, bool force) = 0;
   // E8: these shards, which stopped since more was lost than a memgest survives, go on without what
-  // nobody has. Gives of how many that is true: not of those that serve by now, nor of those that
-  // stopped again in another epoch, whose loss nobody has seen yet.
+  // nobody has. Gives of how many that is true, also by this word said before: not of those that
+  // served already, nor of those that stopped again in another epoch, whose loss nobody has seen
+  // yet.
   virtual absl::StatusOr<int> AcceptLoss(absl::Span<const cluster::StoppedShard> shards) = 0;
   // Something goes wrong in the node, on purpose. kFailedPrecondition: it is not configured to take
   // faults. kInvalidArgument names the field.

@@ -9,6 +9,7 @@
 #include "ring/cluster/active_roles.h"
 #include "ring/cluster/demotion.h"
 #include "ring/cluster/role_return.h"
+#include "ring/protocol/limits.h"
 
 namespace ring::node {
 namespace {
@@ -17,6 +18,8 @@ constexpr std::uint64_t kUrgePeriodNs = 50'000'000;
 constexpr std::uint64_t kAllEndNs = 20'000'000;
 constexpr std::uint64_t kLagLookNs = 1'000'000;
 constexpr std::uint64_t kAskTimeoutNs = 200'000'000;
+// X4: nobody asks again for what is so old, and what is late on its way is far from so late.
+constexpr std::uint64_t kRecordsSettleNs = 2 * protocol::kSilencePeriodNs;
 
 // Whether its coordinator is another node, or another start of it, than its last Normal names, and
 // its epoch has no Normal yet.
@@ -55,7 +58,7 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
   addresses_ = addresses;
   outdated_ = met_ > group_view().epoch;
   if (change_ == nullptr || change_->plan().epoch != group_view().epoch ||
-      (MayGoOn() && !change_->AcceptLoss())) {
+      (MayGoOn() && !change_->AcceptLoss(AcceptedLosses()))) {
     StartEpoch();
     return;
   }
@@ -103,15 +106,21 @@ std::vector<protocol::MemgestDescriptor> CoordinatedShard::LivingMemgests() cons
   return memgests;
 }
 
-bool CoordinatedShard::OverrunAllowed() const {
+// By an operator, who saw that it stopped in this epoch.
+std::vector<MemgestId> CoordinatedShard::AcceptedLosses() const {
   const cluster::GroupView& group = group_view();
-  return view_->overrun == cluster::OverrunPolicy::kContinue ||
-         group.shards[shard_.value()].overrun_epoch == group.epoch;
+  const cluster::ShardView& shard = group.shards[shard_.value()];
+  return shard.overrun_epoch == group.epoch ? shard.overrun : std::vector<MemgestId>();
 }
 
-// E8: it stopped in this epoch, and an operator accepts what is lost.
+// E8: it stopped in this epoch, and an operator accepts all that is lost.
 bool CoordinatedShard::MayGoOn() const {
-  return change_->phase() == recovery::EpochChange::Phase::kStopped && OverrunAllowed();
+  if (change_->phase() != recovery::EpochChange::Phase::kStopped) return false;
+  const std::vector<MemgestId> accepted = AcceptedLosses();
+  const std::vector<MemgestId> lost = change_->lost();
+  return std::all_of(lost.begin(), lost.end(), [&accepted](MemgestId memgest) {
+    return std::find(accepted.begin(), accepted.end(), memgest) != accepted.end();
+  });
 }
 
 // Whom the cluster believes to be there, by role.
@@ -178,7 +187,8 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   plan.taking_over = TakingOver();
   plan.memgests = LivingMemgests();
   const cluster::ShardView& shard = group.shards[shard_.value()];
-  plan.overrun_allowed = OverrunAllowed();
+  plan.accepted = AcceptedLosses();
+  plan.accepts_all = view_->overrun == cluster::OverrunPolicy::kContinue;
   if (shard.normal.epoch == Epoch()) return plan;
   // Step 2: whatever epochs were agreed upon and abandoned since, this set acknowledged entries.
   plan.last = shard.normal;
@@ -187,6 +197,7 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   plan.absent_shards = AbsentShards();
   plan.living = LivesOn(*view_);
   if (!plan.living) return plan;
+  plan.records_settled = now_ns_ - records_lost_ns_ >= kRecordsSettleNs;
   plan.own_logs = OwnLogs();
   for (const std::unique_ptr<memgest::Memgest>& memgest : coordinator_->memgests()) {
     if (memgest != nullptr && HasAllValues(*memgest))
@@ -256,6 +267,7 @@ void CoordinatedShard::StartEpoch() {
 }
 
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   if (building_ != nullptr) GoOnTakingOver();
   to_return_.reset();  // it is asked again if it is still so
   if (change_ != nullptr) change_->Step(now_ns);

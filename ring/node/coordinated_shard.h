@@ -176,7 +176,7 @@ class CoordinatedShard final : public recovery::EpochActions {
   void GoOnTakingOver();
   void BeginLinks();
   bool EverybodyIsKnown() const;
-  bool OverrunAllowed() const;
+  std::vector<MemgestId> AcceptedLosses() const;
   bool MayGoOn() const;
   std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
   RoleMask ReachableOf(const cluster::NormalRecord& last) const;
@@ -221,6 +221,9 @@ class CoordinatedShard final : public recovery::EpochActions {
   std::shared_ptr<bool> epoch_alive_;
   cluster::NormalRecord applied_;  // of this epoch
   bool served_ = false;            // in this one or an earlier one
+  std::uint64_t now_ns_ = 0;       // of the last Progress
+  // When this coordinator began to serve without records of what was lost (X7).
+  std::uint64_t records_lost_ns_ = 0;
   // What is an event when it happens next.
   struct Watch {
     bool get = false;

@@ -170,12 +170,15 @@ void CoordinatedShard::Propose(const std::vector<cluster::MemgestNormal>& sets) 
 
 void CoordinatedShard::Serve(const std::vector<cluster::MemgestNormal>& sets) {
   served_ = true;
+  bool lost = !change_->lost().empty();
   for (const MemgestId memgest : change_->lost()) coordinator_->NoteLost(memgest);
   // X7: of who accepted the loss nothing is known here, and its clients may still ask again.
   const std::optional<cluster::NormalRecord>& last = change_->plan().last;
   for (std::size_t i = 0; last.has_value() && i < last->memgests.size(); ++i) {
-    if (last->memgests[i].lost) coordinator_->NoteLost(last->memgests[i].id);
+    const bool counts = last->memgests[i].records_lost && !change_->plan().records_settled;
+    lost |= counts && coordinator_->NoteLost(last->memgests[i].id);
   }
+  if (lost) records_lost_ns_ = now_ns_;
   coordinator_->ApplyNormal(NamedBy(sets));
   further_.clear();
   incomplete_ = true;  // until it was looked at

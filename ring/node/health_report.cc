@@ -29,6 +29,7 @@ ShardReport ReportOf(CoordinatedShard& shard) {
   if (change == nullptr) return report;
   report.epoch = change->plan().epoch;
   report.stopped = change->phase() == recovery::EpochChange::Phase::kStopped;
+  if (report.stopped) report.lost = change->lost();
   if (!report.serving) return report;
   report.sets = change->named();
   for (const std::unique_ptr<memgest::Memgest>& memgest : shard.coordinator()->memgests()) {
@@ -49,6 +50,7 @@ void PutSets(const std::vector<MemgestNormal>& sets, ByteWriter* out) {
     out->Put(set.active);
     out->Put(set.complete);
     out->Put(static_cast<std::uint8_t>(set.lost));
+    out->Put(static_cast<std::uint8_t>(set.records_lost));
     out->Put(static_cast<std::uint8_t>(set.active_from.size()));
     for (const cluster::ActiveFrom& from : set.active_from) {
       out->Put(from.role.value());
@@ -66,6 +68,7 @@ std::vector<MemgestNormal> GetSets(ByteReader* in) {
     set.active = in->Get<std::uint32_t>();
     set.complete = in->Get<std::uint32_t>();
     set.lost = in->Get<std::uint8_t>() != 0;
+    set.records_lost = in->Get<std::uint8_t>() != 0;
     const auto parities = in->Get<std::uint8_t>();
     for (std::uint8_t j = 0; j < parities && in->ok(); ++j) {
       const Role role(in->Get<std::uint16_t>());
@@ -82,6 +85,8 @@ void PutShard(const ShardReport& shard, ByteWriter* out) {
   out->Put(shard.epoch.value());
   out->Put(static_cast<std::uint8_t>(shard.serving));
   out->Put(static_cast<std::uint8_t>(shard.stopped));
+  out->Put(static_cast<std::uint16_t>(shard.lost.size()));
+  for (const MemgestId memgest : shard.lost) out->Put(memgest.value());
   out->PutString(absl::string_view(shard.waiting).substr(0, kTextSizeMax));
   PutSets(shard.sets, out);
   out->Put(static_cast<std::uint16_t>(shard.counts.size()));
@@ -106,6 +111,9 @@ ShardReport GetShard(ByteReader* in) {
   shard.epoch = Epoch(in->Get<std::uint32_t>());
   shard.serving = in->Get<std::uint8_t>() != 0;
   shard.stopped = in->Get<std::uint8_t>() != 0;
+  const auto lost = in->Get<std::uint16_t>();
+  for (std::uint16_t i = 0; i < lost && in->ok(); ++i)
+    shard.lost.emplace_back(in->Get<std::uint16_t>());
   const absl::string_view waiting = in->GetString();
   shard.waiting.assign(waiting.data(), waiting.size());
   shard.sets = GetSets(in);

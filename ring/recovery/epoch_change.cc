@@ -140,14 +140,14 @@ bool EpochChange::AdvanceSealing() {
   MarkLostValues();
   const bool lost = LostTooMuch() && !Mutant("E8");
   if (!all && (lost || NeedsWhoIsSilent())) return false;  // they may still answer
-  if (lost && plan_.overrun_allowed && !PatienceIsOver()) {
+  if (lost && LossAccepted() && !PatienceIsOver()) {
     const std::optional<Role> former = FormerHolderWithValues();
     if (former.has_value()) {  // what is not lost is not given up at once
       actions_->GiveBack(*former);
       return false;
     }
   }
-  if (lost && !plan_.overrun_allowed) {
+  if (lost && !LossAccepted()) {
     Enter(Phase::kStopped);
     return true;
   }
@@ -158,6 +158,16 @@ bool EpochChange::AdvanceSealing() {
 bool EpochChange::LostTooMuch() const {
   return std::any_of(adopted_.begin(), adopted_.end(),
                      [](const AdoptedLog& log) { return log.lost; });
+}
+
+// E8: what is lost beyond what was seen and accepted nobody has given up yet.
+bool EpochChange::LossAccepted() const {
+  return plan_.accepts_all ||
+         std::all_of(adopted_.begin(), adopted_.end(), [this](const AdoptedLog& log) {
+           return !log.lost || Mutant("E8-accepted") ||
+                  std::find(plan_.accepted.begin(), plan_.accepted.end(), log.memgest) !=
+                      plan_.accepted.end();
+         });
 }
 
 RoleMask EpochChange::MembersOf(const protocol::MemgestDescriptor& memgest) const {
@@ -350,7 +360,7 @@ bool EpochChange::MayBeNamed(const protocol::MemgestDescriptor& memgest, std::si
 cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& memgest) const {
   cluster::MemgestNormal set;
   set.id = memgest.id;
-  set.lost = IsLost(memgest.id);
+  set.lost = set.records_lost = IsLost(memgest.id);
   for (std::size_t i = 0; i < roles_.size(); ++i) {
     if (MayBeNamed(memgest, i)) set.active |= MembersOf(memgest) & RoleBit(RoleAt(i));
   }
@@ -362,6 +372,8 @@ cluster::MemgestNormal EpochChange::FirstSet(const protocol::MemgestDescriptor& 
   if (before != nullptr) set.complete &= CompleteInLast(memgest);
   if (IsEmpty(memgest)) set.complete |= own;  // nothing is still to come
   if (before == nullptr) return set;
+  // X7: of who accepted the loss a later coordinator knows nothing else.
+  set.records_lost |= before->records_lost && !plan_.records_settled && !Mutant("X7-later");
   for (const cluster::ActiveFrom& from : before->active_from) {
     if (Has(set.active, from.role)) set.active_from.push_back(from);
   }

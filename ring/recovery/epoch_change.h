@@ -56,8 +56,12 @@ struct EpochPlan {
   std::vector<LogEnd> own_logs;  // living: where its own logs end
   // living: of which this node has all values or blocks, whether or not a record says so yet.
   std::vector<MemgestId> own_complete;
-  RoleMask demoted = 0;          // do not go on, whatever they have (E5)
-  bool overrun_allowed = false;  // E8: go on without what is lost
+  RoleMask demoted = 0;  // do not go on, whatever they have (E5)
+  // E8: of which memgests it may go on without what is lost; or of all.
+  std::vector<MemgestId> accepted;
+  bool accepts_all = false;
+  // living: nobody asks again for what was written before records were lost (X7).
+  bool records_settled = false;
 };
 
 enum class EpochPhase : std::uint8_t {
@@ -138,10 +142,10 @@ class EpochChange {
   // those shards meanwhile, and this one is served without the joiner. A living coordinator that
   // has not begun to seal waits, too: its gets go on.
   void OnTakingOver(RoleMask taking_over);
-  // E8: an operator accepts what is lost. A shard that stopped behind Begin goes on from there, as
-  // its members are connected: they are not sealed twice for one epoch. False: it stopped before;
-  // begin again. REQUIRES: kStopped.
-  bool AcceptLoss();
+  // E8: an operator accepts what these memgests lost. A shard that stopped behind Begin goes on
+  // from there, as its members are connected: they are not sealed twice for one epoch. False: it
+  // stopped before; begin again. REQUIRES: kStopped.
+  bool AcceptLoss(std::vector<MemgestId> accepted);
   // leaves: it asks to be done without (S6).
   void OnSealed(Role role, std::vector<LogEnd> logs, bool leaves = false);
   // gone: it has no state of the shard, or is another incarnation: no reason to ask again.
@@ -247,6 +251,7 @@ class EpochChange {
   void FindShortest();
   void TakeNextSources();
   bool LostTooMuch() const;
+  bool LossAccepted() const;
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
   RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;

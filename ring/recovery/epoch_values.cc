@@ -209,7 +209,7 @@ void EpochChange::OnOutOfRange(Role role) {
       log.lost = log.values_lost = true;  // its entries are here
     }
   }
-  if (LostTooMuch() && !plan_.overrun_allowed) {
+  if (LostTooMuch() && !LossAccepted()) {
     stopped_by_ = role;
     Enter(Phase::kStopped);
   } else {
@@ -223,10 +223,10 @@ void EpochChange::OnAbsentShards(int absent_shards) {
   Advance();
 }
 
-bool EpochChange::AcceptLoss() {
+bool EpochChange::AcceptLoss(std::vector<MemgestId> accepted) {
   RING_CHECK(phase_ == Phase::kStopped);
   if (!begun_) return false;
-  plan_.overrun_allowed = true;
+  plan_.accepted = std::move(accepted);
   DropOut(stopped_by_);
   Enter(Phase::kReappending);
   Advance();

@@ -152,7 +152,7 @@ class FakeAdminPort : public node::AdminPort {
     if (absl::Status status = TakeFailure(fail_next); !status.ok()) return status;
     node_changes.push_back("accept-loss");
     return static_cast<int>(std::erase_if(health.shards, [&](const cluster::ShardHealth& shard) {
-      const cluster::StoppedShard seen{shard.group, shard.shard, shard.epoch};
+      const cluster::StoppedShard seen{shard.group, shard.shard, shard.epoch, shard.lost};
       return shard.stopped && std::find(shards.begin(), shards.end(), seen) != shards.end();
     }));
   }

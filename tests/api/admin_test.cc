@@ -237,8 +237,10 @@ TEST_F(AdminTest, HealthArrivesWhole) {
   port_.health.leader = NodeId(2);
   port_.health.memgests = {
       {MemgestId(3), "SRS32", "SRS(3,2)", cluster::Condition::kRecovering, 2, 1, 0.25, 100, 10, 1}};
-  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node", Epoch(3)},
-                         {GroupId(3), ShardId(0), NodeId(4), false, "fetches metadata", Epoch(3)}};
+  port_.health.shards = {
+      {GroupId(1), ShardId(2), NodeId(5), true, "lost", Epoch(3), {MemgestId(3), MemgestId(9)}},
+      {GroupId(1), ShardId(2), cluster::kNoNode, true, "no node", Epoch(3), {}},
+      {GroupId(3), ShardId(0), NodeId(4), false, "fetches metadata", Epoch(3), {}}};
   port_.health.warnings = {"node 3 (n3) is down"};
   EXPECT_THAT(client_->GetHealth(), ::ring::testing::IsOkAndHolds(port_.health));
   port_.fail_next = {absl::FailedPreconditionError("no view yet")};

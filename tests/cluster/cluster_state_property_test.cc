@@ -81,7 +81,8 @@ class CommandSource {
       if (Below(3) == 0) one.active &= static_cast<std::uint32_t>(random_->Next64());
       one.complete &= one.active;
       if (Below(3) == 0) one.complete &= static_cast<std::uint32_t>(random_->Next64());
-      if (Below(8) == 0) one.lost = true;
+      if (Below(8) == 0) one.lost = one.records_lost = true;
+      if (Below(8) == 0) one.records_lost = true;
       if (Below(6) == 0) {
         one.active_from.push_back({Role(static_cast<std::uint16_t>(Below(6))), Below(4)});
       }

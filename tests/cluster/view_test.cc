@@ -260,7 +260,7 @@ View FullView() {
                     {kNoNode, Incarnation()},
                     {NodeId(1), Incarnation(4)}};
   normal.memgests = {{MemgestId(1), 0b00110, 0b00010, false, {}},
-                     {MemgestId(2), 0b11010, 0b00010, true, {{Role(3), 5}, {Role(4), 6}}}};
+                     {MemgestId(2), 0b11010, 0b00010, true, {{Role(3), 5}, {Role(4), 6}}, true}};
   group.shards[2].overrun_epoch = Epoch(9);
   group.shards[2].overrun = {MemgestId(1), MemgestId(2)};
   return view;

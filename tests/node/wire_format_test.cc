@@ -194,7 +194,8 @@ void AddAnswers(Samples* out) {
   shard.epoch = kEpoch;
   shard.serving = true;
   shard.waiting = "for";
-  shard.sets = {{kMemgest, 0b11001, 0b10001, true, {{Role(3), 7}}}};
+  shard.lost = {MemgestId(11)};
+  shard.sets = {{kMemgest, 0b11001, 0b10001, true, {{Role(3), 7}}, true}};
   shard.counts = {{kMemgest, 1, 2, 3, 4}};
   shard.rebuilds = {{kMemgest, Role(3), 5, 6}};
   health.members = {{kGroup, kShard, kMemgest, 8}};
@@ -223,7 +224,7 @@ void AddCluster(Samples* out) {
   cluster::NormalRecord& normal = view.groups[0].shards[0].normal;
   normal.epoch = view.groups[0].epoch;
   for (const NodeId node : view.groups[0].roles) normal.holders.push_back({node, kIncarnation});
-  normal.memgests = {{MemgestId(1), 0b11001, 0b10001, true, {{Role(3), 7}}}};
+  normal.memgests = {{MemgestId(1), 0b11001, 0b10001, true, {{Role(3), 7}}, true}};
   out->emplace_back("View", cluster::EncodeView(view));
   out->emplace_back("RegisterNode",
                     cluster::EncodeClusterCommand(cluster::RegisterNode{view.nodes[0]}));
@@ -315,7 +316,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 19;
+constexpr std::uint16_t kVersion = 20;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x9d7cfa45},
@@ -350,7 +351,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"ScrubVersions", 0x9bdd708e},
       {"ScrubFindings", 0xcb727813},
       {"ScrubState", 0x6d915773},
-      {"NodeHealth", 0x39ffe135},
+      {"NodeHealth", 0xd4842af6},
       {"ClusterResult", 0x27b6b042},
       {"NodeReport", 0xd3bb2a2c},
       {"DeviceFaults", 0x2f992d78},

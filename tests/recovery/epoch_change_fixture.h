@@ -78,9 +78,9 @@ inline EpochPlan TakeOver() {
 }
 
 // The same, of a cluster that has one replicated memgest.
-inline EpochPlan TakeOverRep3(bool overrun_allowed = false) {
+inline EpochPlan TakeOverRep3(bool accepts_all = false) {
   EpochPlan plan = TakeOver();
-  plan.overrun_allowed = overrun_allowed;
+  plan.accepts_all = accepts_all;
   plan.memgests = {Rep(kRep3, 3)};
   return plan;
 }

@@ -98,7 +98,7 @@ TEST_F(EpochChangeTest, E8TooFewSurvivorsStopTheShardUnlessToldToGoOn) {
   EXPECT_THAT(actions.connected, IsEmpty());
 
   actions = RecordedActions();
-  plan.overrun_allowed = true;
+  plan.accepts_all = true;
   Start(plan);
   SealAll(4);
   EXPECT_EQ(change->phase(), Phase::kFetching);
@@ -231,7 +231,7 @@ TEST_F(EpochChangeTest, L7WhatWasProposedStaysProposedUntilItsOutcomeIsKnown) {
   plan.holders[4] = At(6);
   plan.reachable = 0b00111;
   plan.memgests = {Rep(kRep3, 3)};
-  plan.overrun_allowed = true;
+  plan.accepts_all = true;
   Start(std::move(plan));
   SealAll(9);
   ConnectAll();

@@ -102,5 +102,23 @@ TEST_F(EpochChangeTest, Step3ItGoesOnAloneWhereNobodyElseIsThere) {
   EXPECT_EQ(change->phase(), Phase::kConnecting);
 }
 
+// X7: the record of the epoch that accepted a loss is not the last one for long.
+TEST_F(EpochChangeTest, X7LostRecordsAreTakenOverUntilNobodyAsksForThemAgain) {
+  for (const bool settled : {false, true}) {
+    EpochPlan plan = LivingOn();
+    plan.last->memgests[0].records_lost = true;
+    plan.records_settled = settled;
+    actions = RecordedActions();
+    Start(plan);
+    SealAll(9);
+    ConnectAll();
+    ASSERT_EQ(actions.proposals.size(), 1u);
+    const std::vector<cluster::MemgestNormal>& sets = actions.proposals.back();
+    EXPECT_EQ(sets[0].records_lost, !settled);
+    EXPECT_FALSE(sets[0].lost);
+    EXPECT_FALSE(sets[1].records_lost);
+  }
+}
+
 }  // namespace
 }  // namespace ring::recovery

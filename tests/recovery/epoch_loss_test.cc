@@ -34,7 +34,7 @@ TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
   EXPECT_EQ(change->phase(), Phase::kStopped);
 
   actions = RecordedActions();
-  plan.overrun_allowed = true;
+  plan.accepts_all = true;
   Start(plan);
   SealAll(4);
   change->Step(10'000'000'000);  // it does not get its role back in time
@@ -42,6 +42,7 @@ TEST_F(EpochChangeTest, E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard) {
   ConnectAll();
   ASSERT_EQ(actions.proposals.size(), 1u);
   EXPECT_TRUE(actions.proposals.back().front().lost);
+  EXPECT_TRUE(actions.proposals.back().front().records_lost);
 }
 
 // It is back as it was: in its former role it goes on, and nothing is lost.
@@ -82,7 +83,7 @@ TEST_F(EpochChangeTest, E8WhatSomebodyHasIsNotGivenUpAtOnce) {
   plan.memgests = {Rep(kRep3, 2)};
   plan.last->memgests = {Set(kRep3, 0b01001, 0b01001)};
   plan.holders[3] = At(6);
-  plan.overrun_allowed = true;
+  plan.accepts_all = true;
   Start(plan);
   SealAll(4);
   EXPECT_EQ(change->phase(), Phase::kSealing);
@@ -133,7 +134,7 @@ TEST_F(EpochChangeTest, E8WhatStoppedBehindBeginGoesOnFromThere) {
   ASSERT_EQ(change->phase(), Phase::kStopped);
   EXPECT_THAT(change->lost(), ElementsAre(kSrs32));
   const std::vector<int> sealed = actions.sealed;
-  ASSERT_TRUE(change->AcceptLoss());
+  ASSERT_TRUE(change->AcceptLoss({kSrs32}));
   Pass(1'000'000'000);
   EXPECT_EQ(actions.sealed, sealed);
   EXPECT_EQ(actions.begins, 1);
@@ -148,7 +149,45 @@ TEST_F(EpochChangeTest, E8WhatStoppedBehindBeginGoesOnFromThere) {
   actions = RecordedActions();
   Start(plan);
   ASSERT_EQ(change->phase(), Phase::kStopped);
-  EXPECT_FALSE(change->AcceptLoss());
+  EXPECT_FALSE(change->AcceptLoss(change->lost()));
+}
+
+// Role 3 alone has the values of one memgest, role 4 those of another, and both lack entries that
+// are nowhere any more: who saw only the first of these losses gave up nothing else.
+TEST_F(EpochChangeTest, E8WhatIsLostBeyondWhatWasAcceptedStopsTheShardAgain) {
+  constexpr MemgestId kThird(7);
+  EpochPlan plan = TakeOver();
+  plan.memgests = {Rep(kSrs32, 2), Rep(kThird, 3)};
+  plan.last->memgests = {Set(kSrs32, 0b01001, 0b01001), Set(kThird, 0b11001, 0b10001)};
+  Start(plan);
+  for (const int role : std::vector<int>(actions.sealed)) {
+    change->OnSealed(Role(static_cast<std::uint16_t>(role)), {{kSrs32, 0, 4}, {kThird, 0, 4}});
+  }
+  change->OnFetched(absl::OkStatus());
+  actions.out_of_range = {3, 4};
+  ConnectAll();
+  ASSERT_EQ(change->phase(), Phase::kStopped);
+  ASSERT_THAT(change->lost(), ElementsAre(kSrs32));
+  ASSERT_TRUE(change->AcceptLoss({kSrs32}));
+  Pass(1'000'000'000);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  EXPECT_THAT(change->lost(), ElementsAre(kSrs32, kThird));
+  EXPECT_THAT(actions.disconnected, ElementsAre(3)) << "role 4 may be the last with values";
+  EXPECT_THAT(actions.proposals, IsEmpty());
+  ASSERT_TRUE(change->AcceptLoss({kSrs32, kThird}));
+  Pass(1'000'000'000);
+  EXPECT_THAT(actions.disconnected, ElementsAre(3, 4));
+
+  // The same before anything is begun: nobody has any of them.
+  plan.reachable = 0;
+  plan.accepted = {kSrs32};
+  actions = RecordedActions();
+  Start(plan);
+  EXPECT_EQ(change->phase(), Phase::kStopped);
+  plan.accepted.push_back(kThird);
+  Start(plan);
+  Pass(10'000'000'000);
+  EXPECT_EQ(change->phase(), Phase::kFetching);
 }
 
 // No new epoch comes of who goes and has no role.
@@ -237,7 +276,7 @@ TEST_F(EpochChangeTest, Step5WhoIsNotConnectedInTimeIsDoneWithoutIfThatCanBeBorn
 // A silence is no loss (L4), whatever the policy is: role 4 may have what was acknowledged.
 TEST_F(EpochChangeTest, E8AnOverrunWaitsForWhoIsOnlySlowToSeal) {
   EpochPlan plan = TakeOver();
-  plan.overrun_allowed = true;
+  plan.accepts_all = true;
   Start(plan);
   for (const Role role : {Role(1), Role(2), Role(3)}) change->OnSealed(role, Ends(4, 4));
   change->OnSealFailed(Role(4), /*gone=*/false);

@@ -161,7 +161,7 @@ TEST_F(RingctlAdminTest, HealthsExitStatusIsItsLevel) {
   EXPECT_THAT(mending.out, AllOf(HasSubstr("health WARN"), HasSubstr("recovering 99 %"),
                                  HasSubstr("warning: node 3 (n3) is down")));
   port_.health.level = cluster::HealthLevel::kFail;
-  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node", Epoch(3)}};
+  port_.health.shards = {{GroupId(1), ShardId(2), cluster::kNoNode, true, "no node", Epoch(3), {}}};
   EXPECT_EQ(Run({"health"}).status, 2);
   const nlohmann::json json = RunJson({"health"}, 2);
   EXPECT_EQ(json["level"], "FAIL");
@@ -318,14 +318,21 @@ TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
   }
   EXPECT_EQ(RunJson({"accept-loss"}), (nlohmann::json{{"stopped", nlohmann::json::array()}}));
   EXPECT_EQ(RunJson({"accept-loss", "--yes"})["shards"], 0);
-  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), true, "too few survivors", Epoch(3)},
-                         {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata", Epoch(3)}};
+  // The last one has a coordinator that is down: to bring it back is what helps.
+  port_.health.shards = {
+      {GroupId(1), ShardId(2), NodeId(5), true, "too few survivors", Epoch(3), {MemgestId(9)}},
+      {GroupId(0), ShardId(1), NodeId(4), false, "fetches metadata", Epoch(3), {}},
+      {GroupId(0), ShardId(2), NodeId(6), true, "is down and keeps the role", Epoch(3), {}}};
   const ProgramResult shown = Run({"accept-loss"});
   EXPECT_EQ(shown.status, 0);
-  EXPECT_THAT(shown.out, AllOf(HasSubstr("group 1 shard 2"), HasSubstr("too few survivors"),
-                               HasSubstr("--yes"), Not(HasSubstr("group 0"))));
-  const nlohmann::json stopped = {
-      {"group", 1}, {"shard", 2}, {"coordinator", 5}, {"reason", "too few survivors"}};
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("group 1 shard 2"), HasSubstr("memgest 9"),
+                    HasSubstr("too few survivors"), HasSubstr("--yes"), Not(HasSubstr("group 0"))));
+  const nlohmann::json stopped = {{"group", 1},
+                                  {"shard", 2},
+                                  {"coordinator", 5},
+                                  {"lost", {9}},
+                                  {"reason", "too few survivors"}};
   EXPECT_EQ(RunJson({"accept-loss"})["stopped"], nlohmann::json::array({stopped}));
   EXPECT_THAT(port_.node_changes, ::testing::IsEmpty());
   EXPECT_EQ(RunJson({"accept-loss", "--yes"})["shards"], 1);
@@ -333,7 +340,8 @@ TEST_F(RingctlAdminTest, E8LossesAreAcceptedOnlyWithAWordForIt) {
 }
 
 TEST_F(RingctlAdminTest, ADrainThatIsNotDoneInTimeSaysWhatIsLeft) {
-  port_.health.shards = {{GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata", Epoch(3)}};
+  port_.health.shards = {
+      {GroupId(1), ShardId(2), NodeId(5), false, "fetches metadata", Epoch(3), {}}};
   const ProgramResult waiting = Run({"node", "drain", "n1", "--wait", "0.1"});
   EXPECT_EQ(waiting.status, 1);
   EXPECT_THAT(waiting.err, HasSubstr("shards that do not serve yet: 1"));

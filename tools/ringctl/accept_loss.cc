@@ -1,4 +1,5 @@
 // ringctl accept-loss: stopped shards go on without what nobody has (E8).
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,34 +15,50 @@
 namespace ring::tools {
 namespace {
 
-absl::StatusOr<std::vector<cluster::ShardHealth>> Stopped(admin::AdminClient& client) {
+struct Lossy {
+  cluster::ShardHealth shard;
+  std::string memgests;  // of which it lost something, for people
+};
+
+absl::StatusOr<std::vector<Lossy>> Stopped(admin::AdminClient& client) {
   RING_ASSIGN_OR_RETURN(const cluster::Health health, client.GetHealth());
-  std::vector<cluster::ShardHealth> stopped;
+  std::vector<Lossy> stopped;
   for (const cluster::ShardHealth& shard : health.shards) {
-    if (shard.stopped && shard.coordinator != cluster::kNoNode) stopped.push_back(shard);
+    if (!shard.stopped || shard.lost.empty()) continue;  // nothing to be given up: somebody is down
+    Lossy one{shard, ""};
+    for (const MemgestId lost : shard.lost) {
+      const auto found = std::find_if(health.memgests.begin(), health.memgests.end(),
+                                      [lost](const auto& memgest) { return memgest.id == lost; });
+      absl::StrAppend(&one.memgests, one.memgests.empty() ? "" : ", ",
+                      found == health.memgests.end() ? absl::StrCat("memgest ", lost.value())
+                                                     : ShowBytes(found->name));
+    }
+    stopped.push_back(std::move(one));
   }
   return stopped;
 }
 
 // What it would be: so nobody gives values up without having seen of which shards.
-void Show(const Options& options, const std::vector<cluster::ShardHealth>& stopped) {
+void Show(const Options& options, const std::vector<Lossy>& stopped) {
   if (options.json) {
     nlohmann::json list = nlohmann::json::array();
-    for (const cluster::ShardHealth& shard : stopped) {
+    for (const auto& [shard, memgests] : stopped) {
       nlohmann::json one = {{"group", shard.group.value()},
                             {"shard", shard.shard.value()},
-                            {"coordinator", NumberJson(shard.coordinator)}};
+                            {"coordinator", NumberJson(shard.coordinator)},
+                            {"lost", LostJson(shard)}};
       SetBytes(&one, "reason", shard.reason);
       list.push_back(std::move(one));
     }
     PrintJson({{"stopped", list}});
     return;
   }
-  Table table({"STOPPED", "COORDINATOR", "WHY"});
+  Table table({"STOPPED", "COORDINATOR", "LOST OF", "WHY"});
   table.AlignLeft(2);
-  for (const cluster::ShardHealth& shard : stopped) {
+  table.AlignLeft(3);
+  for (const auto& [shard, memgests] : stopped) {
     table.AddRow({absl::StrCat("group ", shard.group.value(), " shard ", shard.shard.value()),
-                  absl::StrCat(shard.coordinator.value()), ShowBytes(shard.reason)});
+                  absl::StrCat(shard.coordinator.value()), memgests, ShowBytes(shard.reason)});
   }
   std::printf(
       "%s\nWhat nobody has of their keys would be lost for good, also for a node that comes back "
@@ -63,8 +80,8 @@ int Run(const Options& options, bool yes) {
     return kExitOk;
   }
   std::vector<cluster::StoppedShard> shards;
-  for (const cluster::ShardHealth& shard : *stopped)
-    shards.push_back({shard.group, shard.shard, shard.epoch});
+  for (const Lossy& one : *stopped)
+    shards.push_back({one.shard.group, one.shard.shard, one.shard.epoch, one.shard.lost});
   const absl::StatusOr<int> count = shards.empty() ? 0 : (*client)->AcceptLoss(shards);
   if (!count.ok()) return Fail(options, In("accept-loss", count.status()));
   if (options.json) {

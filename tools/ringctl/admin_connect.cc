@@ -45,6 +45,12 @@ nlohmann::json NodeJson(const cluster::View& view, NodeId node) {
   return {{"node", node.value()}};
 }
 
+nlohmann::json LostJson(const cluster::ShardHealth& shard) {
+  nlohmann::json lost = nlohmann::json::array();
+  for (const MemgestId memgest : shard.lost) lost.push_back(memgest.value());
+  return lost;
+}
+
 nlohmann::json NumberJson(NodeId node) {
   return node == cluster::kNoNode ? nlohmann::json() : nlohmann::json(node.value());
 }

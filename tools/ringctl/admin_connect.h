@@ -28,6 +28,8 @@ nlohmann::json NodeJson(const cluster::NodeInfo& node);
 nlohmann::json NodeJson(const cluster::View& view, NodeId node);
 // The number, or null for nobody: of who leads, coordinates, holds a role.
 nlohmann::json NumberJson(NodeId node);
+// Ids of the memgests of which a stopped shard lost something.
+nlohmann::json LostJson(const cluster::ShardHealth& shard);
 // "1 (n1)"
 std::string ShowNode(const cluster::NodeInfo& node);
 

@@ -46,7 +46,8 @@ nlohmann::json HealthJson(const Health& health) {
     nlohmann::json one = {{"group", shard.group.value()},
                           {"shard", shard.shard.value()},
                           {"coordinator", NumberJson(shard.coordinator)},
-                          {"stopped", shard.stopped}};
+                          {"stopped", shard.stopped},
+                          {"lost", LostJson(shard)}};
     SetBytes(&one, "reason", shard.reason);
     shards.push_back(one);
   }

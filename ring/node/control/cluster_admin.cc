@@ -350,24 +350,25 @@ absl::Status ClusterAdmin::RemoveNode(absl::string_view node, bool force) {
 
 absl::StatusOr<int> ClusterAdmin::AcceptLoss(absl::Span<const cluster::StoppedShard> shards) {
   RING_ASSIGN_OR_RETURN(const Facts facts, CollectFacts());
-  cluster::Overrun command;
-  for (const protocol::MemgestDescriptor& memgest : facts.view->memgests) {
-    if (memgest.state != protocol::MemgestState::kDeleted) command.memgests.push_back(memgest.id);
-  }
+  const auto goes_on = [&](const cluster::StoppedShard& seen) -> absl::StatusOr<bool> {
+    const std::vector<cluster::GroupView>& groups = facts.view->groups;
+    if (seen.lost.empty() || seen.group.value() >= groups.size()) return false;
+    const cluster::GroupView& group = groups[seen.group.value()];
+    if (group.epoch != seen.epoch || seen.shard.value() >= group.shards.size()) return false;
+    // An attempt before, whose answer was lost, may have come so far.
+    if (cluster::IsAccepted(group.shards[seen.shard.value()], seen)) return true;
+    if (!cluster::IsStopped(facts.reports, seen)) return false;
+    const absl::Status accepted =
+        Propose(cluster::Overrun{seen.group, seen.shard, seen.epoch, seen.lost}).status();
+    if (absl::IsFailedPrecondition(accepted))
+      return false;  // it serves, or stopped anew, meanwhile
+    RING_RETURN_IF_ERROR(accepted);
+    return true;
+  };
   int count = 0;
-  for (const cluster::NodeHealth& report : facts.reports) {
-    for (const cluster::ShardReport& shard : report.shards) {
-      const cluster::StoppedShard seen{shard.group, shard.shard, shard.epoch};
-      const bool accepted = std::find(shards.begin(), shards.end(), seen) != shards.end();
-      if (!shard.stopped || !accepted ||
-          shard.epoch != facts.view->groups[shard.group.value()].epoch)
-        continue;
-      command.group = shard.group;
-      command.shard = shard.shard;
-      command.epoch = shard.epoch;
-      RING_RETURN_IF_ERROR(Propose(command).status());
-      ++count;
-    }
+  for (const cluster::StoppedShard& seen : shards) {
+    RING_ASSIGN_OR_RETURN(const bool one, goes_on(seen));
+    count += one ? 1 : 0;
   }
   return count;
 }

@@ -150,7 +150,9 @@ void Node::TakeAgreed(const std::shared_ptr<const cluster::View>& agreed) {
   // Shown by the leader before, with what came after it: who was registered then may be over.
   if (agreed->epoch < view_->epoch) return;
   for (const cluster::NodeInfo& node : agreed->nodes) {
-    control_->OnRegistered(node.id, node.incarnation);
+    const bool away =
+        node.status == cluster::NodeStatus::kDown || node.status == cluster::NodeStatus::kRemoved;
+    control_->OnRegistered(node.id, node.incarnation, away);
   }
   if (agreed->epoch == view_->epoch) return;
   auto view = std::make_shared<cluster::View>(*agreed);

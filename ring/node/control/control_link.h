@@ -49,6 +49,9 @@ class ControlLink {
   void Establish();
   // Forgets queue pair and everything queued. The next connection has another generation.
   void Drop();
+  // The peer's next start is another process, and this one may be stopped in the midst of a SEND:
+  // its memory is not used again (L5). REQUIRES: dropped.
+  void LeaveMemory() { memory_ = {}; }
 
   bool up() const { return established_ && failure_.ok(); }
   bool established() const { return established_; }

@@ -58,6 +58,7 @@ absl::Status ControlPort::Grow(std::size_t node_count) {
     former_.push_back(0);
     over_.emplace_back();
     registered_.push_back(0);
+    away_.push_back(false);
     answer_times_.emplace_back();
   }
   return absl::OkStatus();

@@ -106,8 +106,9 @@ class ControlPort {
   std::string Missing() const;
   // What this node has a part in: nobody who has one in another is spoken to from now on.
   void SetFounding(std::uint64_t founding);
-  // The cluster agreed that this is the node's present start: another one's connection ends.
-  void OnRegistered(NodeId node, Incarnation incarnation);
+  // The cluster agreed that this is the node's present start: another one's connection ends. away:
+  // that it failed, or was removed: then any other one takes its place.
+  void OnRegistered(NodeId node, Incarnation incarnation, bool away = false);
   // Attempts to connect are so far apart at most.
   static constexpr std::uint64_t kAttemptsApartMaxNs = 1'000'000'000;
   // Ever since this start.
@@ -195,6 +196,7 @@ class ControlPort {
   std::vector<std::uint64_t> former_;                // the last ones that spoke; 0: those above
   std::vector<std::vector<std::uint64_t>> over_;     // starts that a later one replaced
   std::vector<std::uint64_t> registered_;            // as the last view says; 0: not heard of
+  std::vector<bool> away_;                           // those; as the last view says
   RefusalLog refuses_;                               // whom this node refuses
   RefusalLog refused_;                               // by whom it is refused
   std::uint64_t founding_ = 0;                       // of the cluster; 0: in none yet

@@ -35,6 +35,11 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
     return absl::FailedPreconditionError(
         absl::StrCat("incarnation=", incarnation, " of node ", node, " is over (L8)"));
   }
+  // L4: whom the cluster does without keeps nobody out, as a process does that stands still.
+  if (links_[node]->up() && away_[node] && known == registered_[node] && !Mutant("L8-frozen")) {
+    Lose(*links_[node], "another start of the node is there, and it failed or was removed (L8)");
+    links_[node]->LeaveMemory();
+  }
   if (links_[node]->up()) {
     // The other start may have gone without a word: then this tells.
     links_[node]->Probe();
@@ -91,8 +96,10 @@ void ControlPort::MarkOver(std::uint32_t node, std::uint64_t incarnation) {
 // Views come in their order (Node::TakeAgreed), but a node that catches up sees old ones, and a
 // start connects before it can register: so a change from one start to another says that the first
 // is over, and nothing of a third, which may be the present one.
-void ControlPort::OnRegistered(NodeId node, Incarnation incarnation) {
-  if (node == options_.node || node.value() >= links_.size() || incarnation.value() == 0) return;
+void ControlPort::OnRegistered(NodeId node, Incarnation incarnation, bool away) {
+  if (node == options_.node || node.value() >= links_.size()) return;
+  away_[node.value()] = away;
+  if (incarnation.value() == 0) return;
   const std::uint64_t before = std::exchange(registered_[node.value()], incarnation.value());
   if (before == incarnation.value()) return;
   std::erase(over_[node.value()], incarnation.value());
@@ -133,7 +140,7 @@ absl::Status ControlPort::TryAccept(std::uint64_t request, absl::string_view pri
   if (hello.fence != options_.fence && !Mutant("L1-length")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "it has ", FenceTermsName(hello.fence), ", this node ", FenceTermsName(options_.fence),
-        ": let all files say the same of fail_over, fence and lease_ms"));
+        ": let all files say the same of fail_over, fence, detect_ms and lease_ms"));
   }
   if (hello.node >= links_.size() || hello.node >= options_.node.value()) {
     return absl::InvalidArgumentError(absl::StrCat("control connections come from lower ids: node=",

@@ -42,19 +42,31 @@ void Founding::OnAnswer(NodeId node, const ProbeAnswer& answer) { answers_[node]
 
 Founding::Decision Founding::Decide() const {
   if (state_ != ProbeState::kNew) return Decision::kWait;
-  int agreed = 0;
+  bool awaited = false;  // somebody founded with this very start
+  bool joined = false;   // a voter joined, and knows of no cluster yet
   for (const auto& [node, answer] : answers_) {
-    const bool with_me = answer.founded == incarnation_;
-    if (answer.state == ProbeState::kFounder && !with_me) return Decision::kJoin;
-    // What a spare joined may be what this very start is a founder of.
-    if (answer.state == ProbeState::kMember && (IsVoter(node) || !IsVoter(self_))) {
-      return Decision::kJoin;
+    if (answer.state == ProbeState::kFounder) {
+      if (answer.founded != incarnation_) return Decision::kJoin;
+      awaited = true;
     }
-    const bool founds = answer.state != ProbeState::kMember && answer.voters == voter_count_;
-    agreed += IsVoter(node) && founds ? 1 : 0;
+    // What a spare joined may be what this very start is a founder of.
+    if (answer.state != ProbeState::kMember || (IsVoter(self_) && !IsVoter(node))) continue;
+    if (answer.founding != 0 || !IsVoter(self_)) return Decision::kJoin;
+    joined = true;
   }
-  const bool all = IsVoter(self_) && agreed == voter_count_ - 1 && !FindStranded().has_value();
-  return all ? Decision::kFound : Decision::kWait;
+  if (!IsVoter(self_)) return Decision::kWait;
+  int agreed = 0;
+  int answered = 0;
+  for (const auto& [node, answer] : answers_) {
+    if (!IsVoter(node)) continue;
+    // It lost its memory since others founded with it: they wait for this start all the same, and
+    // without it they may be too few.
+    const bool founds = answer.state != ProbeState::kMember || awaited;
+    agreed += founds && answer.voters == voter_count_ ? 1 : 0;
+    ++answered;
+  }
+  if (agreed == voter_count_ - 1 && !FindStranded().has_value()) return Decision::kFound;
+  return joined && !awaited && answered == voter_count_ - 1 ? Decision::kJoin : Decision::kWait;
 }
 
 // What others joined is what this start is a founder of, if one of the voters founded it.

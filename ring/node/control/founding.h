@@ -2,9 +2,10 @@
 //
 // What:      Founding collects what the others say of themselves and decides. A cluster is new when
 //            every voter says so, of the present start; then each begins as the server that the
-//            first configuration names. In all other cases a start without a memory of its own is
-//            another server, which the leader adds (10.6): a voter must never vote twice under one
-//            id because it forgot the first time. Nor is it new while somebody has a part in it.
+//            first configuration names, also beside one that started again meanwhile. In all other
+//            cases a start without a memory of its own is another server, which the leader adds
+//            (10.6): a voter must never vote twice under one id because it forgot the first time.
+//            Nor is it new while somebody has a part in it.
 // Shape:     the answers a founder gives name the start of the asker that it founded with, so that
 //            a slow founder is told from a restarted one. To join is always safe.
 // Ownership: values.

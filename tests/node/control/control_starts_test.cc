@@ -41,27 +41,38 @@ class LonePort {
     return absl::OkStatus();
   }
   ControlPort& port() { return *port_; }
-  // Connects, and ends that connection once it was there. False: it was refused.
-  bool Accepts(std::uint64_t incarnation) {
+  // Null: it was refused.
+  absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Connect(std::uint64_t incarnation) {
     protocol::ControlHello hello;
     hello.cluster = 9;
     hello.incarnation = incarnation;
-    absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp = peer_->Connect(
-        address_, {.send_cq = cq_.get(), .recv_cq = cq_.get()}, protocol::EncodeHello(hello));
-    EXPECT_OK(qp.status());
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::QueuePair> qp,
+                          peer_->Connect(address_, {.send_cq = cq_.get(), .recv_cq = cq_.get()},
+                                         protocol::EncodeHello(hello)));
     std::optional<bool> accepted;
     ::ring::testing::Await("the port's answer", [&] {
       Pump();
-      for (rdma::ConnectionEvent event; peer_->PollEvent(&event);)
-        accepted = event.kind == rdma::ConnectionEvent::Kind::kEstablished;
+      for (rdma::ConnectionEvent event; peer_->PollEvent(&event);) {
+        if (event.qp == qp.get())
+          accepted = event.kind == rdma::ConnectionEvent::Kind::kEstablished;
+      }
       return accepted.has_value();
     });
+    if (!*accepted) qp.reset();
+    return qp;
+  }
+  // Connects, and ends that connection once it was there. False: it was refused.
+  bool Accepts(std::uint64_t incarnation) {
+    absl::StatusOr<std::unique_ptr<rdma::QueuePair>> qp = Connect(incarnation);
+    EXPECT_OK(qp.status());
+    if (!qp.ok() || *qp == nullptr) return false;
+    const std::uint32_t generation = port_->generation(NodeId(0));
     qp->reset();
     ::ring::testing::Await("the connection's end", [&] {
       Pump();
-      return !port_->connected(NodeId(0));
+      return !port_->connected(NodeId(0)) || port_->generation(NodeId(0)) != generation;
     });
-    return *accepted;
+    return true;
   }
   // Another start of node 0 that connects, and says something before it is gone.
   void Meets(std::uint64_t incarnation) {
@@ -127,6 +138,23 @@ TEST(ControlPort, L8ALateHandshakeOfAFormerStartShutsNobodyOut) {
   lone.port().OnRegistered(NodeId(0), Incarnation(kLater));
   EXPECT_TRUE(lone.Accepts(kLater));
   EXPECT_FALSE(lone.Accepts(kPresent)) << "another start registered since";
+}
+
+// Its process stands still, and its system answers for it: nothing ends that connection.
+TEST(ControlPort, L8AStartThatFailedKeepsNoOtherOneOut) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  constexpr std::uint64_t kFrozen = 7;
+  constexpr std::uint64_t kLater = 8;
+  lone.port().OnRegistered(NodeId(0), Incarnation(kFrozen));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<rdma::QueuePair> frozen, lone.Connect(kFrozen));
+  EXPECT_FALSE(lone.Accepts(kLater)) << "the cluster counts on the former one";
+  EXPECT_TRUE(lone.port().connected(NodeId(0)));
+  lone.port().OnRegistered(NodeId(0), Incarnation(kFrozen), /*away=*/true);
+  EXPECT_TRUE(lone.port().connected(NodeId(0))) << "it may come back as who it was";
+  EXPECT_TRUE(lone.Accepts(kLater));
+  lone.port().OnRegistered(NodeId(0), Incarnation(kLater));
+  EXPECT_FALSE(lone.Accepts(kFrozen));
 }
 
 // Neither of the two is registered yet: who comes late must not be taken for the later one.

@@ -25,8 +25,8 @@ ProbeAnswer New(std::uint64_t incarnation) {
 ProbeAnswer Founder(std::uint64_t incarnation, std::uint64_t with) {
   return {ProbeState::kFounder, Incarnation(incarnation), Incarnation(with), kNoLeader, 3};
 }
-ProbeAnswer Member(std::uint64_t incarnation) {
-  return {ProbeState::kMember, Incarnation(incarnation), Incarnation(), kNoLeader, 3};
+ProbeAnswer Member(std::uint64_t incarnation, std::uint64_t founding = 0) {
+  return {ProbeState::kMember, Incarnation(incarnation), Incarnation(), kNoLeader, 3, founding};
 }
 
 // Three voters; node 0 of incarnation 10 is asked what it does.
@@ -87,7 +87,24 @@ TEST_F(FoundingTest, R10_6_OneFounderOfAFormerStartIsEnoughToJoin) {
 }
 
 TEST_F(FoundingTest, AVoterThatIsAMemberTellsOfACluster) {
+  voter_.OnAnswer(NodeId(2), Member(12, /*founding=*/77));
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+}
+
+TEST_F(FoundingTest, AMemberOfNothingYetIsJoinedWhenNobodyAwaitsThisStart) {
   voter_.OnAnswer(NodeId(2), Member(12));
+  EXPECT_EQ(voter_.Decide(), Decision::kWait);
+  voter_.OnAnswer(NodeId(1), New(11));
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+}
+
+// Node 1 founded with the first start of node 2, which ended before it founded, too. If this one
+// joined as well, one server of three would be left, and nobody to add the others.
+TEST_F(FoundingTest, R10_6AVoterThatIsAwaitedFoundsBesideOneThatStartedAgain) {
+  voter_.OnAnswer(NodeId(2), Member(22));
+  voter_.OnAnswer(NodeId(1), Founder(11, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound);
+  voter_.OnAnswer(NodeId(1), Founder(11, 9));
   EXPECT_EQ(voter_.Decide(), Decision::kJoin);
 }
 

@@ -307,7 +307,8 @@ class Client {
   std::size_t PollCompletions(absl::Span<Completion> completions);
 
   // --- What the client knows ---
-  // Asks for the view again when it does not know the name. Errors: kFailedPrecondition.
+  // Asks for the view again when it does not know the name. Errors: kFailedPrecondition: there is
+  // none; kDeadlineExceeded.
   absl::StatusOr<MemgestId> ResolveMemgest(absl::string_view name);
   std::string MemgestName(MemgestId id) const;  // empty: unknown
   std::uint32_t view_epoch() const;

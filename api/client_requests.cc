@@ -1,5 +1,6 @@
 #include "api/client_requests.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/escaping.h"
@@ -8,6 +9,17 @@
 #include "ring/base/status.h"
 
 namespace ring::api {
+namespace {
+
+// What a call that waited already has left for the rest: more than nothing, which is the default.
+absl::Duration TimeLeft(ClientCore* core, std::uint64_t until_ns) {
+  const std::uint64_t now_ns = core->ClockNs();
+  const std::uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 1;
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+  return absl::Nanoseconds(static_cast<std::int64_t>(std::min(left_ns, kMax)));
+}
+
+}  // namespace
 
 Request GetRequest(absl::string_view key, const GetOptions& options) {
   Request request;
@@ -28,10 +40,14 @@ absl::StatusOr<Request> PutRequest(ClientCore* core, absl::string_view key, absl
   request.if_version = options.if_version;
   request.deadline = options.deadline;
   request.memgest = options.memgest_id;
-  if (!request.memgest.has_value() && !options.memgest.empty()) {
-    RING_ASSIGN_OR_RETURN(
-        request.memgest, ResolveMemgest(core, options.memgest, core->DeadlineNs(options.deadline)));
+  if (request.memgest.has_value() || options.memgest.empty()) return request;
+  if (const auto* const known = core->view().FindMemgest(options.memgest); known != nullptr) {
+    request.memgest = known->id;
+    return request;
   }
+  const std::uint64_t until_ns = core->DeadlineNs(options.deadline);
+  RING_ASSIGN_OR_RETURN(request.memgest, ResolveMemgest(core, options.memgest, until_ns));
+  request.deadline = TimeLeft(core, until_ns);
   return request;
 }
 
@@ -64,11 +80,16 @@ void SetDestination(absl::Span<char> buffer, Request* request) {
 absl::StatusOr<MemgestId> ResolveMemgest(ClientCore* core, absl::string_view name,
                                          std::uint64_t until_ns) {
   const protocol::MemgestDescriptor* descriptor = core->view().FindMemgest(name);
-  if (descriptor == nullptr && core->RefreshView(until_ns)) {
+  const auto unknown = [name](OpOutcome outcome) {
+    return StatusOf(outcome, absl::StrCat("memgest=", absl::CHexEscape(name)));
+  };
+  if (descriptor == nullptr) {
+    // It may be new, and nobody was there to tell.
+    if (!core->RefreshView(until_ns)) return unknown(OpOutcome::kDeadlineExceeded);
     descriptor = core->view().FindMemgest(name);
   }
-  if (descriptor != nullptr) return descriptor->id;
-  return StatusOf(OpOutcome::kNoSuchMemgest, absl::StrCat("memgest=", absl::CHexEscape(name)));
+  if (descriptor == nullptr) return unknown(OpOutcome::kNoSuchMemgest);
+  return descriptor->id;
 }
 
 absl::StatusOr<Operation*> Admit(ClientCore* core, const Request& request) {
@@ -78,7 +99,9 @@ absl::StatusOr<Operation*> Admit(ClientCore* core, const Request& request) {
   while (core->may_make_room() && core->ClockNs() < until_ns) {
     if (!core->RunCallbacks()) core->WaitStep(until_ns);
     core->RunCallbacks();
-    op = core->Submit(request);
+    Request rest = request;
+    rest.deadline = TimeLeft(core, until_ns);
+    op = core->Submit(rest);
     if (op.ok() || !absl::IsResourceExhausted(op.status())) return op;
   }
   return op;

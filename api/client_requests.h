@@ -5,7 +5,7 @@
 // Threads:   the client's.
 // Errors:    Call: kInvalidArgument, kResourceExhausted (no room in the window, or no memory for a
 //            large value, until the deadline): nothing was sent. PutRequest, MoveRequest:
-//            kFailedPrecondition (memgest unknown).
+//            kFailedPrecondition (memgest unknown), kDeadlineExceeded (nobody told of any).
 #ifndef RING_API_CLIENT_REQUESTS_H_
 #define RING_API_CLIENT_REQUESTS_H_
 
@@ -25,7 +25,7 @@ absl::StatusOr<Request> MoveRequest(ClientCore* core, absl::string_view key,
                                     absl::string_view memgest, const PutOptions& options);
 void SetDestination(absl::Span<char> buffer, Request* request);
 
-// Waits for the view once when the name is unknown.
+// Waits for the view once when the name is unknown. Errors: as PutRequest.
 absl::StatusOr<MemgestId> ResolveMemgest(ClientCore* core, absl::string_view name,
                                          std::uint64_t until_ns);
 

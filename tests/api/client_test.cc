@@ -208,6 +208,18 @@ TEST(Client, AMemgestThatIsNotKnownIsLookedUpOnceAndThenNamed) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("memgest=77")));
 }
 
+TEST(Client, AMemgestOfWhichNobodyCouldTellIsNotSaidToBeUnknown) {
+  TwinCluster cluster;
+  const auto client = cluster.Connect();
+  cluster.Stop(0);
+  const PutOptions to_gold = {.memgest = "gold", .deadline = absl::Milliseconds(50)};
+  for (const absl::Status& status :
+       {client->Put("k", "v", to_gold).status(), client->Move("k", "gold", to_gold).status()}) {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("memgest=gold")));
+    EXPECT_FALSE(IsUnknownOutcome(status));
+  }
+}
+
 TEST(Client, GetIntoABufferThatIsTooSmallSaysTheSizeAndWritesNothing) {
   TwinCluster cluster;
   const auto client = cluster.Connect();

@@ -2,6 +2,7 @@
 that is there already is what is asked for."""
 
 import errno
+import json
 import random
 import re
 import socket
@@ -89,6 +90,11 @@ def memgest_lines(names):
     return lines
 
 
+def quoted(text):
+    """As a string of TOML, whatever is in it."""
+    return json.dumps(str(text), ensure_ascii=False)
+
+
 def text_of(settings, folder):
     """The text of the file that all nodes read."""
     count = settings.count
@@ -97,19 +103,17 @@ def text_of(settings, folder):
     hosts = settings.hosts or ("127.0.0.1",) * count
     cards = settings.cards()
     ports = free_ports((3 if cards else 2) * count)
-    lines = ["[cluster]", f'name = "{folder.name}"', f"s = {s}", f"d = {d}",
+    lines = ["[cluster]", f"name = {quoted(folder.name)}", f"s = {s}", f"d = {d}",
              f'fail_over = "{"off" if settings.fail_over is False else "on"}"',
              f'fence = "{settings.fence or "lease"}"']
-    if settings.detect_ms:  # the others in the proportion of the defaults: 25 and 100 of 150
-        lines += [f"detect_ms = {settings.detect_ms}",
-                  f"heartbeat_ms = {min(1000, max(1, settings.detect_ms // 6))}",
-                  f"lease_ms = {max(5, settings.detect_ms * 2 // 3)}"]
+    if settings.detect_ms:
+        lines.append(f"detect_ms = {settings.detect_ms}")
     lines += ["", "[node]", f'transport = "{transport}"', 'ring_size = "256KiB"',
               'log_level = "warning"']
     if settings.fault_injection:
         lines.append('fault_injection = "on"')
     if settings.durable:
-        lines.append(f'data_dir = "{folder / VOTERS}"')
+        lines.append(f"data_dir = {quoted(folder / VOTERS)}")
     for i in range(count):
         lines += ["", "[[nodes]]", f'name = "n{i}"', 'host = "local"',
                   f'data = "{hosts[i]}:{ports[2 * i]}"',
@@ -117,7 +121,7 @@ def text_of(settings, folder):
         if cards:
             lines.append(f'rdma = "{cards[i]}:{ports[2 * count + i]}"')
         if transport in ("auto", "shm"):
-            lines.append(f'shm = "{folder / f"n{i}.sock"}"')
+            lines.append(f"shm = {quoted(folder / f'n{i}.sock')}")
     return "\n".join(lines + memgest_lines(settings.memgests)) + "\n"
 
 
@@ -135,7 +139,12 @@ def write(settings, folder):
     """Writes the file of a new cluster; gives its path."""
     check_vacant(folder)
     path = folder / NAME
-    path.write_text(text_of(settings, folder))
+    text = text_of(settings, folder)
+    try:
+        tomllib.loads(text)
+        path.write_bytes(text.encode())
+    except (tomllib.TOMLDecodeError, UnicodeEncodeError) as error:
+        raise Refused(f"{folder} has a name that no {NAME} can have: {error}") from error
     if settings.durable:
         (folder / VOTERS).mkdir(exist_ok=True)
     return path

@@ -14,7 +14,8 @@ class LocalClusterAgain(Programs):
         self.kept = self.folder / "kept"
 
     def start_kept(self, *argv):
-        return self.start(LOCAL_CLUSTER, *argv, "--dir", self.kept)
+        # Who is only late, on a busy machine, is not missed: its shards would stop once more.
+        return self.start(LOCAL_CLUSTER, *argv, "--detect-ms", 2000, "--dir", self.kept)
 
     def test_a_durable_one_waits_for_the_loss_to_be_accepted_and_has_its_catalogue(self):
         cluster = self.start_kept(5, "--durable")
@@ -43,7 +44,8 @@ class LocalClusterAgain(Programs):
         self.assertEqual(status, 0, err)
 
     def test_a_command_runs_on_a_stopped_one(self):
-        self.assertEqual(self.run_program(LOCAL_CLUSTER, 3, "--durable", "--dir", self.kept, "--",
+        self.assertEqual(self.run_program(LOCAL_CLUSTER, 3, "--durable", "--detect-ms", 2000,
+                                          "--dir", self.kept, "--",
                                           "true").returncode, 0)
         # That it is durable, the folder says.
         result = self.run_program(LOCAL_CLUSTER, 3, "--dir", self.kept, "--", "bash", "-c",

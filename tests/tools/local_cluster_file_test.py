@@ -51,6 +51,19 @@ class ClusterFile(unittest.TestCase):
                     self.agree(path, count=5, **asked)
             path.unlink()
 
+    def test_a_folder_may_have_any_name(self):
+        for name in ('a "quoted" one', "a \\ one", "\U0001d11e and \n", "it's"):
+            folder = self.folder / name
+            folder.mkdir()
+            path = cluster_file.write(Settings(count=5, durable=True), folder)
+            self.assertEqual(cluster_file.read(path)["cluster"]["name"], name)
+            cluster_file.agree(Settings(count=5, durable=True), path, cluster_file.read(path))
+        nameless = self.folder / "\udcff"  # no Unicode
+        nameless.mkdir()
+        with self.assertRaisesRegex(Refused, "has a name that no ring.toml can have"):
+            cluster_file.write(Settings(count=5), nameless)
+        self.assertFalse((nameless / "ring.toml").exists())
+
     def test_the_refusal_says_what_is_asked_for_and_what_is_there(self):
         path = self.write(count=5, fence="check")
         for asked, text in (({"count": 6}, "nodes: 6 is asked for, .* has 5$"),

@@ -22,14 +22,6 @@ namespace {
 constexpr int kNodeCount = 6;
 constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 
-// Heartbeats and leases in the proportion of the defaults: 25 and 100 of 150.
-std::uint32_t HeartbeatMs(std::uint32_t detect_ms) {
-  return std::clamp<std::uint32_t>(detect_ms / 6, 1, node::kHeartbeatMsMax);
-}
-std::uint32_t LeaseMs(std::uint32_t detect_ms) {
-  return std::max<std::uint32_t>(5, detect_ms * 2 / 3);
-}
-
 // As the file has them: those of an embedded cluster.
 std::string MemgestTables(protocol::RepairScheme repair) {
   std::string text;
@@ -53,9 +45,7 @@ class EmbeddedTarget final : public RecoveryTarget {
     host.config.recovery_rate = std::uint64_t{options.recovery_rate_mib} << 20;
     host.config.recovery_rate_min = std::uint64_t{options.recovery_rate_min_mib} << 20;
     host.config.control.fail_over = true;
-    host.config.control.detect_ms = options.detect_ms;
-    host.config.control.heartbeat_ms = HeartbeatMs(options.detect_ms);
-    host.config.control.lease_ms = LeaseMs(options.detect_ms);
+    host.config.control.SetDetection(options.detect_ms);
     host.config.control.fence =
         options.fence == "check" ? node::FenceKind::kCheck : node::FenceKind::kLease;
     for (protocol::MemgestDescriptor& memgest : host.config.memgests) {
@@ -132,10 +122,8 @@ class ProcessTarget final : public RecoveryTarget {
   absl::Status WriteConfiguration(const RecoveryTargetOptions& options, const std::string& path) {
     std::string text = absl::StrCat(
         "[cluster]\nname = \"recovery-bench\"\ns = 3\nd = 2\nfail_over = \"on\"\nfence = \"",
-        options.fence, "\"\ndetect_ms = ", options.detect_ms,
-        "\nheartbeat_ms = ", HeartbeatMs(options.detect_ms),
-        "\nlease_ms = ", LeaseMs(options.detect_ms), "\n[node]\ntransport = \"", options.transport,
-        "\"\nlog_level = \"warning\"\nring_size = \"256KiB\"\n");
+        options.fence, "\"\ndetect_ms = ", options.detect_ms, "\n[node]\ntransport = \"",
+        options.transport, "\"\nlog_level = \"warning\"\nring_size = \"256KiB\"\n");
     absl::StrAppend(&text, "recovery_rate = \"", options.recovery_rate_mib, "MiB\"\n");
     absl::StrAppend(&text, "recovery_rate_min = \"", options.recovery_rate_min_mib, "MiB\"\n");
     if (options.durable) {

@@ -100,8 +100,8 @@ void Parser::ReadControl(TableReader& in) {
   if (in.Has("voters")) {
     control.voters = static_cast<int>(in.Integer("voters", 1, 1, cluster::kVoterCountMax));
   }
+  control.SetDetection(milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax));
   control.heartbeat_ms = milliseconds("heartbeat_ms", control.heartbeat_ms, 1, kHeartbeatMsMax);
-  control.detect_ms = milliseconds("detect_ms", control.detect_ms, kDetectMsMin, kDetectMsMax);
   control.lease_ms = milliseconds("lease_ms", control.lease_ms, kDetectMsMin, kDetectMsMax);
   control.lag_ms = milliseconds("lag_ms", control.lag_ms, kDetectMsMin, kDetectMsMax);
   control.overrun = in.Choice<cluster::OverrunPolicy>(

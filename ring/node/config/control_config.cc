@@ -10,6 +10,16 @@ namespace {
 constexpr std::uint64_t kSleepNsMax = 20 * kMillisecondNs;
 }  // namespace
 
+void ControlConfig::SetDetection(std::uint32_t ms) {
+  const ControlConfig defaults;
+  const auto of = [&](std::uint64_t part) {
+    return static_cast<std::uint32_t>(ms * part / defaults.detect_ms);
+  };
+  detect_ms = ms;
+  heartbeat_ms = std::clamp(of(defaults.heartbeat_ms), std::uint32_t{1}, kHeartbeatMsMax);
+  lease_ms = std::max(of(defaults.lease_ms), kDetectMsMin);
+}
+
 std::uint64_t ControlConfig::SleepNsMax() const {
   if (!fail_over) return kSleepNsMax;
   return std::min({kSleepNsMax, detect_ms * kMillisecondNs / 8, lease_ms * kMillisecondNs / 8,

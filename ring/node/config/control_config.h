@@ -38,6 +38,9 @@ struct ControlConfig {
   bool fail_over = true;
   std::string data_dir;  // of this process; empty: consensus is kept in memory
 
+  // Silence of so many milliseconds is a failure; heartbeats and leases in the proportion of the
+  // defaults.
+  void SetDetection(std::uint32_t ms);
   int VoterCount(std::size_t node_count) const {
     return voters != 0 ? voters : cluster::DefaultVoterCount(node_count);
   }

@@ -1,6 +1,7 @@
 #include "ring/node/config/config.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -216,12 +217,32 @@ TEST(NodeConfig, L1WhateverDetectionIsTakenLeavesTimeForTwoHeartbeats) {
   }
 }
 
+TEST(NodeConfig, HeartbeatsAndLeasesFollowTheDetection) {
+  for (const auto& [detect_ms, heartbeat_ms, lease_ms] : {std::array<std::uint32_t, 3>{5, 1, 5},
+                                                          {50, 8, 33},
+                                                          {150, 25, 100},
+                                                          {60'000, 1000, 40'000}}) {
+    const std::string given = absl::StrCat("d = 2\ndetect_ms = ", detect_ms);
+    ASSERT_OK_AND_ASSIGN(const NodeConfig config,
+                         ParseNodeConfig(Changed("d = 2", given), "ring.toml"));
+    EXPECT_EQ(config.control.detect_ms, detect_ms);
+    EXPECT_EQ(config.control.heartbeat_ms, heartbeat_ms);
+    EXPECT_EQ(config.control.lease_ms, lease_ms);
+  }
+  ASSERT_OK_AND_ASSIGN(
+      const NodeConfig config,
+      ParseNodeConfig(Changed("d = 2", "d = 2\nlease_ms = 70\ndetect_ms = 60\nheartbeat_ms = 20"),
+                      "ring.toml"));
+  EXPECT_EQ(config.control.heartbeat_ms, 20u);
+  EXPECT_EQ(config.control.lease_ms, 70u);
+}
+
 TEST(NodeConfig, WaysToAgreeThatCannotWorkAreRefused) {
   ExpectRefused(Changed("d = 2", "d = 2\nvoters = 4"), "5:10", "voters=4 must be odd");
   ExpectRefused(Changed("d = 2", "d = 2\nvoters = 7"), "5:10",
                 "voters=7 is more than node_count=5");
   ExpectRefused(Changed("d = 2", "d = 2\nvoters = 0"), "5:10", "voters=0");
-  ExpectRefused(Changed("d = 2", "d = 2\ndetect_ms = 49"), "5:13",
+  ExpectRefused(Changed("d = 2", "d = 2\nheartbeat_ms = 25\ndetect_ms = 49"), "6:13",
                 "at least twice heartbeat_ms=25");
   ExpectRefused(Changed("d = 2", "d = 2\nlease_ms = 4"), "5:12", "lease_ms=4");
   ExpectRefused(Changed("d = 2", "d = 2\nlag_ms = 4"), "5:10", "lag_ms=4");

@@ -17,7 +17,7 @@ import local_cluster_file as cluster_file
 
 ROOT = Path(__file__).resolve().parents[1]
 READY_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 5
+STOP_SECONDS_MAX = 20  # what is not held up ends within one
 LOOK_SECONDS = 0.01    # between two looks at what no event tells of
 HEALTH_SECONDS = 0.25  # between two questions to all nodes
 PR_SET_PDEATHSIG = 1
@@ -26,6 +26,11 @@ _LIBC = ctypes.CDLL(None)
 
 def build_folder():
     return Path(os.environ.get("RING_BUILD", ROOT / "build" / "release"))
+
+
+def say(what):
+    """On stderr, by the name of the tool that runs."""
+    print(f"tools/{Path(sys.argv[0]).name}: {what}", file=sys.stderr)
 
 
 def program_of(name):
@@ -187,11 +192,10 @@ class Cluster:
                 process.kill()
                 status = process.wait()
             if status == -signal.SIGKILL and as_asked:
-                print(f"tools/local-cluster: node n{i} was killed, as asked", file=sys.stderr)
+                say(f"node n{i} was killed, as asked")
             elif status != 0:
                 clean = False
-                print(f"tools/local-cluster: node n{i} ended with status {status}",
-                      file=sys.stderr)
+                say(f"node n{i} ended with status {status}")
         return clean
 
 
@@ -213,7 +217,7 @@ def run_command(command, seeds, admin, timeout=None, reads=True):
                                    preexec_fn=begin_anew)
     except OSError as error:
         take_signals()
-        print(f"tools/local-cluster: {command[0]}: {error.strerror}", file=sys.stderr)
+        say(f"{command[0]}: {error.strerror}")
         return 127
     try:
         take_signals()

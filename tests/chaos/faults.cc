@@ -9,12 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ring/base/status.h"
+#include "tools/common/interrupt.h"
 
 namespace ring::chaos {
 namespace {
 
 constexpr std::array<absl::string_view, 8> kFaults = {"kill",   "restart",   "forget", "pause",
                                                       "zombie", "partition", "double", "nic"};
+
+// Who has other work, or none, for too long: that is no fault of the cluster.
+bool MayBeBusy(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
 
 }  // namespace
 
@@ -49,7 +55,7 @@ absl::Status FaultInjector::Run(absl::Time until) {
     for (const auto& [fault, count] : counts_) all += count;
     return all >= options_.fault_max || options_.faults.empty();
   };
-  while (absl::Now() < until) {
+  while (absl::Now() < until && !tools::Interrupted()) {
     if (enough()) {
       absl::SleepFor(std::min(until - absl::Now(), absl::Milliseconds(100)));
       continue;
@@ -181,7 +187,7 @@ absl::StatusOr<bool> FaultInjector::DisturbNic(std::size_t victim) {
                           " count=", fault.device.count, " ms=", fault.device.duration_ms,
                           " one_in=", fault.device.one_in, " delay_us=", fault.device.delay_us));
   if (const absl::Status injected = admin->InjectFault(name, fault); !injected.ok()) {
-    if (!absl::IsUnavailable(injected)) return injected;
+    if (!MayBeBusy(injected)) return injected;
     Say("nic", injected.message());
     return false;
   }
@@ -216,7 +222,7 @@ absl::StatusOr<admin::AdminClient*> FaultInjector::Admin(std::size_t node) {
   if (admins_[node] == nullptr) {
     admin::AdminClientOptions options;
     options.addresses = {nodes_->config().nodes[node].admin};
-    options.attempt_deadline = absl::Seconds(3);
+    options.attempt_deadline = absl::Seconds(3) * options_.time_factor;
     RING_ASSIGN_OR_RETURN(admins_[node], admin::AdminClient::Create(options));
   }
   return admins_[node].get();
@@ -244,8 +250,9 @@ absl::StatusOr<bool> FaultInjector::Cut(std::size_t victim, absl::Duration time)
     if (other == victim) continue;
     for (const auto& [from, to] : {std::pair(victim, other), std::pair(other, victim)}) {
       const absl::Status asked = AskToCut(from, to, time);
-      if (absl::IsUnavailable(asked)) Say("partition", asked.message());
-      if (!asked.ok() && !absl::IsUnavailable(asked)) return asked;
+      if (asked.ok()) continue;
+      if (!MayBeBusy(asked)) return asked;
+      Say("partition", asked.message());
     }
   }
   absl::SleepFor(time);
@@ -259,8 +266,11 @@ absl::Status FaultInjector::Route(absl::string_view verb, std::size_t from, std:
       const std::unique_ptr<tools::ChildProcess> ip,
       tools::ChildProcess::Start({"ip", "-n", options_.namespaces[from], "route", std::string(verb),
                                   "blackhole", address.substr(0, address.rfind(':'))}));
-  (void)ip->ReadLine("\n", absl::Seconds(5));  // prints nothing: its end is waited for
-  return absl::OkStatus();
+  RING_ASSIGN_OR_RETURN(const int status, ip->AwaitEnd(absl::Seconds(10) * options_.time_factor));
+  if (status == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("ip -n ", options_.namespaces[from], " route ", verb,
+                                          " blackhole of ", address, " ended with status ",
+                                          status));
 }
 
 absl::Status FaultInjector::Partition(std::size_t victim, absl::Duration time) {

@@ -13,6 +13,7 @@
 #include "tests/chaos/load.h"
 #include "tests/chaos/verdict.h"
 #include "tests/chaos/view_watch.h"
+#include "tools/common/interrupt.h"
 #include "tools/common/node_processes.h"
 
 namespace ring::chaos {
@@ -74,6 +75,8 @@ int Print(Verdict verdict, const FaultInjector& faults, std::size_t owners_lost,
 }
 
 int Run(const ChaosOptions& options) {
+  // What was done until then is judged.
+  tools::CatchInterrupts();
   const absl::StatusOr<node::NodeConfig> config = node::LoadNodeConfig(options.config, "n0");
   if (!config.ok()) {
     std::fprintf(stderr, "ring-chaos: %s\n", std::string(config.status().message()).c_str());

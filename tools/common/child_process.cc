@@ -110,6 +110,12 @@ bool ChildProcess::Wait(absl::Duration timeout) {
   return ended_;
 }
 
+absl::StatusOr<int> ChildProcess::AwaitEnd(absl::Duration timeout) {
+  if (Wait(timeout)) return status_;
+  return absl::DeadlineExceededError(
+      absl::StrCat("program=", name_, " did not end within ", absl::FormatDuration(timeout)));
+}
+
 int ChildProcess::Stop(absl::Duration grace) {
   if (ended_) return status_;
   kill(pid_, SIGTERM);

@@ -34,6 +34,8 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   // The next line of its stdout that begins with prefix, without the line feed; others are dropped.
   absl::StatusOr<std::string> ReadLine(absl::string_view prefix, absl::Duration timeout);
+  // Waits for its end, and gives the wait status. Errors: kDeadlineExceeded: it is at work.
+  absl::StatusOr<int> AwaitEnd(absl::Duration timeout);
   // SIGTERM, and SIGKILL after the grace. Gives the wait status. Idempotent.
   int Stop(absl::Duration grace = absl::Seconds(2));
 

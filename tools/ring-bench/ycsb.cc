@@ -223,12 +223,13 @@ void YcsbBench::Report() {
       rows);
 }
 
-// Each degraded read is one that a coordinator answered with a block that a parity node decoded.
+// Each degraded read is one that a coordinator answered with a block that a parity node decoded; it
+// answers, and counts, a read again that is sent again.
 absl::Status YcsbBench::Verdict() const {
   for (const YcsbCell& cell : cells_) {
     const std::string where = absl::StrCat("workload=", cell.workload, " repair=", cell.repair);
     RING_RETURN_IF_ERROR(cell.Verdict(where));
-    if (cell.counted != cell.answered || cell.decoded < cell.answered) {
+    if (cell.counted < cell.answered || cell.decoded < cell.answered) {
       return absl::InternalError(absl::StrCat(where, ": degraded reads=", cell.answered,
                                               " counted=", cell.counted,
                                               " blocks decoded=", cell.decoded));

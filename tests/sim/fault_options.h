@@ -70,7 +70,12 @@ struct FaultOptions {
   std::uint64_t f1_at_event_run_one_in = 4;    // runs with blows at a step of takeovers or joins
   std::uint64_t f1_at_event_max = 4;           // such blows of a run
   std::uint64_t f1_at_event_max_ns = 2 * kMs;  // behind it, at the latest
-  std::uint64_t f1_aim_max_ns = 100 * kUs;     // a blow comes so much later than it was decided
+  // Runs with faults where a bug switch acts, or would: none without one (ring/base/mutant.h).
+  std::uint64_t f1_at_switch_run_one_in = 0;
+  std::uint64_t f1_at_switch_max = 6;            // of a run
+  std::uint64_t f1_at_switch_skip_bits_max = 8;  // it comes there 2^bits times before one, at most
+  std::uint64_t f1_at_switch_max_ns = 20 * kMs;  // behind it, at the latest
+  std::uint64_t f1_aim_max_ns = 100 * kUs;       // a blow comes so much later than it was decided
   std::uint64_t f1_away_min_ns = 200 * kMs;
   std::uint64_t f1_away_more_ns = 2'000 * kMs;  // ... and up to so much longer
   // Runs whose voters start again with their term, vote and log; in others each is a new server.

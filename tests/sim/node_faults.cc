@@ -1,6 +1,8 @@
 #include "tests/sim/node_faults.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -17,17 +19,17 @@ constexpr std::uint64_t kMs = FaultOptions::kMs;
 
 }  // namespace
 
-class NodeFaults::Blow final : public rdma::sim::EventTarget {
+class NodeFaults::Later final : public rdma::sim::EventTarget {
  public:
-  Blow(std::shared_ptr<NodeFaults*> faults, NodeId node)
-      : faults_(std::move(faults)), node_(node) {}
+  Later(std::shared_ptr<NodeFaults*> faults, std::function<void(NodeFaults*)> call)
+      : faults_(std::move(faults)), call_(std::move(call)) {}
   void OnEvent(std::uint64_t) override {
-    if (*faults_ != nullptr) (*faults_)->Strike(node_);
+    if (*faults_ != nullptr) call_(*faults_);
   }
 
  private:
   std::shared_ptr<NodeFaults*> faults_;
-  NodeId node_;
+  std::function<void(NodeFaults*)> call_;
 };
 
 NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options,
@@ -62,6 +64,13 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
   if (OneIn(apart_, options.f12_add_run_one_in))
     add_ns_ = now_ns() + options.f12_add_min_ns + apart_.Below(options.f12_add_max_ns);
   if (run.aims) aim_.emplace(cluster);
+  if (run.at_switch) {
+    at_switch_.emplace(cluster, options, [this](const AtSwitch::Order& order) {
+      const auto obey = [order](NodeFaults* faults) { faults->Obey(order); };
+      cluster_->network().events().Schedule(now_ns() + order.delay_ns,
+                                            std::make_shared<Later>(alive_, obey), 0);
+    });
+  }
   if (OneIn(withholds_, options.f6_withhold_run_one_in))
     withhold_ns_ = now_ns() + withholds_.Below(2 * options.f6_withhold_mean_ns);
   seen_epoch_ = cluster->view().epoch;
@@ -102,7 +111,10 @@ void NodeFaults::Act() {
     ProposeAdded();
     RemoveDrained();
   }
-  if (silence_ns_ != 0 && now_ns() >= silence_ns_) Silence();
+  if (silence_ns_ != 0 && now_ns() >= silence_ns_) {
+    silence_ns_ = now_ns() + random_->Below(options_.f5_zombie_next_max_ns);
+    Silence(Victim());
+  }
   if (withhold_ns_ != 0 && now_ns() >= withhold_ns_) WithholdEntries();
   if (parts_ && now_ns() >= part_ns_) {
     part_ns_ = now_ns() + random_->Below(options_.f6_nodes_next_max_ns);
@@ -118,6 +130,7 @@ void NodeFaults::End() {
   overrun_ns_ = drain_ns_ = silence_ns_ = alarm_ns_ = add_ns_ = withhold_ns_ = 0;
   false_alarm_.End();
   aim_.reset();
+  at_switch_.reset();
   leaving_.reset();
   parts_ = false;
   for (Down& down : down_) down.restart_ns = std::min(down.restart_ns, now_ns());
@@ -220,12 +233,10 @@ void NodeFaults::PlanBlow() {
   waits_for_answer_ = OneIn(*random_, options_.f1_at_answer_one_in);
   if (waits_for_answer_) return;
   const auto soon = [&] { return now_ns() + random_->Below(options_.f1_aim_max_ns); };
-  cluster_->network().events().Schedule(soon(), std::make_shared<Blow>(alive_, first), 0);
+  StrikeAt(soon(), first);
   if (!OneIn(*random_, options_.f2_second_one_in)) return;
   const NodeId second = Victim();
-  cluster_->network().events().Schedule(
-      soon() + LogUniform(options_.f2_gap_min_ns, options_.f2_gap_max_ns),
-      std::make_shared<Blow>(alive_, second), 0);
+  StrikeAt(soon() + LogUniform(options_.f2_gap_min_ns, options_.f2_gap_max_ns), second);
 }
 
 // What was lost before made the step that is waited for: most of these blows are refused, where
@@ -233,9 +244,7 @@ void NodeFaults::PlanBlow() {
 void NodeFaults::AimBlow() {
   const std::optional<NodeId> victim = aim_->Look();
   if (!victim.has_value() || !MayLose({*victim})) return;
-  cluster_->network().events().Schedule(
-      now_ns() + LogUniform(options_.f1_at_view_min_ns, options_.f1_at_event_max_ns),
-      std::make_shared<Blow>(alive_, *victim), 0);
+  StrikeAt(now_ns() + LogUniform(options_.f1_at_view_min_ns, options_.f1_at_event_max_ns), *victim);
   ++cluster_->network().faults().by_kind["F1 aimed blows"];
   if (++aimed_ >= options_.f1_at_event_max) aim_.reset();
 }
@@ -246,7 +255,10 @@ void NodeFaults::WithholdEntries() {
   const std::vector<cluster::GroupView>& groups = cluster_->view().groups;
   const cluster::GroupView& group = groups[withholds_.Below(groups.size())];
   const auto shards = static_cast<std::uint64_t>(cluster_->view().s);
-  const NodeId node = group.roles[withholds_.Below(shards)];
+  WithholdEntriesOf(group.roles[withholds_.Below(shards)]);
+}
+
+void NodeFaults::WithholdEntriesOf(NodeId node) {
   if (node == cluster::kNoNode || !cluster_->nodes()[node.value()]->up() || !MayLose({node}))
     return;
   withhold_.Begin(node, withholds_);
@@ -258,7 +270,7 @@ void NodeFaults::OnAnswer(const Operation& op) {
     if (MayLose({node})) {
       withhold_.KeepAway();
       ++cluster_->network().faults().by_kind["F1 behind an answer alone"];
-      cluster_->network().events().Schedule(now_ns(), std::make_shared<Blow>(alive_, node), 0);
+      StrikeAt(now_ns(), node);
     }
   }
   if (!waits_for_answer_ || !op.mutates() || op.result != OpResult::kOk) return;
@@ -267,7 +279,7 @@ void NodeFaults::OnAnswer(const Operation& op) {
   const NodeId owner = view.Coordinator(place.group, place.shard);
   if (owner == cluster::kNoNode) return;
   waits_for_answer_ = false;
-  cluster_->network().events().Schedule(now_ns(), std::make_shared<Blow>(alive_, owner), 0);
+  StrikeAt(now_ns(), owner);
 }
 
 // A record names somebody who is gone: nobody took over from him in all he had.
@@ -283,6 +295,11 @@ bool NodeFaults::SomebodyIsMissing() {
     }
   }
   return false;
+}
+
+void NodeFaults::StrikeAt(std::uint64_t at_ns, NodeId node) {
+  const auto strike = [node](NodeFaults* faults) { faults->Strike(node); };
+  cluster_->network().events().Schedule(at_ns, std::make_shared<Later>(alive_, strike), 0);
 }
 
 void NodeFaults::Strike(NodeId node) {
@@ -326,10 +343,34 @@ void NodeFaults::Overrun() {
   for (const NodeId node : lost) Crash(node);
 }
 
+// Between turns: nothing befalls a node in the midst of one.
+void NodeFaults::Obey(const AtSwitch::Order& order) {
+  using Deed = AtSwitch::Deed;
+  SimNode& node = *cluster_->nodes()[order.node.value()];
+  if (!node.up()) return;
+  const std::uint64_t soon_ns =
+      now_ns() + LogUniform(options_.f2_gap_min_ns, options_.f6_nodes_max_ns);
+  switch (order.deed) {
+    case Deed::kCrash:
+      return Strike(order.node);
+    case Deed::kCrashTwo:
+      Strike(order.node);
+      return StrikeAt(soon_ns, order.other);
+    case Deed::kPause:
+      return node.Pause(soon_ns);
+    case Deed::kSilence:
+      return Silence(order.node);
+    case Deed::kWithhold:
+      return WithholdEntriesOf(order.node);
+    case Deed::kMute:
+      cluster_->network().faults().Count(FaultClass::kF6Partition);
+      return cluster_->network().Block(node.host(), cluster_->nodes()[order.other.value()]->host(),
+                                       soon_ns);
+  }
+}
+
 // It is there, and nobody hears of it: a loss that is none (docs/GLOSSARY.md, failure).
-void NodeFaults::Silence() {
-  silence_ns_ = now_ns() + random_->Below(options_.f5_zombie_next_max_ns);
-  const NodeId id = Victim();
+void NodeFaults::Silence(NodeId id) {
   SimNode& node = *cluster_->nodes()[id.value()];
   if (!node.up()) return;
   const std::set<NodeId> silent = WithAnother(id);

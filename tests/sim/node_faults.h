@@ -27,6 +27,7 @@
 #include "ring/base/random.h"
 #include "tests/sim/absences.h"
 #include "tests/sim/aim.h"
+#include "tests/sim/at_switch.h"
 #include "tests/sim/false_alarm.h"
 #include "tests/sim/fault_options.h"
 #include "tests/sim/partitions.h"
@@ -40,11 +41,12 @@ class NodeFaults {
   // What was drawn for this run.
   struct Run {
     bool overrun = false;
-    bool zombies = false;  // some are missed, and come back as who they were (F5, F6)
-    bool alarm = false;    // one is missed while it has the last copy of something (E8)
-    bool aims = false;     // blows meet a certain step of takeovers and joins
-    bool sturdy = false;   // memgests survive two losses, and so do those that are made
-    bool checks = false;   // no fence rests on clocks
+    bool zombies = false;    // some are missed, and come back as who they were (F5, F6)
+    bool alarm = false;      // one is missed while it has the last copy of something (E8)
+    bool aims = false;       // blows meet a certain step of takeovers and joins
+    bool sturdy = false;     // memgests survive two losses, and so do those that are made
+    bool checks = false;     // no fence rests on clocks
+    bool at_switch = false;  // ... and meet the line that a bug switch would break
   };
   NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& options, const Run& run);
   ~NodeFaults();
@@ -57,7 +59,7 @@ class NodeFaults {
   bool Settled();
 
  private:
-  class Blow;  // a crash that comes at a time of its own
+  class Later;  // what comes at a time of its own
   struct Down {
     std::uint64_t restart_ns = 0;
     std::uint32_t view_epoch = 0;  // when it went
@@ -75,7 +77,9 @@ class NodeFaults {
   NodeId Victim();
   void PlanBlow();
   void AimBlow();
+  void StrikeAt(std::uint64_t at_ns, NodeId node);
   void Strike(NodeId node);
+  void Obey(const AtSwitch::Order& order);
   void Crash(NodeId node);
   void OnAnswer(const Operation& op);
   void Overrun();
@@ -83,9 +87,10 @@ class NodeFaults {
   void AddNode();
   void ProposeAdded();
   void RemoveDrained();
-  void Silence();
+  void Silence(NodeId id);
   std::set<NodeId> WithAnother(NodeId id);
   void WithholdEntries();
+  void WithholdEntriesOf(NodeId node);
   bool PartPair();
   bool SomebodyIsMissing();
   void LookForFalseAlarm();
@@ -125,11 +130,12 @@ class NodeFaults {
   FalseAlarm false_alarm_;
   std::optional<Aim> aim_;  // until all its blows have come
   std::uint64_t aimed_ = 0;
+  std::optional<AtSwitch> at_switch_;
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;
   bool parts_;
   bool alarmed_ = false;  // a false alarm was raised
-  // Blows that are under way find nobody when this is over.
+  // What is to come later finds nobody when this is over.
   std::shared_ptr<NodeFaults*> alive_;
 };
 

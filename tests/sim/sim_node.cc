@@ -86,7 +86,9 @@ void SimNode::OnEvent(std::uint64_t tag) {
 
 void SimNode::Turn() {
   ++turns_;
+  at_work_ = true;
   idle_turns_ = reactor_->Turn() ? 0 : idle_turns_ + 1;
+  at_work_ = false;
   if (idle_turns_ == 0) poll_ns_ = kPollNsMin;
   if (idle_turns_ < kIdleTurnsMax) return Run(kTurnNs + network_->random().Below(kTurnNs));
   state_ = State::kPolling;

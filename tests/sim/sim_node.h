@@ -40,6 +40,8 @@ class SimNode final : public rdma::sim::SimHost,
   rdma::sim::DriftingClock& clock() { return *clock_; }
   bool up() const { return reactor_ != nullptr; }
   bool paused() const { return network_->now_ns() < paused_until_ns_; }
+  // In the midst of a turn.
+  bool at_work() const { return at_work_; }
 
   // After something was done to the node from outside its turns.
   void Touch();
@@ -79,6 +81,7 @@ class SimNode final : public rdma::sim::SimHost,
   std::uint64_t serial_ = 0;  // of the event that is waited for; others are out of date
   std::uint64_t paused_until_ns_ = 0;
   bool woken_ = false;
+  bool at_work_ = false;
   int idle_turns_ = 0;
   std::uint64_t poll_ns_ = kPollNsMin;
   std::uint64_t turns_ = 0;

@@ -267,7 +267,8 @@ class Run {
             .alarm = Alarm() && !overrun_,
             .aims = Aims(),
             .sturdy = sturdy_ && !Alarm() && !Wide() && Drawn(faults().f2_sturdy_one_in, 0x57d),
-            .checks = Drawn(faults().check_one_in, 0xfe9ce)});
+            .checks = Drawn(faults().check_one_in, 0xfe9ce),
+            .at_switch = Drawn(faults().f1_at_switch_run_one_in, 0x5317c4)});
     FaultPlan& plan = *plan_;
     if (Drawn(faults().f15_nic_run_one_in, kNicSalt)) SpoilCalc();
     const auto all_done = [&] {

@@ -85,6 +85,8 @@ TEST(RingSim, AnOptionThatTheModeDoesNotLookAtIsRefused) {
            {{"--consensus", "--mutants"}, "--mutants", "--consensus"},
            {{"--mutants", "--seeds", "1"}, "--seeds", "--mutants"},
            {{"--mutants", "--mutant", "V1"}, "--mutant ", "--mutants"},
+           {{"--mutants", "--probe", "V1"}, "--probe", "--mutants"},
+           {{"--consensus", "--probe", "V1"}, "--probe", "--consensus"},
            {{"--mutants", "--history", "f"}, "--history", "--mutants"},
            {{"--mutant", "V1", "--survivors"}, "--survivors", "--mutant without --seeds"},
            {{"--mutant", "V1", "--seeds", "1", "--budget", "2"}, "--budget", "--mutant with seeds"},
@@ -111,7 +113,8 @@ TEST(RingSim, ACommandLineThatIsWrongExitsWithTwo) {
                                              {"--fault", "nothing=1"},
                                              {"--logs", "--seeds", "1"},
                                              {"--mutant", "no-such-switch"},
-                                             {"--mutant", "no-such-switch", "--seeds", "1"}}) {
+                                             {"--mutant", "no-such-switch", "--seeds", "1"},
+                                             {"--probe", "no-such-switch", "--seeds", "1"}}) {
     const ProgramResult result = RingSim(wrong);
     EXPECT_EQ(result.status, 2) << Joined(wrong) << result.out;
     EXPECT_FALSE(result.err.empty()) << Joined(wrong);

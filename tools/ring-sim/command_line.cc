@@ -127,13 +127,20 @@ void AddFaultOptions(CLI::App* app, Given* given, CommandLine* out) {
 }
 
 // all: every switch, one after the other.
-void AddMutantOptions(CLI::App* app, MutantMode* mutants, bool* all) {
+void AddMutantOptions(CLI::App* app, MutantMode* mutants, std::string* probed, bool* all) {
   app->add_flag("--mutants", *all, "Run with every bug switch on, one after the other")
       ->group(kSwitches);
   app->add_option("--mutant", mutants->only,
                   "Run with this one on: what its row of the table says or, with --seeds or "
                   "--trace, these clusters")
       ->type_name("ID")
+      ->group(kSwitches);
+  app->add_option(
+         "--probe", *probed,
+         "Run clusters in which this one is off, and faults come where it would act; unless "
+         "--workload says else, under at-switch")
+      ->type_name("ID")
+      ->excludes("--mutants", "--mutant")
       ->group(kSwitches);
   app->add_option("--budget", mutants->budget, "Try a switch with so many seeds of whole clusters")
       ->type_name("COUNT")
@@ -189,7 +196,7 @@ ModeRule RuleFor(const CLI::App& app, const Given& given) {
   ModeRule rule{given.each_workload ? Mode::kEachWorkload : Mode::kClusters,
                 one ? "--mutant with seeds" : "clusters from seeds",
                 {"--seeds", "--trace", "--operations", "--json", "--history", "--fault",
-                 "--workload", "--each-workload", "--verbose", "--logs"}};
+                 "--workload", "--each-workload", "--verbose", "--logs", "--probe"}};
   if (one) rule.takes.emplace_back("--mutant");
   return rule;
 }
@@ -212,7 +219,9 @@ absl::Status Fill(const CLI::App& app, const Given& given, CommandLine* out) {
   RING_RETURN_IF_ERROR(CheckOptions(app, rule));
   out->mode = rule.mode;
   ClusterMode& clusters = out->clusters;
-  RING_RETURN_IF_ERROR(SetFaults(given.workload, out->faults, &clusters.run.faults));
+  const bool probes = !out->probed.empty() && given.workload.empty() && !given.each_workload;
+  RING_RETURN_IF_ERROR(
+      SetFaults(probes ? "at-switch" : given.workload, out->faults, &clusters.run.faults));
   clusters.trace = !given.traced.empty();
   const std::string& seeds = clusters.trace ? given.traced : given.seeds;
   if (!ParseSeeds(seeds, &clusters.first, &clusters.last)) {
@@ -237,7 +246,7 @@ std::optional<int> ParseCommandLine(int argc, char** argv, CommandLine* out) {
   Given given;
   AddClusterOptions(&app, &given, out);
   AddFaultOptions(&app, &given, out);
-  AddMutantOptions(&app, &out->mutants, &given.all_mutants);
+  AddMutantOptions(&app, &out->mutants, &out->probed, &given.all_mutants);
   app.add_flag("--consensus", given.consensus,
                "Run the consensus alone, thousands of seeds a minute; --seeds, --trace and --json "
                "are for it, too")

@@ -25,6 +25,7 @@ struct CommandLine {
   ConsensusMode consensus;
   MutantMode mutants;
   std::string mutant;  // on in clusters; empty: none
+  std::string probed;  // off, and told where it would act; empty: none
 };
 
 // Gives the exit status, where there is nothing to run: that of --help, or of a wrong command line.

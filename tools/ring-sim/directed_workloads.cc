@@ -87,6 +87,14 @@ constexpr DirectedWorkload kWorkloads[] = {
      {kCalm,
       "think_max_ns=1000000000 f7_again_max_ns=20000000000 f7_again_halvings=1 "
       "f7_again_mean_ns=20000000"}},
+    {"at-switch",
+     "faults just where a bug switch acts, which --mutant turns on, or --probe does not",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_alarm_run_one_in=0 "
+      "f1_at_switch_run_one_in=1 f1_node_max=3"}},
+    {"at-switch-sturdy",
+     "... where all memgests survive two losses",
+     {"node_faults_off_one_in=0 f3_run_one_in=0 f13_one_in=0 f5_alarm_run_one_in=0 "
+      "f1_at_switch_run_one_in=1 f1_node_max=3 f2_sturdy_run_one_in=1 wide_run_one_in=0"}},
     {"reused",
      "requests under numbers that were used for others",
      {"f7_again_mean_ns=500000 f7_again_altered_one_in=2"}},

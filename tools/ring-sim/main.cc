@@ -49,6 +49,7 @@ int Main(int argc, char** argv) {
       break;
   }
   if (!line.mutant.empty() && !TurnOn(line.mutant)) return 2;
+  if (!line.probed.empty() && !TurnOn(line.probed, /*probes=*/true)) return 2;
   return line.mode == CommandLine::Mode::kClusters ? RunClusters(line.clusters)
                                                    : RunEachWorkload(line);
 }

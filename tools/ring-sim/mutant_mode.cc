@@ -8,7 +8,7 @@
 
 namespace ring::tools {
 
-bool TurnOn(const std::string&) {
+bool TurnOn(const std::string&, bool) {
   PrintError("ring-sim", "no bug switches in this build: cmake --preset mutants");
   return false;
 }
@@ -129,9 +129,11 @@ void RunSeeds(const MutantCase& mutant, const MutantMode& mode, int out) {
   _exit(0);
 }
 
-// What notices a switch has to find nothing without it.
+// What notices a switch has to find nothing without it, also where it is the switch that faults
+// come at.
 bool IsCleanWithout(const MutantCase& mutant, const MutantMode& mode, std::uint64_t seed) {
   return RunProcess([&](int) {
+           if (!TurnOn(mutant.id, /*probes=*/true)) _exit(2);
            LimitProcessor();
            _exit(sim::RunSeed(OptionsOf(mutant, mode, seed)).violations.empty() ? 0 : 1);
          })
@@ -323,12 +325,12 @@ bool IsKnown(const std::string& id) {
 
 }  // namespace
 
-bool TurnOn(const std::string& id) {
+bool TurnOn(const std::string& id, bool probes) {
   if (!IsKnown(id)) return false;
   static std::string ids[2];
   ids[0] = id.substr(0, id.find('+'));
   ids[1] = ids[0].size() < id.size() ? id.substr(ids[0].size() + 1) : "";
-  SetMutant(ids[0].c_str(), ids[1].c_str());
+  SetMutant(ids[0].c_str(), ids[1].c_str(), probes);
   return true;
 }
 

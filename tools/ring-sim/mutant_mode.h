@@ -32,9 +32,10 @@ struct MutantMode {
 
 int RunMutants(const MutantMode& mode);
 
-// Turns a switch on, or two with '+' between them, for all that this process runs. False: the build
-// has no switches, or none of this name, which is said.
-bool TurnOn(const std::string& id);
+// Turns a switch on, or two with '+' between them, for all that this process runs; or probes them:
+// they are off, and faults come where they would act. False: the build has no switches, or none of
+// this name, which is said.
+bool TurnOn(const std::string& id, bool probes = false);
 
 }  // namespace ring::tools
 

@@ -57,8 +57,7 @@ void CoordinatedShard::ApplyView(std::shared_ptr<const cluster::View> view,
   view_ = std::move(view);
   addresses_ = addresses;
   outdated_ = met_ > group_view().epoch;
-  if (change_ == nullptr || change_->plan().epoch != group_view().epoch ||
-      (MayGoOn() && !change_->AcceptLoss(AcceptedLosses()))) {
+  if (change_ == nullptr || change_->plan().epoch != group_view().epoch || GoOnWithLoss()) {
     StartEpoch();
     return;
   }
@@ -113,14 +112,15 @@ std::vector<MemgestId> CoordinatedShard::AcceptedLosses() const {
   return shard.overrun_epoch == group.epoch ? shard.overrun : std::vector<MemgestId>();
 }
 
-// E8: it stopped in this epoch, and an operator accepts all that is lost.
-bool CoordinatedShard::MayGoOn() const {
+// E8: it stopped in this epoch, and an operator accepts all that is lost. Gives whether the epoch
+// begins again for that.
+bool CoordinatedShard::GoOnWithLoss() {
   if (change_->phase() != recovery::EpochChange::Phase::kStopped) return false;
-  const std::vector<MemgestId> accepted = AcceptedLosses();
-  const std::vector<MemgestId> lost = change_->lost();
-  return std::all_of(lost.begin(), lost.end(), [&accepted](MemgestId memgest) {
-    return std::find(accepted.begin(), accepted.end(), memgest) != accepted.end();
-  });
+  std::vector<MemgestId> accepted = AcceptedLosses();
+  for (const MemgestId memgest : change_->lost()) {
+    if (std::find(accepted.begin(), accepted.end(), memgest) == accepted.end()) return false;
+  }
+  return !change_->AcceptLoss(std::move(accepted));
 }
 
 // Whom the cluster believes to be there, by role.
@@ -197,13 +197,23 @@ recovery::EpochPlan CoordinatedShard::MakePlan() const {
   plan.absent_shards = AbsentShards();
   plan.living = LivesOn(*view_);
   if (!plan.living) return plan;
-  plan.records_settled = now_ns_ - records_lost_ns_ >= kRecordsSettleNs;
+  plan.records_settled = RecordsSettled(*plan.last);
   plan.own_logs = OwnLogs();
   for (const std::unique_ptr<memgest::Memgest>& memgest : coordinator_->memgests()) {
     if (memgest != nullptr && HasAllValues(*memgest))
       plan.own_complete.push_back(memgest->descriptor().id);
   }
   return plan;
+}
+
+// X7: nobody asks again for what was lost before. A record that this coordinator never served by,
+// as a later one came with it, says what it did not note.
+bool CoordinatedShard::RecordsSettled(const cluster::NormalRecord& last) const {
+  const bool noted =
+      std::all_of(last.memgests.begin(), last.memgests.end(), [this](const auto& memgest) {
+        return !memgest.records_lost || coordinator_->LostRecordsOf(memgest.id);
+      });
+  return noted && now_ns_ - records_lost_ns_ >= kRecordsSettleNs;
 }
 
 std::vector<recovery::LogEnd> CoordinatedShard::OwnLogs() const {
@@ -269,6 +279,8 @@ void CoordinatedShard::StartEpoch() {
 void CoordinatedShard::Progress(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (building_ != nullptr) GoOnTakingOver();
+  // The word may have come before it stopped once more.
+  if (change_ != nullptr && GoOnWithLoss()) StartEpoch();
   to_return_.reset();  // it is asked again if it is still so
   if (change_ != nullptr) change_->Step(now_ns);
   Urge(now_ns);

@@ -177,7 +177,8 @@ class CoordinatedShard final : public recovery::EpochActions {
   void BeginLinks();
   bool EverybodyIsKnown() const;
   std::vector<MemgestId> AcceptedLosses() const;
-  bool MayGoOn() const;
+  bool RecordsSettled(const cluster::NormalRecord& last) const;
+  bool GoOnWithLoss();
   std::vector<protocol::MemgestDescriptor> LivingMemgests() const;
   RoleMask ReachableOf(const cluster::NormalRecord& last) const;
   int AbsentShards() const;

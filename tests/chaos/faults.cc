@@ -246,17 +246,19 @@ absl::Status FaultInjector::AskToCut(std::size_t from, std::size_t to, absl::Dur
 absl::StatusOr<bool> FaultInjector::Cut(std::size_t victim, absl::Duration time) {
   Say("partition", absl::StrCat(nodes_->name(victim), " both ways, by its links, for ",
                                 absl::FormatDuration(time)));
+  bool any = false;
   for (std::size_t other = 0; other < nodes_->count(); ++other) {
     if (other == victim) continue;
     for (const auto& [from, to] : {std::pair(victim, other), std::pair(other, victim)}) {
       const absl::Status asked = AskToCut(from, to, time);
+      any |= asked.ok();
       if (asked.ok()) continue;
       if (!MayBeBusy(asked)) return asked;
       Say("partition", asked.message());
     }
   }
   absl::SleepFor(time);
-  return true;
+  return any;
 }
 
 // In one network namespace the other's address leads nowhere.
@@ -278,19 +280,23 @@ absl::Status FaultInjector::Partition(std::size_t victim, absl::Duration time) {
   constexpr std::array<absl::string_view, 3> kWays = {"both ways", "what it says", "what it hears"};
   Say("partition",
       absl::StrCat(nodes_->name(victim), " ", kWays[way], " for ", absl::FormatDuration(time)));
+  std::vector<std::pair<std::size_t, std::size_t>> cuts;
   for (std::size_t other = 0; other < nodes_->count(); ++other) {
     if (other == victim) continue;
-    if (way != 2) cut_.emplace_back(victim, other);
-    if (way != 1) cut_.emplace_back(other, victim);
+    if (way != 2) cuts.emplace_back(victim, other);
+    if (way != 1) cuts.emplace_back(other, victim);
   }
-  for (const auto& [from, to] : cut_) RING_RETURN_IF_ERROR(Route("add", from, to));
+  for (const auto& [from, to] : cuts) {
+    RING_RETURN_IF_ERROR(Route("add", from, to));
+    cut_.emplace_back(from, to);
+  }
   absl::SleepFor(time);
   return Heal();
 }
 
 absl::Status FaultInjector::Heal() {
-  for (const auto& [from, to] : std::exchange(cut_, {}))
-    RING_RETURN_IF_ERROR(Route("del", from, to));
+  absl::Status healed;
+  for (const auto& [from, to] : std::exchange(cut_, {})) healed.Update(Route("del", from, to));
   std::vector<std::size_t> started;
   for (std::size_t i = 0; i < nodes_->count(); ++i) {
     if (nodes_->paused(i)) nodes_->Resume(i);
@@ -300,7 +306,7 @@ absl::Status FaultInjector::Heal() {
   }
   for (const std::size_t i : started)
     RING_RETURN_IF_ERROR(nodes_->WaitReady(i, kReadyMax * options_.time_factor));
-  return absl::OkStatus();
+  return healed;
 }
 
 }  // namespace ring::chaos

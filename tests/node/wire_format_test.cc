@@ -345,7 +345,7 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"DrainRequest", 0xa990161d},
       {"DrainAnswer", 0x727aaea0},
       {"LeaseRenewal", 0xa7deeb54},
-      {"ProbeAnswer", 0xc19b3470},
+      {"ProbeAnswer", 0x23249c68},
       {"NodeEvents", 0x281db5ff},
       {"Fault", 0xbe135e0a},
       {"ScrubVersions", 0x9bdd708e},

@@ -26,9 +26,8 @@ void AtSwitch::DrawSkip() { skip_ = random_.Below(std::uint64_t{1} << skip_bits_
 
 void AtSwitch::OnSwitch() {
   const auto& nodes = cluster_->nodes();
-  const auto here = std::find_if(nodes.begin(), nodes.end(), [](const auto& node) {
-    return node != nullptr && node->up() && node->at_work();
-  });
+  const auto here = std::find_if(nodes.begin(), nodes.end(),
+                                 [](const auto& node) { return node->up() && node->at_work(); });
   // Else a client came there, or what decides of a simulated crash.
   if (here == nodes.end() || orders_ == options_.f1_at_switch_max) return;
   if (skip_ > 0) {

@@ -173,6 +173,7 @@ void FaultPlan::PauseNode() {
   if (node == nullptr) return;
   const std::uint64_t pause_ns =
       random_->Below(options_.f5_pause_ns << random_->Below(options_.f5_doublings));
+  if (node->paused()) return;  // one behind the other they are as long as a loss, and none
   if (pause_ns > 10 * kMs)
     cluster_->Note(
         absl::StrCat("node ", node->info().id.value(), " stands still for us=", pause_ns / kUs));

@@ -357,7 +357,7 @@ void NodeFaults::Obey(const AtSwitch::Order& order) {
       Strike(order.node);
       return StrikeAt(soon_ns, order.other);
     case Deed::kPause:
-      return node.Pause(soon_ns);
+      return node.paused() ? void() : node.Pause(soon_ns);
     case Deed::kSilence:
       return Silence(order.node);
     case Deed::kWithhold:

@@ -76,6 +76,7 @@ class ControlLink {
   // nothing comes: it takes room of the peer's for credits.
   static constexpr std::uint32_t kProbesMax = 4;
   void Probe();
+  bool probed_in_vain() const { return probes_ == kProbesMax; }
 
   std::uint64_t heard_ns = 0;  // the port's, as what follows: when something came, or was missed
   std::uint64_t retry_ns = 0;

@@ -184,6 +184,11 @@ class ControlPort {
   void Answer(ControlLink& link, const ControlHeader& header, std::string body);
   void Dispatch(ControlType type, NodeId from, absl::string_view body, ControlReply reply);
   void Later(ControlReply done, absl::StatusOr<std::string> result);
+  // The start that is connected is the one that the cluster does without.
+  bool IsAway(const ControlLink& link) const {
+    const std::uint32_t peer = link.peer().value();
+    return away_[peer] && incarnations_[peer] == registered_[peer];
+  }
   void ConnectAll();
   void EndOverdue();
   bool RunLocal();

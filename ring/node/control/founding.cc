@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "ring/base/mutant.h"
 #include "ring/base/wire.h"
 
 namespace ring::node {
@@ -15,6 +16,7 @@ std::string EncodeProbe(const ProbeAnswer& answer) {
   out.Put(answer.leader);
   out.Put(answer.voters);
   out.Put(answer.founding);
+  out.Put(static_cast<std::uint8_t>(answer.met_others));
   return out.Take();
 }
 
@@ -27,6 +29,7 @@ absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
   answer.leader = in.Get<std::uint64_t>();
   answer.voters = in.Get<std::uint8_t>();
   answer.founding = in.Get<std::uint64_t>();
+  answer.met_others = in.Get<std::uint8_t>() != 0;
   if (!in.finished()) {
     return absl::InvalidArgumentError("answer to a probe has a wrong size");
   }
@@ -40,6 +43,12 @@ absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes) {
 
 void Founding::OnAnswer(NodeId node, const ProbeAnswer& answer) { answers_[node] = answer; }
 
+void Founding::OnAsked(NodeId node, Incarnation start) {
+  if (state_ != ProbeState::kNew) return;
+  const auto [first, is_new] = asked_by_.try_emplace(node, start);
+  if (!is_new && first->second != start) met_others_[node] = true;
+}
+
 Founding::Decision Founding::Decide() const {
   if (state_ != ProbeState::kNew) return Decision::kWait;
   bool awaited = false;  // somebody founded with this very start
@@ -47,7 +56,9 @@ Founding::Decision Founding::Decide() const {
   for (const auto& [node, answer] : answers_) {
     if (answer.state == ProbeState::kFounder) {
       if (answer.founded != incarnation_) return Decision::kJoin;
-      awaited = true;
+      // Whoever founds was answered by all. If a former start of this node may have been, it may
+      // have voted, and those who know are the ones that lost their memory.
+      awaited |= !answer.met_others || Mutant("L8-founder");
     }
     // What a spare joined may be what this very start is a founder of.
     if (answer.state != ProbeState::kMember || (IsVoter(self_) && !IsVoter(node))) continue;
@@ -110,6 +121,7 @@ ProbeAnswer Founding::Answer(NodeId asker, std::uint64_t leader, std::uint64_t f
   answer.self = incarnation_;
   const auto found = founders_.find(asker);
   if (found != founders_.end()) answer.founded = found->second;
+  answer.met_others = met_others_.contains(asker);
   answer.leader = leader;
   answer.voters = static_cast<std::uint8_t>(voter_count_);
   answer.founding = founding;

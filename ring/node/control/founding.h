@@ -41,6 +41,7 @@ struct ProbeAnswer {
   std::uint8_t voters = 0;  // how many its file has
   // cluster::View's, of what it has a part in. 0: of nothing that it knows was founded.
   std::uint64_t founding = 0;
+  bool met_others = false;  // before it founded, other starts of the asker's node asked it, too
 };
 std::string EncodeProbe(const ProbeAnswer& answer);
 absl::StatusOr<ProbeAnswer> DecodeProbe(absl::string_view bytes);
@@ -54,6 +55,8 @@ class Founding {
       : self_(self), incarnation_(incarnation), voter_count_(voter_count) {}
 
   void OnAnswer(NodeId node, const ProbeAnswer& answer);
+  // A start of the node asks: with the answer it may found, and vote.
+  void OnAsked(NodeId node, Incarnation start);
   // It is not connected: who comes next may be another start. A cluster that is founded with one
   // that is gone has a voter less from its first moment on, and two of those have no majority.
   void OnGone(NodeId node) { answers_.erase(node); }
@@ -85,6 +88,8 @@ class Founding {
   ProbeState state_ = ProbeState::kNew;
   std::map<NodeId, ProbeAnswer> answers_;
   std::map<NodeId, Incarnation> founders_;
+  std::map<NodeId, Incarnation> asked_by_;  // the first start that did
+  std::map<NodeId, bool> met_others_;
 };
 
 }  // namespace ring::node

@@ -79,10 +79,15 @@ void Membership::HandleMessages() {
                    replica_->Receive(static_cast<std::uint16_t>(from.value()), body);
                    work_ = true;
                  });
-  control.Handle(ControlType::kProbe, [this](NodeId from, absl::string_view, ControlReply reply) {
-    const std::uint64_t leader = replica_ == nullptr ? 0 : replica_->leader().value();
-    reply(EncodeProbe(founding_.Answer(from, leader, machine_.view().founding)));
-  });
+  control.Handle(
+      ControlType::kProbe, [this](NodeId from, absl::string_view body, ControlReply reply) {
+        ByteReader in(body);
+        const Incarnation start(in.Get<std::uint64_t>());
+        if (!in.finished()) return reply(absl::InvalidArgumentError("a probe names no start"));
+        founding_.OnAsked(from, start);
+        const std::uint64_t leader = replica_ == nullptr ? 0 : replica_->leader().value();
+        reply(EncodeProbe(founding_.Answer(from, leader, machine_.view().founding)));
+      });
   control.Handle(ControlType::kJoin,
                  [this](NodeId from, absl::string_view body, ControlReply reply) {
                    OnJoin(from, body, std::move(reply));
@@ -175,7 +180,9 @@ void Membership::Probe() {
     const NodeId node(static_cast<std::uint32_t>(i));
     if (node == options_.node || !options_.control->connected(node)) continue;
     if (!probed_.insert(node).second) continue;  // it has not answered yet
-    options_.control->Call(node, ControlType::kProbe, "", kProbeTimeoutNs,
+    ByteWriter out;
+    out.Put(options_.incarnation.value());
+    options_.control->Call(node, ControlType::kProbe, out.Take(), kProbeTimeoutNs,
                            [alive = alive_, node](const absl::StatusOr<std::string>& body) {
                              if (*alive == nullptr) return;
                              (*alive)->probed_.erase(node);

@@ -108,6 +108,30 @@ TEST_F(FoundingTest, R10_6AVoterThatIsAwaitedFoundsBesideOneThatStartedAgain) {
   EXPECT_EQ(voter_.Decide(), Decision::kJoin);
 }
 
+// Node 1 answered another start of this node, which may have founded by that, and voted; who would
+// know is node 2, if it lost its memory.
+TEST_F(FoundingTest, R10_6WhoMayHaveVotedInAFormerStartIsNotAwaited) {
+  Founding founder(NodeId(1), Incarnation(11), 3);
+  founder.OnAsked(NodeId(0), Incarnation(9));
+  founder.OnAsked(NodeId(0), Incarnation(10));
+  founder.OnAsked(NodeId(2), Incarnation(12));
+  founder.OnAsked(NodeId(2), Incarnation(12));
+  founder.OnAnswer(NodeId(0), New(10));
+  founder.OnAnswer(NodeId(2), New(12));
+  ASSERT_EQ(founder.Decide(), Decision::kFound);
+  founder.Found();
+  EXPECT_FALSE(founder.Answer(NodeId(2), kNoLeader, 0).met_others);
+  const ProbeAnswer answer = founder.Answer(NodeId(0), kNoLeader, 0);
+  EXPECT_EQ(answer.founded, Incarnation(10));
+  EXPECT_TRUE(answer.met_others);
+
+  voter_.OnAnswer(NodeId(1), answer);
+  voter_.OnAnswer(NodeId(2), Member(22));
+  EXPECT_EQ(voter_.Decide(), Decision::kJoin);
+  voter_.OnAnswer(NodeId(2), Founder(12, 10));
+  EXPECT_EQ(voter_.Decide(), Decision::kFound) << "everybody who founded did so with this start";
+}
+
 TEST_F(FoundingTest, WhatASpareJoinedMayBeWhatThisStartFounds) {
   voter_.OnAnswer(NodeId(1), New(11));
   voter_.OnAnswer(NodeId(4), Member(14));

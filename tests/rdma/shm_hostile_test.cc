@@ -248,6 +248,7 @@ class StoppedListener {
  public:
   StoppedListener() : address_(FreshAddress(LinkKind::kShm)), fd_(NewSocket()) {
     const sockaddr_un at = PathOf(address_);
+    unlink(at.sun_path);  // of a process that had this number, and was killed
     EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0) << errno;
     EXPECT_EQ(listen(fd_, 128), 0) << errno;
   }

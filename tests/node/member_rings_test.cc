@@ -394,7 +394,7 @@ TEST_F(MemberRingsTest, Step2AMemberThatHasNotAppliedNormalIsSealedAllTheSame) {
 // adopted log was never part of the log.
 TEST_F(MemberRingsTest, Step7WhoJoinedInAnEarlierEpochFoldsNothingUnlessItIsNamed) {
   StartPort(2, 1, /*static_membership=*/false);
-  MemberPort::HeldShard& member = port_->held_shards().front();
+  MemberPort::HeldShard& member = *HeldAs(Role(2)).front();
   protocol::LogHello hello = JoinOf(member);
   ASSERT_EQ(Knock(hello), "");
   member.join = MemberPort::HeldShard::Join::kLearner;
@@ -403,6 +403,7 @@ TEST_F(MemberRingsTest, Step7WhoJoinedInAnEarlierEpochFoldsNothingUnlessItIsName
   view_.groups[member.group.value()].epoch = Epoch(hello.epoch + 1);
   NameWithoutMembers(member, Epoch(hello.epoch + 1));
   EXPECT_NE(member.store->sealed(), nullptr);
+  EXPECT_FALSE(member.store->HasWork()) << "it may not fold what it sealed";
 }
 
 TEST_F(MemberRingsTest, L8AnotherStartOfTheCoordinatorIsRefused) {

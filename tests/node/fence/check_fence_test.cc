@@ -221,6 +221,7 @@ TEST(FenceWordTest, L1ShowsTheFoundingThatItsLogBeginsWith) {
   const consensus::Entry other = found(2, 13);
   shown.OnAppend({&other, 1});
   EXPECT_EQ(LoadFenceWord(word), RoleWord(self, {2, voters, 13}));
+  EXPECT_NE(LoadFenceWord(word), RoleWord(self, {2, voters, 11})) << "of another founding";
 }
 
 }  // namespace

@@ -356,8 +356,15 @@ TEST_F(LastCopyTest, E8WhoAcceptsALossKeepsWhatIsNotLost) {
   command.shard = shard_;
   const std::shared_ptr<const cluster::View> view = cluster_.PresentView();
   command.epoch = view->groups[group_.value()].epoch;
-  for (const protocol::MemgestDescriptor& memgest : view->memgests)
-    command.memgests.push_back(memgest.id);
+  for (const protocol::MemgestDescriptor& memgest : view->memgests) {
+    if (memgest.name != "REP2") command.memgests.push_back(memgest.id);
+  }
+  ASSERT_OK(cluster_.Apply(command));
+  cluster_.Run([&] {
+    const auto& change = *cluster_.node(kCoordinator)->FindShard(group_, shard_)->change();
+    EXPECT_EQ(change.phase(), recovery::EpochPhase::kStopped) << "what is lost was not named";
+  });
+  command.memgests = {view->FindMemgest("REP2")->id};
   ASSERT_OK(cluster_.Apply(command));
   ASSERT_OK(WaitFor(recovery::EpochPhase::kServing));
   ExpectEverything();

@@ -117,10 +117,7 @@ std::vector<MemgestId> CoordinatedShard::AcceptedLosses() const {
 bool CoordinatedShard::GoOnWithLoss() {
   if (change_->phase() != recovery::EpochChange::Phase::kStopped) return false;
   std::vector<MemgestId> accepted = AcceptedLosses();
-  for (const MemgestId memgest : change_->lost()) {
-    if (std::find(accepted.begin(), accepted.end(), memgest) == accepted.end()) return false;
-  }
-  return !change_->AcceptLoss(std::move(accepted));
+  return change_->LossAccepted(accepted) && !change_->AcceptLoss(std::move(accepted));
 }
 
 // Whom the cluster believes to be there, by role.

@@ -160,14 +160,11 @@ bool EpochChange::LostTooMuch() const {
                      [](const AdoptedLog& log) { return log.lost; });
 }
 
-// E8: what is lost beyond what was seen and accepted nobody has given up yet.
-bool EpochChange::LossAccepted() const {
-  return plan_.accepts_all ||
-         std::all_of(adopted_.begin(), adopted_.end(), [this](const AdoptedLog& log) {
-           return !log.lost || Mutant("E8-accepted") ||
-                  std::find(plan_.accepted.begin(), plan_.accepted.end(), log.memgest) !=
-                      plan_.accepted.end();
-         });
+bool EpochChange::LossAccepted(const std::vector<MemgestId>& accepted) const {
+  return std::all_of(adopted_.begin(), adopted_.end(), [&accepted](const AdoptedLog& log) {
+    const bool named = std::find(accepted.begin(), accepted.end(), log.memgest) != accepted.end();
+    return !log.lost || named || Mutant("E8-accepted");
+  });
 }
 
 RoleMask EpochChange::MembersOf(const protocol::MemgestDescriptor& memgest) const {

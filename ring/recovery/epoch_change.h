@@ -183,6 +183,9 @@ class EpochChange {
   const std::vector<cluster::MemgestNormal>& named() const { return named_.memgests; }
   // E8: memgests of which too little survived.
   std::vector<MemgestId> lost() const;
+  // E8: whether all of these are among the accepted ones. What is lost beyond what was seen and
+  // accepted nobody has given up yet.
+  bool LossAccepted(const std::vector<MemgestId>& accepted) const;
   // "waits for node 3 to seal", for operators.
   std::string Waiting() const;
 
@@ -251,7 +254,7 @@ class EpochChange {
   void FindShortest();
   void TakeNextSources();
   bool LostTooMuch() const;
-  bool LossAccepted() const;
+  bool LossAccepted() const { return plan_.accepts_all || LossAccepted(plan_.accepted); }
   bool IsLost(MemgestId memgest) const;
   RoleMask MembersOf(const protocol::MemgestDescriptor& memgest) const;
   RoleMask ActiveInLast(const protocol::MemgestDescriptor& memgest) const;

@@ -46,7 +46,7 @@ void Founding::OnAnswer(NodeId node, const ProbeAnswer& answer) { answers_[node]
 void Founding::OnAsked(NodeId node, Incarnation start) {
   if (state_ != ProbeState::kNew) return;
   const auto [first, is_new] = asked_by_.try_emplace(node, start);
-  if (!is_new && first->second != start) met_others_[node] = true;
+  if (!is_new && first->second != start) met_others_.insert(node);
 }
 
 Founding::Decision Founding::Decide() const {

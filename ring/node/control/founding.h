@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -89,7 +90,7 @@ class Founding {
   std::map<NodeId, ProbeAnswer> answers_;
   std::map<NodeId, Incarnation> founders_;
   std::map<NodeId, Incarnation> asked_by_;  // the first start that did
-  std::map<NodeId, bool> met_others_;
+  std::set<NodeId> met_others_;             // by whose other starts, too
 };
 
 }  // namespace ring::node

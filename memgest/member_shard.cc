@@ -119,7 +119,9 @@ absl::Status MemberShard::Prepare(const EntryView& entry, MemgestState& state) {
   absl::Status status;
   if (UsesLine(header.type)) status = lines_.EnsureMemory(header.line);
   if (status.ok() && state.replica != nullptr) {
-    status = state.replica->Ensure(header.offset_cells, header.payload_length);
+    // An entry without bytes takes none: a release may name memory that was never here.
+    if (header.payload_length > 0)
+      status = state.replica->Ensure(header.offset_cells, header.payload_length);
   } else if (status.ok() && state.parity != nullptr) {
     status = ForEachBlock(header.offset_cells, header.payload_length, state.parity->block_size(),
                           [&](std::uint32_t offset, std::uint32_t, std::uint32_t size) {

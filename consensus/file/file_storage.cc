@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "consensus/message.h"
 #include "ring/base/check.h"
@@ -105,6 +106,16 @@ absl::StatusOr<std::unique_ptr<FileStorage>> FileStorage::Open(const std::string
   RING_ASSIGN_OR_RETURN(File lock, LockFile(directory + "/lock"));
   RING_ASSIGN_OR_RETURN(const ServerId id, ReadIdentity(directory, fresh, chosen.sync));
   return std::unique_ptr<FileStorage>(new FileStorage(directory, id, std::move(lock), chosen));
+}
+
+absl::Status FileStorage::Forget(const std::string& directory) {
+  RING_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, kLogPrefix) && !absl::StartsWith(name, kSnapshotPrefix)) continue;
+    RING_RETURN_IF_ERROR(RemoveFile(absl::StrCat(directory, "/", name)));
+  }
+  RING_RETURN_IF_ERROR(SyncDirectory(directory, ::fsync));
+  return RemoveFile(absl::StrCat(directory, "/", kIdentityName));
 }
 
 FileStorage::FileStorage(std::string directory, ServerId id, File lock,

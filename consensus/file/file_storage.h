@@ -42,6 +42,9 @@ class FileStorage final : public Storage {
   static absl::StatusOr<std::unique_ptr<FileStorage>> Open(const std::string& directory,
                                                            ServerId fresh,
                                                            const FileStorageOptions& options = {});
+  // Removes what is left of a server that never promised anything, its id at last: of that alone,
+  // the next Open makes another one. Nobody has the directory open.
+  static absl::Status Forget(const std::string& directory);
 
   ServerId id() const { return id_; }
   absl::StatusOr<InitialState> Load() override;

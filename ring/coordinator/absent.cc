@@ -47,6 +47,7 @@ bool ShardCoordinator::AwaitValue(const Request& request, std::uint32_t line) {
 template <class Visit>
 void ShardCoordinator::ForEachRun(std::uint32_t number, Visit visit) const {
   const memgest::MetadataLine& line = lines_.line(number);
+  if (line.value_length == 0) return;  // there may be no memory at its place
   const memgest::HeapSpace& heap = memgests_[line.memgest]->heap();
   const memgest::Range whole = {line.offset_cells, memgest::CellCount(line.value_length)};
   const absl::Span<const memgest::Range> ranges =

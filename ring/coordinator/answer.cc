@@ -164,28 +164,35 @@ Version ShardCoordinator::VersionThere(const std::uint32_t* head) const {
   return head == nullptr || tombstone(*head) ? Version() : Version(lines_.line(*head).version);
 }
 
-ShardCoordinator::Condition ShardCoordinator::CheckCondition(const Request& request,
-                                                             const std::uint32_t* head) const {
-  if ((request.flags & protocol::kIfVersion) == 0) return Condition::kHolds;
-  const bool absent = head == nullptr;
-  const std::uint64_t found = VersionThere(head).bits();
+std::pair<ShardCoordinator::Condition, Version> ShardCoordinator::CheckCondition(
+    const Request& request, const std::uint32_t* head) const {
+  if ((request.flags & protocol::kIfVersion) == 0) return {Condition::kHolds, Version()};
+  const Version found = VersionThere(head);
   // Equality with the highest known version may append at once: whatever comes of that version, a
   // put conditional on it stands behind it in the order of versions.
-  const bool holds = found == request.if_version.bits();
-  if (absent || committed(*head) || Mutant("V9"))
-    return holds ? Condition::kHolds : Condition::kMismatch;
-  return holds && found != 0 ? Condition::kHolds : Condition::kWait;
+  const bool holds = found == request.if_version;
+  if (head == nullptr || committed(*head) || Mutant("V9"))
+    return {holds ? Condition::kHolds : Condition::kMismatch, found};
+  if (holds && found.bits() != 0) return {Condition::kHolds, found};
+  // As a read does (V4): once some version from the one that it saw on is committed, the highest
+  // committed one decides, whatever was appended meanwhile. Without it a busy key has no end.
+  if (const std::optional<std::uint32_t> seen = CommittedSince(request, *head)) {
+    const Version there = VersionThere(&*seen);
+    if (there != request.if_version) return {Condition::kMismatch, there};
+  }
+  return {Condition::kWait, Version(lines_.line(*head).version)};
 }
 
 bool ShardCoordinator::ConditionHolds(const Request& request, const std::uint32_t* head) {
-  switch (CheckCondition(request, head)) {
+  const auto [condition, version] = CheckCondition(request, head);
+  switch (condition) {
     case Condition::kHolds:
       return true;
     case Condition::kMismatch:
-      Decide(request, Outcome::kVersionMismatch, VersionThere(head));
+      Decide(request, Outcome::kVersionMismatch, version);
       return false;
     case Condition::kWait:
-      Defer(request, *head);
+      DeferOn(request, *head);
       return false;
   }
   return false;

@@ -53,6 +53,12 @@ bool ShardCoordinator::Defer(const Request& request, std::uint32_t line) {
   return true;
 }
 
+bool ShardCoordinator::DeferOn(const Request& request, std::uint32_t head) {
+  Request waiting = request;
+  if (waiting.min_version.bits() == 0) waiting.min_version = Version(lines_.line(head).version);
+  return Defer(waiting, head);
+}
+
 bool ShardCoordinator::IsCopy(const Request& request, std::uint32_t handle) const {
   const Request& waiting = deferred_[handle - 1].request;
   return waiting.client == request.client && waiting.seq == request.seq;

@@ -33,16 +33,17 @@ bool ShardCoordinator::Get(const Request& request) {
   if (committed(head)) return answer(head);
   // V4: the read saw version v* of the head. Once some version >= v* is committed, the highest
   // committed one is the answer, whatever was appended meanwhile.
-  if (request.min_version.bits() != 0) {
-    const std::uint32_t highest = HighestCommitted(head);
-    const bool seen =
-        highest != memgest::kNoLine &&
-        (lines_.line(highest).version >= request.min_version.bits() || Mutant("V4-less"));
-    if (seen) return answer(highest);
-  }
-  Request waiting = request;
-  if (waiting.min_version.bits() == 0) waiting.min_version = Version(lines_.line(head).version);
-  return Defer(waiting, head);
+  if (const std::optional<std::uint32_t> seen = CommittedSince(request, head)) return answer(*seen);
+  return DeferOn(request, head);
+}
+
+std::optional<std::uint32_t> ShardCoordinator::CommittedSince(const Request& request,
+                                                              std::uint32_t head) const {
+  if (request.min_version.bits() == 0) return std::nullopt;  // it did not wait yet
+  const std::uint32_t highest = HighestCommitted(head);
+  if (highest == memgest::kNoLine) return std::nullopt;
+  const bool seen = lines_.line(highest).version >= request.min_version.bits();
+  return seen || Mutant("V4-less") ? std::optional<std::uint32_t>(highest) : std::nullopt;
 }
 
 std::uint32_t ShardCoordinator::HighestCommitted(std::uint32_t head) const {

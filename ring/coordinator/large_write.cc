@@ -309,12 +309,13 @@ void LargeWrite::Finish() {
     return;
   }
   using Condition = ShardCoordinator::Condition;
-  switch (Mutant("V5") ? Condition::kHolds : shard_.CheckCondition(request_, head)) {
+  const auto [condition, version] = shard_.CheckCondition(request_, head);
+  switch (Mutant("V5") ? Condition::kHolds : condition) {
     case Condition::kWait:
+      if (request_.min_version.bits() == 0) request_.min_version = version;
       return AwaitRoom();
     case Condition::kMismatch:
-      GiveUp(Outcome::kVersionMismatch, shard_.VersionThere(head));
-      return;
+      return GiveUp(Outcome::kVersionMismatch, version);
     case Condition::kHolds:
       break;
   }

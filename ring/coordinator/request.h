@@ -62,7 +62,8 @@ struct Request {
   std::uint64_t seq = 0;
   std::uint32_t incomplete_delta = 0;
   std::uint32_t request_crc = 0;
-  Version min_version;  // a get that waited answers with no lower version than this (V4)
+  // What waited for an uncommitted version goes by none that is lower than it (V4, V9).
+  Version min_version;
   // The memgest that it names is not known here, or not as usable: the read of the agreed catalogue
   // that was asked for because of that (G11). 0: none was.
   std::uint64_t catalogue_read = 0;

@@ -21,7 +21,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -288,9 +290,8 @@ class ShardCoordinator {
   // memgest: the one that is why, if it is one.
   void Refuse(const Request& request, protocol::Outcome outcome, Version version = Version(),
               MemgestId memgest = MemgestId());
-  // Refuses for what the key's state is: a copy of the request that comes later gets the same
-  // answer (X5), as long as this coordinator lives; Remember alone for an answer that changed
-  // nothing.
+  // Refuses for what the key's state is: a later copy of the request gets the same answer (X5), as
+  // long as this coordinator lives; Remember alone for an answer that changed nothing.
   void Decide(const Request& request, protocol::Outcome outcome, Version version = Version());
   void Remember(const Request& request, protocol::Outcome outcome, Version version);
   void AnswerLine(const Request& request, std::uint32_t line, bool with_value);
@@ -298,9 +299,10 @@ class ShardCoordinator {
   enum class Once : std::uint8_t { kNew = 0, kHandled = 1 };
   Once CheckOnce(const Request& request);
   bool MayHaveRunBefore(const Request& request) const;
-  // V9: whether if_version holds, does not, or depends on an uncommitted version.
+  // V9: whether if_version holds, does not (by this version), or depends on this uncommitted one.
   enum class Condition : std::uint8_t { kHolds = 0, kMismatch = 1, kWait = 2 };
-  Condition CheckCondition(const Request& request, const std::uint32_t* head) const;
+  std::pair<Condition, Version> CheckCondition(const Request& request,
+                                               const std::uint32_t* head) const;
   // False: the request was answered, or waits.
   bool ConditionHolds(const Request& request, const std::uint32_t* head);
   // What if_version is compared with: none for a missing key and for a tombstone.
@@ -336,8 +338,8 @@ class ShardCoordinator {
   void EndDegradedReads(bool tell);
 
   // deferred.cc
-  bool Defer(const Request& request,
-             std::uint32_t line);  // until the version on this line is committed
+  bool Defer(const Request& request, std::uint32_t line);    // until its version is committed
+  bool DeferOn(const Request& request, std::uint32_t head);  // ... and goes by none below it (V4)
   std::uint32_t* WaitersOf(const Request& request);
   void Attach(const Request& request);  // to the same request under way
   bool TakePlace(const Request& request, std::uint32_t handle);
@@ -414,6 +416,8 @@ class ShardCoordinator {
     return (lines_.line(line).flags & memgest::kTombstone) != 0;
   }
   std::uint32_t HighestCommitted(std::uint32_t head) const;
+  // The same for a request that waited, if it is none below what that one saw.
+  std::optional<std::uint32_t> CommittedSince(const Request& request, std::uint32_t head) const;
   memgest::Memgest& MemgestOf(std::uint32_t line) { return *memgests_[lines_.line(line).memgest]; }
 
   static constexpr memgest::EntryPayload kNoPayload = {};

@@ -188,12 +188,20 @@ bool ClientPort::Take(Incoming* incoming) {
     if (next_active_ >= client_count) next_active_ = 0;
     Connection& connection = *connections_[active_[next_active_]];
     while (connection.HasRequest()) {
-      if (TakeRequest(connection, incoming))
-        return true;  // the same ring again next time: its lines are coming
+      if (!TakeRequest(connection, incoming)) continue;
+      // The same ring again next time: its lines are coming. But one that is never empty must leave
+      // turns to the others.
+      if (++taken_in_turn_ >= kTakenInTurnMax) EndTurnOfRing();
+      return true;
     }
-    ++next_active_;
+    EndTurnOfRing();
   }
   return false;
+}
+
+void ClientPort::EndTurnOfRing() {
+  taken_in_turn_ = 0;
+  ++next_active_;
 }
 
 bool ClientPort::HasRequest() const {

@@ -116,6 +116,8 @@ class ClientPort final : public coordinator::ReplySink {
   std::size_t client_count() const { return client_count_; }
 
  private:
+  static constexpr int kTakenInTurnMax = 16;  // requests of a ring before the next one's
+
   struct Connection;
   struct Pinned {
     std::uint64_t sequence = 0;
@@ -168,6 +170,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::uint32_t Room(const Connection& connection) const;
   void CountOutstanding(Connection& connection, std::uint32_t outstanding);
   bool TakeRequest(Connection& connection, Incoming* incoming);
+  void EndTurnOfRing();
   absl::Status TryAccept(std::uint64_t request, absl::string_view private_data);
   void FinishRead(std::uint64_t handle, bool ok);
 
@@ -186,6 +189,7 @@ class ClientPort final : public coordinator::ReplySink {
   std::uint32_t next_generation_ = 1;
   std::uint64_t capture_ = 1;  // number of the one that answers are added to
   std::size_t next_active_ = 0;
+  int taken_in_turn_ = 0;  // of that one, in a row
   std::size_t client_count_ = 0;
   std::uint32_t view_epoch_ = 0;
   std::uint64_t cluster_ = 0;

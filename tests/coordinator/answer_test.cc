@@ -365,6 +365,31 @@ TEST(Answer, V9AMismatchWaitsForTheUncommittedVersionItComesFrom) {
   harness.Scrub();
 }
 
+// V9, as V4: what came above it meanwhile does not keep who asked waiting.
+TEST(Answer, V9AMismatchIsToldWhateverIsAppendedMeanwhile) {
+  ShardHarness harness;
+  const Version old = harness.Run(harness.Put(kSrs32, "k", "old")).version;
+  harness.SetFlow(true, false);
+  const int seen = harness.Put(kSrs32, "k", "seen");
+  harness.Turn();
+  const int put = harness.Put(kSrs32, "k", "x", {.conditional = true, .if_version = old});
+  const int removed = harness.Delete("k", {.conditional = true, .if_version = old});
+  const int create = harness.Put(kRep3, "k", "x", {.conditional = true});
+  const int above = harness.Put(kSrs32, "k", "above");
+  harness.member(3).Ack(1);
+  harness.member(4).Ack(1);
+  harness.Turn();
+  ASSERT_TRUE(harness.answered(seen));
+  ASSERT_FALSE(harness.answered(above));
+  for (const int number : {put, removed, create}) {
+    ASSERT_TRUE(harness.answered(number));
+    EXPECT_EQ(harness.outcome(number), Outcome::kVersionMismatch);
+    EXPECT_EQ(harness.answer(number).version, harness.answer(seen).version);
+  }
+  harness.Settle();
+  harness.Scrub();
+}
+
 TEST(Answer, V9NotFoundAndCreateWaitForAnUncommittedTombstone) {
   ShardHarness harness;
   harness.Run(harness.Put(kRep3, "k", "old"));

@@ -189,6 +189,23 @@ TEST_F(MemberShardTest, AReleaseGivesAReplicasPagesBack) {
   EXPECT_EQ(member_.applied(kRep), 4u);
 }
 
+// What names memory that was never here must not take some, least of all where there is none left.
+TEST_F(MemberShardTest, AReleaseOfMemoryThatIsNotHereTakesNone) {
+  Append(Put(1, 0), "v");
+  ASSERT_THAT(CommitAndFold(), IsOkAndHolds(1));
+  device_.limit = device_.reserved;
+  EntryFields release;
+  release.type = EntryType::kRelease;
+  release.memgest = kRep;
+  release.index = 2;
+  release.offset_cells = 5 * HeapSpace::kChunkCells;
+  release.value_length = 4096;
+  Append(release);
+  EXPECT_THAT(CommitAndFold(), IsOkAndHolds(1));
+  EXPECT_EQ(device_.reserved, device_.limit);
+  EXPECT_EQ(member_.applied(kRep), 2u);
+}
+
 TEST_F(MemberShardTest, AReleaseOfPartsOfPagesOrWithAPayloadIsDataLoss) {
   struct Case {
     std::uint32_t offset_cells, value_length;

@@ -31,8 +31,7 @@ class ClientPortTest : public ::testing::Test {
     port.client_max = 4;
     port.shard_count = 1;
     ASSERT_OK_AND_ASSIGN(port_, ClientPort::Create(port));
-    ASSERT_OK_AND_ASSIGN(const std::string address,
-                         device_->Listen(absl::StrCat("local:door/", getpid())));
+    ASSERT_OK_AND_ASSIGN(address_, device_->Listen(absl::StrCat("local:door/", getpid())));
     ASSERT_OK_AND_ASSIGN(arena_, memgest::DeltaArena::Create(device_.get()));
     coordinator::ShardOptions shard;
     shard.epoch = Epoch(1);
@@ -40,15 +39,19 @@ class ClientPortTest : public ::testing::Test {
     shard.d = 2;
     shard_ = std::make_unique<coordinator::ShardCoordinator>(shard, device_.get(), arena_.get(),
                                                              port_.get());
-    // Connect waits for the other side, which is this thread's as well.
+    Connect(&client_);
+  }
+
+  // It waits for the other side, which is this thread's as well.
+  void Connect(HostileClient* client) {
     std::atomic<bool> connected{false};
     std::thread door([&] {
       while (!connected.load()) Pump();
     });
-    const bool in = client_.Connect(address);
+    const bool in = client->Connect(address_);
     connected.store(true);
     door.join();
-    ASSERT_TRUE(in) << client_.reason();
+    ASSERT_TRUE(in) << client->reason();
   }
 
   void Pump() {
@@ -140,6 +143,7 @@ class ClientPortTest : public ::testing::Test {
 
   static constexpr std::uint32_t kNothing = 0xA5A5A5A5;  // HostileClient::kPoison
 
+  std::string address_;
   std::unique_ptr<rdma::Device> device_;
   std::unique_ptr<memgest::DeltaArena> arena_;
   std::unique_ptr<ClientPort> port_;
@@ -316,6 +320,27 @@ TEST_F(ClientPortTest, AClientIsNotHeardFurtherThanItsSlotsBearAnswers) {
   PumpBoth();
   Incoming incoming;
   EXPECT_TRUE(port_->Take(&incoming)) << "what was not taken is heard when the answers are gone";
+}
+
+TEST_F(ClientPortTest, AClientThatAlwaysHasARequestLeavesTurnsToOthers) {
+  constexpr int kAhead = 40;  // more than is taken in a turn
+  HostileClient other("door-other");
+  Connect(&other);
+  Incoming incoming;
+  const auto take = [&] {
+    client_.Send(MakeGet("key"));
+    client_.Progress();
+    Pump();
+    return port_->Take(&incoming);
+  };
+  for (int i = 0; i < kAhead; ++i) client_.Send(MakeGet("key"));
+  ASSERT_TRUE(take());
+  const std::uint32_t busy = incoming.connection;
+  other.Send(MakeGet("key"));
+  other.Progress();
+  int taken = 0;
+  while (incoming.connection == busy && taken < kAhead && take()) ++taken;
+  EXPECT_NE(incoming.connection, busy) << "it was not heard while another had something to say";
 }
 
 TEST_F(ClientPortTest, V6WhatIsNotSaidAnyMoreIsUnpinned) {

@@ -346,6 +346,14 @@ TEST_F(RingctlAdminTest, ADrainThatIsNotDoneInTimeSaysWhatIsLeft) {
   EXPECT_EQ(waiting.status, 1);
   EXPECT_THAT(waiting.err, HasSubstr("shards that do not serve yet: 1"));
   EXPECT_EQ(Run({"node", "drain", "n1", "--no-wait"}).status, 0);
+  port_.health.shards.clear();
+  cluster::MemgestHealth degraded_memgest;
+  degraded_memgest.name = "REP3";
+  degraded_memgest.condition = cluster::Condition::kDegraded;
+  port_.health.memgests = {degraded_memgest};
+  const ProgramResult degraded = Run({"node", "drain", "n1", "--wait", "0.1"});
+  EXPECT_EQ(degraded.status, 1);
+  EXPECT_THAT(degraded.err, HasSubstr("is degraded"));
 }
 
 TEST_F(RingctlAdminTest, RefusalsOfNodeChangesNameTheNode) {

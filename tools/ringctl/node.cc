@@ -29,9 +29,14 @@ std::string Left(const cluster::Health& health, double* share) {
   *share = 1;
   std::string left;
   for (const cluster::MemgestHealth& memgest : health.memgests) {
-    if (memgest.condition != cluster::Condition::kRecovering) continue;
+    // A shard that nobody is there to mend hides others that recover.
+    const bool degraded = memgest.condition == cluster::Condition::kDegraded;
+    if (!degraded && memgest.condition != cluster::Condition::kRecovering) continue;
     *share = std::min(*share, memgest.recovered);
-    if (left.empty()) left = absl::StrCat("memgest ", memgest.name, " is being re-protected");
+    if (!left.empty()) continue;
+    left = absl::StrCat(
+        "memgest ", memgest.name,
+        degraded ? " is degraded, and no spare is there to mend it" : " is being re-protected");
   }
   if (!health.shards.empty()) {
     left = absl::StrCat("shards that do not serve yet: ", health.shards.size());

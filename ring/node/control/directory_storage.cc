@@ -40,8 +40,10 @@ class DirectoryStorage final : public VoterStorage {
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id,
                                                            std::function<void()> ended) override {
     // Whoever has nothing but an id is nobody yet. A founder that ended before its configuration
-    // was durable would be one that nobody adds: the others have it in theirs.
-    if (HasIdentity() && !HasMemory()) RING_RETURN_IF_ERROR(consensus::RemoveFile(Identity()));
+    // was durable would be one that nobody adds: the others have it in theirs. Files that it began
+    // to write, on a disk that was full, would keep every later one out.
+    if (HasIdentity() && !HasMemory())
+      RING_RETURN_IF_ERROR(consensus::FileStorage::Forget(directory_));
     RING_ASSIGN_OR_RETURN(std::unique_ptr<consensus::FileStorage> storage,
                           consensus::FileStorage::Open(directory_, *id));
     *id = storage->id();

@@ -376,9 +376,9 @@ bool Membership::Progress(std::uint64_t now_ns) {
 // A voter whose disk refuses, or hangs, neither votes nor acknowledges: the others have to be a
 // majority.
 void Membership::TellOfStorage(const absl::Status& status) {
-  if (status.ok() != storage_refuses_) return;
-  storage_refuses_ = !status.ok();
-  if (storage_refuses_) {
+  if (status.code() == storage_status_) return;
+  storage_status_ = status.code();
+  if (!status.ok()) {
     RING_LOG(WARNING) << "consensus storage refuses, node=" << options_.node.value()
                       << " decides nothing until it does not: " << status;
   } else {

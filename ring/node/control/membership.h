@@ -163,7 +163,7 @@ class Membership final : public consensus::ReplicaListener {
   consensus::ServerId server_;
   bool started_ = false;
   bool led_ = false;
-  bool storage_refuses_ = false;
+  absl::StatusCode storage_status_ = absl::StatusCode::kOk;  // that was told of last
   bool over_ = false;  // another start of this node registered: this one has no part any more
   bool work_ = false;  // the replica has something to do
   bool register_pending_ = false;

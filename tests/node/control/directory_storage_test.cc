@@ -1,6 +1,7 @@
 // Where a voter's part in the consensus is kept, and a learner's is not: rule 10.6.
 #include "ring/node/control/directory_storage.h"
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -65,6 +66,32 @@ TEST_F(DirectoryStorageTest, Rule10_6AVoterComesBackAsWhoItWas) {
   id = kFirst;
   ASSERT_OK(Disk()->Open(&id, nullptr).status());
   EXPECT_EQ(id, kLater) << "it may have voted";
+}
+
+// 10.6, F11: its files are there, and say nothing: it founds once the disk takes them.
+TEST_F(DirectoryStorageTest, Rule10_6AFounderWhoseDiskWasFullFoundsLater) {
+  const std::string blocked =
+      absl::StrCat(directory_.path(), "/", kName, "/snapshot-", std::string(16, '0'), ".tmp");
+  consensus::ServerId id = kFirst;
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
+    ASSERT_OK(storage->Load().status());
+    ASSERT_TRUE(std::filesystem::create_directory(blocked));
+    ASSERT_FALSE(consensus::Bootstrap(OneVoter(), *storage).ok());
+    ASSERT_TRUE(std::filesystem::remove(blocked));
+  }
+  ASSERT_FALSE(Disk()->HasMemory());
+  for (const bool is_next_start : {false, true}) {
+    id = kLater;
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
+    EXPECT_EQ(id, kLater);
+    ASSERT_OK(storage->Load().status());
+    if (is_next_start) continue;
+    ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
+  }
+  EXPECT_TRUE(Disk()->HasMemory());
 }
 
 TEST_F(DirectoryStorageTest, Rule10_6LearnersAndNodesWithoutAFolderKeepNothing) {

@@ -94,6 +94,12 @@ struct FaultOptions {
   // --- F3: more than memgests survive ---
   std::uint64_t f3_run_one_in = 12;
   std::uint64_t f3_continue_one_in = 2;  // of these under overrun = continue
+  // Of those under overrun = stop: an operator accepts what shards lost, and mostly more is lost
+  // while it makes up its mind.
+  std::uint64_t f3_accept_one_in = 2;
+  std::uint64_t f3_again_one_in = 2;
+  std::uint64_t f3_word_min_ns = kMs;    // between two looks, or a look and its word: below it,
+  std::uint64_t f3_word_doublings = 10;  // ... doubled up to f3_word_doublings - 1 times
   std::uint64_t f3_nodes = 3;
   std::uint64_t f3_min_ns = kMs;
   std::uint64_t f3_max_ns = 500 * kMs;

@@ -65,6 +65,7 @@ FaultPlan::FaultPlan(SimCluster* cluster, Random* random, const FaultOptions& op
     Add(&FaultPlan::AskAgain, options.f7_again_mean_ns, &echoes_);
   if (options.node_faults != 0)
     nodes_ = std::make_unique<NodeFaults>(cluster, random, options, run);
+  if (run.accepts) loss_operator_ = std::make_unique<LossOperator>(cluster, options);
 }
 
 FaultPlan::~FaultPlan() {
@@ -130,6 +131,7 @@ void FaultPlan::Act() {
   PollScrub();
   cluster_->admin().AskAgain(now_ns);
   if (nodes_ != nullptr) nodes_->Act();
+  AcceptLosses();
   for (Due& due : due_) {
     if (now_ns < due.next_ns) continue;
     due.next_ns = now_ns + 1 + due.random->Below(2 * due.mean_ns);

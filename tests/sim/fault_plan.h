@@ -19,6 +19,7 @@
 #include "ring/base/random.h"
 #include "ring/protocol/hello.h"
 #include "tests/sim/fault_options.h"
+#include "tests/sim/loss_operator.h"
 #include "tests/sim/node_faults.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/sim/sim_echo.h"
@@ -39,6 +40,10 @@ class FaultPlan {
   bool quiet();
   // Nodes that were added are part of the cluster, or asked for once more.
   bool settled() { return nodes_ == nullptr || nodes_->Settled(); }
+  // What shards lost is accepted, when its time has come: also once the faults are over.
+  void AcceptLosses() {
+    if (loss_operator_ != nullptr) loss_operator_->Act();
+  }
   // Nodes hear that scrubs under load are over, also who could not be reached then. True: all have.
   bool EndScrubs() { return scrubber_.StopsHeard(); }
   // What is, for a message.
@@ -88,7 +93,8 @@ class FaultPlan {
   SeededRandom disks_;
   SeededRandom echoes_;
   std::vector<Due> due_;
-  std::unique_ptr<NodeFaults> nodes_;  // null: nodes stay
+  std::unique_ptr<NodeFaults> nodes_;            // null: nodes stay
+  std::unique_ptr<LossOperator> loss_operator_;  // null: what stopped stays so
   bool clocks_jump_;
   bool sturdy_;                    // as NodeFaults::Run
   std::shared_ptr<SimEcho> echo_;  // null: no request comes again

@@ -48,6 +48,7 @@ struct Operation {
   Version version;     // of the answer; none: Version()
   std::optional<Version> if_version;
   std::uint64_t patience_ns = 0;  // its own deadline; 0: as all of its client
+  bool data_lost = false;         // what it failed for
   bool mismatch = false;  // refused because if_version did not hold; version is the one there
   std::uint64_t invoke_ns = 0;
   std::uint64_t return_ns = 0;  // 0: none

@@ -1,4 +1,5 @@
-// What operators do to nodes during a run (F12): they drain, add and remove some.
+// What operators do to nodes during a run: they drain, add and remove some (F12), or start one with
+// another version (F14).
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@ namespace ring::sim {
 namespace {
 
 using rdma::sim::FaultClass;
+constexpr std::uint64_t kUs = FaultOptions::kUs;
 constexpr std::uint64_t kMs = FaultOptions::kMs;
 constexpr std::uint64_t kAgainNs = 20 * kMs;  // an operator asks again
 
@@ -87,6 +89,29 @@ void NodeFaults::RemoveDrained() {
   informed->membership().Propose(cluster::RemoveNode{node},
                                  [](const absl::StatusOr<cluster::ClusterResult>&) {});
   cluster_->nodes()[informed->id().value()]->Touch();
+}
+
+// F14: nobody lets it in, and it lets nobody in, until somebody sees why. Drawn apart, so that
+// everything else comes as ever.
+void NodeFaults::SpeakForeign(NodeId node) {
+  SeededRandom random(now_ns() ^ 0xf14);
+  if (!OneIn(random, options_.f14_one_in)) return;
+  constexpr std::uint16_t kOffsets[] = {0xffff, 1, 100};  // the one before, the next one, far away
+  const std::uint64_t length_ns = kMs << random.Below(options_.f14_doublings);
+  cluster_->Note(
+      absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
+  foreign_until_ns_[node.value()] = now_ns() + length_ns;
+  absences_->Add(node, now_ns() + length_ns + 300 * kMs);
+  cluster_->nodes()[node.value()]->Speak(
+      static_cast<std::uint16_t>(protocol::kProtocolVersion + kOffsets[random.Below(3)]));
+}
+
+void NodeFaults::SpeakDue() {
+  for (std::size_t i = 0; i < foreign_until_ns_.size(); ++i) {
+    if (foreign_until_ns_[i] == 0 || now_ns() < foreign_until_ns_[i]) continue;
+    foreign_until_ns_[i] = 0;
+    if (cluster_->nodes()[i]->up()) cluster_->nodes()[i]->Speak(protocol::kProtocolVersion);
+  }
 }
 
 }  // namespace ring::sim

@@ -48,6 +48,7 @@ NodeFaults::NodeFaults(SimCluster* cluster, Random* random, const FaultOptions& 
       false_alarm_(cluster, options),
       blows_left_(
           options.f1_node_max == 0 ? 0 : static_cast<int>(1 + random->Below(options.f1_node_max))),
+      overruns_again_(run.accepts && OneIn(apart_, options.f3_again_one_in)),
       parts_(OneIn(*random, options.f6_nodes_run_one_in)),
       alive_(std::make_shared<NodeFaults*>(this)) {
   blow_ns_ = now_ns() + LogUniform(options.f1_first_min_ns, options.f1_first_max_ns);
@@ -336,7 +337,8 @@ void NodeFaults::Overrun() {
     return cluster_->Alive(holder) && !lost.contains(holder.node);
   };
   if (SurvivesWith(cluster_->view(), there)) return;  // tried again
-  overrun_ns_ = 0;
+  const bool again = std::exchange(overruns_again_, false);
+  overrun_ns_ = again ? now_ns() + LogUniform(options_.f3_min_ns, options_.f3_max_ns) : 0;
   blows_left_ = 0;
   cluster_->network().faults().Count(FaultClass::kF3BeyondF);
   cluster_->Overrun();
@@ -470,29 +472,6 @@ void NodeFaults::RestartDue() {
     if (!cluster_->RestartNode(node).ok()) continue;  // F11: no memory at present
     down_[i].restart_ns = 0;
     SpeakForeign(node);
-  }
-}
-
-// F14: nobody lets it in, and it lets nobody in, until somebody sees why. Drawn apart, so that
-// everything else comes as ever.
-void NodeFaults::SpeakForeign(NodeId node) {
-  SeededRandom random(now_ns() ^ 0xf14);
-  if (!OneIn(random, options_.f14_one_in)) return;
-  constexpr std::uint16_t kOffsets[] = {0xffff, 1, 100};  // the one before, the next one, far away
-  const std::uint64_t length_ns = kMs << random.Below(options_.f14_doublings);
-  cluster_->Note(
-      absl::StrCat("node ", node.value(), " speaks another protocol for us=", length_ns / kUs));
-  foreign_until_ns_[node.value()] = now_ns() + length_ns;
-  absences_->Add(node, now_ns() + length_ns + 300 * kMs);
-  cluster_->nodes()[node.value()]->Speak(
-      static_cast<std::uint16_t>(protocol::kProtocolVersion + kOffsets[random.Below(3)]));
-}
-
-void NodeFaults::SpeakDue() {
-  for (std::size_t i = 0; i < foreign_until_ns_.size(); ++i) {
-    if (foreign_until_ns_[i] == 0 || now_ns() < foreign_until_ns_[i]) continue;
-    foreign_until_ns_[i] = 0;
-    if (cluster_->nodes()[i]->up()) cluster_->nodes()[i]->Speak(protocol::kProtocolVersion);
   }
 }
 

@@ -41,6 +41,7 @@ class NodeFaults {
   // What was drawn for this run.
   struct Run {
     bool overrun = false;
+    bool accepts = false;    // an operator lets shards go on without what they lost
     bool zombies = false;    // some are missed, and come back as who they were (F5, F6)
     bool alarm = false;      // one is missed while it has the last copy of something (E8)
     bool aims = false;       // blows meet a certain step of takeovers and joins
@@ -133,6 +134,7 @@ class NodeFaults {
   std::optional<AtSwitch> at_switch_;
   bool waits_for_answer_ = false;  // the next blow meets who answered
   int blows_left_;
+  bool overruns_again_;
   bool parts_;
   bool alarmed_ = false;  // a false alarm was raised
   // What is to come later finds nobody when this is over.

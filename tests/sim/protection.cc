@@ -73,7 +73,24 @@ class Look {
     return wanted;
   }
 
+  // E8: blocks or values of it are gone for good, and known to be: whoever reads them is told, and
+  // parities that share rows with them are never whole again.
+  bool IsGone(GroupId group, const protocol::MemgestDescriptor& memgest) {
+    if (!cluster_.overran()) return false;
+    for (std::uint16_t shard = 0; shard < view_.s; ++shard) {
+      const NodeId owner = view_.Coordinator(group, ShardId(shard));
+      if (owner == cluster::kNoNode || !cluster_.nodes()[owner.value()]->up()) continue;
+      node::CoordinatedShard* const held = ShardAt(owner, group, ShardId(shard));
+      if (held == nullptr) continue;
+      const memgest::Memgest* const own = held->coordinator()->FindMemgest(memgest.id);
+      if (own == nullptr) continue;
+      if (own->lost_count != 0 || (own->coded() && own->allocator().lost_count() != 0)) return true;
+    }
+    return false;
+  }
+
   void LookAtMemgest(GroupId group, ShardId shard, const protocol::MemgestDescriptor& memgest) {
+    if (IsGone(group, memgest)) return;
     const cluster::NormalRecord& record = view_.groups[group.value()].shards[shard.value()].normal;
     RoleMask complete = cluster::CompleteFor(record, memgest, shard, view_.s, view_.d);
     const RoleMask active = cluster::ActiveFor(record, memgest, shard, view_.s, view_.d);

@@ -208,8 +208,9 @@ void SimClient::Finish(std::size_t at, const api::Operation& answer) {
                                                        " has size=", answer.result.value_size)});
     }
   }
-  const bool lost = answer.result.outcome == OpOutcome::kDataLost;
-  if ((lost && !recorder_->MayLose(op.key)) || answer.result.outcome == OpOutcome::kBadRequest ||
+  op.data_lost = answer.result.outcome == OpOutcome::kDataLost;
+  if ((op.data_lost && !recorder_->MayLose(op.key)) ||
+      answer.result.outcome == OpOutcome::kBadRequest ||
       answer.result.outcome == OpOutcome::kRequestReused ||
       answer.result.outcome == OpOutcome::kStaleRequest) {
     recorder_->Complain(

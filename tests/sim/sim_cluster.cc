@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -272,6 +273,22 @@ void SimCluster::Overrun() {
     NoteLoss([&](int key) { return routing.OfKey(KeyName(key)).group == group; }, next_epoch(group),
              /*everything=*/true);
   }
+}
+
+void SimCluster::NoteAccepted(const cluster::StoppedShard& seen) {
+  Note(absl::StrCat("g", seen.group.value(), "/s", seen.shard.value(), " epoch ",
+                    seen.epoch.value(), " may go on without ", seen.lost.size(), " memgests"));
+  const cluster::Routing routing(view_->s, view_->d);
+  std::set<int> given_up;
+  for (const Operation& op : history_.operations()) {
+    const bool there = std::any_of(seen.lost.begin(), seen.lost.end(),
+                                   [&op](MemgestId lost) { return op.MayWriteInto(lost); });
+    if (there && routing.OfKey(KeyName(op.key)) == cluster::Place{seen.group, seen.shard})
+      given_up.insert(op.key);
+  }
+  const auto concerned = [&given_up](int key) { return given_up.contains(key); };
+  versions_.LoseAccepted(concerned, seen.epoch);
+  NoteLoss(concerned, seen.epoch, /*everything=*/true);
 }
 
 void SimCluster::NoteForcedDelete(MemgestId memgest) {

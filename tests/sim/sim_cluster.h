@@ -19,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "rdma/sim/sim_network.h"
+#include "ring/cluster/health_summary.h"
 #include "tests/sim/checkers/agreement_checker.h"
 #include "tests/sim/checkers/version_checker.h"
 #include "tests/sim/damage_model.h"
@@ -148,6 +149,8 @@ class SimCluster final : public Recorder {
   // More is lost now than memgests survive (F3). Unless shards go on without it, nothing that was
   // told is forgotten (E8).
   void Overrun();
+  // Who saw that the shard stopped, and for what, gives that up (E8). Before the shard hears of it.
+  void NoteAccepted(const cluster::StoppedShard& seen);
   // A node is taken for lost that a shard cannot do without. It may stop, and wait for an operator
   // (docs/RECOVERY.md, "Known weaknesses"): then that is as if too much were lost.
   void NoteFalseAlarm() { false_alarm_ = true; }

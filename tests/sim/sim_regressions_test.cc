@@ -49,7 +49,7 @@ void LeaveYoungerOut(FaultOptions* faults) {
   faults->long_run_one_in = 0;
   faults->weak_off_run_one_in = faults->degraded_run_one_in = faults->f2_sturdy_one_in = 0;
   faults->f5_longer_run_one_in = faults->f6_pair_one_in = faults->f6_withhold_run_one_in = 0;
-  faults->f7_again_deletes = faults->f9_check_jumps = 0;
+  faults->f3_accept_one_in = faults->f7_again_deletes = faults->f9_check_jumps = 0;
 }
 
 // What the older seeds were given: kinds that came later would make other runs of them.

@@ -220,6 +220,7 @@ class Run {
     if (overrun_ && OneIn(shape, faults().f3_continue_one_in))
       cluster.overrun = cluster::OverrunPolicy::kContinue;
     goes_on_ = cluster.overrun == cluster::OverrunPolicy::kContinue;
+    accepts_ = overrun_ && !goes_on_ && Drawn(faults().f3_accept_one_in, 0xacce9);
     return cluster;
   }
 
@@ -232,9 +233,9 @@ class Run {
         cluster.fence == node::FenceKind::kCheck ? " check" : "", Zombies() ? " zombies" : "",
         Alarm() ? " alarm" : "", cluster.encode == node::EncodePath::kNic ? " nic" : "",
         cluster.voters_keep ? " votes" : "", Slow() ? " slow" : "", overrun_ ? " overrun" : "",
-        Wide() ? " wide" : "", Long() ? " long" : "", cluster.weak_default ? " weak" : "",
-        Strong() ? " strong" : "", Aims() ? " aims" : "", sturdy_ ? " sturdy" : "",
-        cluster.degraded_one_in != 0 ? " degraded" : ""));
+        accepts_ ? " accepts" : "", Wide() ? " wide" : "", Long() ? " long" : "",
+        cluster.weak_default ? " weak" : "", Strong() ? " strong" : "", Aims() ? " aims" : "",
+        sturdy_ ? " sturdy" : "", cluster.degraded_one_in != 0 ? " degraded" : ""));
     if (Strong()) cluster_->workload().set_strong();
   }
 
@@ -263,6 +264,7 @@ class Run {
         cluster_.get(), &shape, faults(),
         NodeFaults::Run{
             .overrun = overrun_,
+            .accepts = accepts_,
             .zombies = Zombies(),
             .alarm = Alarm() && !overrun_,
             .aims = Aims(),
@@ -299,6 +301,7 @@ class Run {
   void AwaitProtected() {
     std::vector<std::string> missing;
     const auto is_whole = [&] {
+      plan_->AcceptLosses();
       missing = Unprotected(*cluster_, [this](const protocol::MemgestDescriptor& memgest) {
         return cluster_->damage().Concerns(memgest.id) || IsLost(memgest.id);
       });
@@ -308,7 +311,7 @@ class Run {
       return cluster_->RunUntil(cluster_->network().now_ns() + wait_ns, is_whole, kLookNs);
     };
     // E8: without a quorum of its past a shard stops.
-    const auto stops = [&] { return cluster_->overran() && !goes_on_; };
+    const auto stops = [&] { return cluster_->overran() && !goes_on_ && !accepts_; };
     if (await(std::min(kPatienceNs, options_.protect_ns)) || stops()) return;
     if (cluster_->false_alarm() && StaysStopped(cluster_->view())) cluster_->Overrun();
     if (stops() || await(options_.protect_ns)) return;
@@ -355,7 +358,10 @@ class Run {
     for (std::size_t i = before; i < operations.size(); ++i) {
       const bool answered =
           operations[i].result == OpResult::kOk || operations[i].result == OpResult::kNotFound;
-      if (!answered && !cluster_->MayLose(operations[i].key))
+      // Once its shard goes on, what is lost is told to be.
+      const bool excused =
+          accepts_ ? operations[i].data_lost : cluster_->MayLose(operations[i].key);
+      if (!answered && !excused)
         Complain("liveness", absl::StrCat("when all is well: ", Describe(operations[i])));
     }
     std::uint64_t id = options_.seed;
@@ -458,6 +464,7 @@ class Run {
   bool impatient_ = false;
   bool sturdy_ = false;  // memgests survive two losses
   bool overrun_ = false;
+  bool accepts_ = false;
   bool goes_on_ = false;             // ... and shards go on without what was lost (E8)
   std::size_t first_read_ = 0;       // of the last reads
   std::unique_ptr<FaultPlan> plan_;  // operations that end with the cluster tell it

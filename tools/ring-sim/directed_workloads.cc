@@ -81,7 +81,12 @@ constexpr DirectedWorkload kWorkloads[] = {
       "f1_next_max_ns=200000000 f12_catalogue_mean_ns=5000000 think_max_ns=2000000"}},
     {"overrun",
      "more lost than memgests survive, and shards that stop",
-     {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 readers_one_in=0", kPlain}},
+     {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 f3_accept_one_in=0 "
+      "readers_one_in=0",
+      kPlain}},
+    {"accepts",
+     "... and an operator who lets them go on without it",
+     {"node_faults_off_one_in=0 f3_run_one_in=1 f3_continue_one_in=0 f3_accept_one_in=1", kPlain}},
     {"silent",
      "two minutes of clients that are silent for a second, and requests that come again then",
      {kCalm,

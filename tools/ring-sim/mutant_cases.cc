@@ -339,10 +339,9 @@ constexpr MutantCase kCases[] = {
      "it tells what it lost in its record, which is refused (E8-record)"},
     {"E8-values", "values that nobody has any more stop no shard", KilledBy(54),
      "recovery/recovery_test:EpochChangeTest.E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard"},
-    {"E8-accepted", "a loss that was accepted stands for all that is lost", kNotRun,
+    {"E8-accepted", "a loss that was accepted stands for all that is lost", KilledBy(1, "accepts"),
      "recovery/"
-     "recovery_test:EpochChangeTest.E8WhatIsLostBeyondWhatWasAcceptedStopsTheShardAgain",
-     "no simulated operator accepts a loss"},
+     "recovery_test:EpochChangeTest.E8WhatIsLostBeyondWhatWasAcceptedStopsTheShardAgain"},
     {"E8-return", "who has the values of a stopped shard gets no role back", Survives(200),
      "recovery/recovery_test:EpochChangeTest.E8AShardThatStoppedAsksForTheRoleOfWhoHasItsValues",
      "who has the role joins by and by, and then it may not go back: the shard stays stopped"},

@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/sim/checkers/durability_checker.h"
+#include "tests/sim/checkers/checker_fixture.h"
 #include "tests/sim/checkers/liveness_checker.h"
 #include "tests/sim/checkers/memgest_checker.h"
 #include "tests/sim/checkers/resurrection_checker.h"
@@ -19,42 +19,8 @@ using ::testing::Contains;
 using ::testing::Field;
 using ::testing::IsEmpty;
 
-constexpr Version V(std::uint64_t counter) { return Version(Epoch(1), counter); }
-constexpr Epoch kEpochLater{2};
-bool NoKey(int) { return false; }
-
-// A history of one key, an operation a call: [begin, end], 0 for "never answered".
-class CheckerTest : public ::testing::Test {
+class CheckerTest : public CheckerHistory {
  protected:
-  Operation& Put(ValueId value, std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
-    return Add(OpKind::kPut, value, version, begin, end);
-  }
-  Operation& Get(ValueId value, std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
-    return Add(OpKind::kGet, value, version, begin, end);
-  }
-  Operation& GetNothing(std::uint64_t begin, std::uint64_t end) {
-    Operation& op = Add(OpKind::kGet, 0, 0, begin, end);
-    op.result = OpResult::kNotFound;
-    return op;
-  }
-  Operation& Delete(std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
-    return Add(OpKind::kDelete, 0, version, begin, end);
-  }
-  Operation& Move(std::uint64_t version, std::uint64_t begin, std::uint64_t end) {
-    return Add(OpKind::kMove, 0, version, begin, end);
-  }
-  Operation& Add(OpKind kind, ValueId value, std::uint64_t version, std::uint64_t begin,
-                 std::uint64_t end) {
-    Operation op;
-    op.kind = kind;
-    op.value = value;
-    if (version != 0) op.version = V(version);
-    op.invoke_ns = begin;
-    op.return_ns = end;
-    op.result = end == 0 ? OpResult::kUnknown : OpResult::kOk;
-    return history_[history_.Add(op)];
-  }
-
   // Plays the history in order of time. unreliable: whose versions are in memgests of f = 0.
   std::vector<std::string> Versions(std::uint64_t lost_at = 0,
                                     const std::vector<ValueId>& unreliable = {}) {
@@ -74,16 +40,9 @@ class CheckerTest : public ::testing::Test {
     checker.Finish();
     return Kinds(checker.violations());
   }
-  static std::vector<std::string> Kinds(const std::vector<Violation>& violations) {
-    std::vector<std::string> kinds;
-    for (const Violation& violation : violations) kinds.push_back(violation.kind);
-    return kinds;
-  }
   std::vector<std::string> SearchKinds() {
     return Kinds(SearchLinearization(history_, NoKey).violations);
   }
-
-  History history_;
 };
 
 TEST_F(CheckerTest, GoodHistoryPasses) {
@@ -417,57 +376,30 @@ TEST(HistoryTest, BytesOfAnotherValueAreSeen) {
   EXPECT_EQ(ReadValue(absl::string_view(bytes).substr(0, 999)), 0u);
 }
 
-TEST_F(CheckerTest, I2WhatWasAcknowledgedIsThereInTheEnd) {
-  Put(1, 1, 10, 20).tolerates = 1;
-  Put(2, 2, 30, 40).tolerates = 1;
-  const std::size_t first_read = history_.operations().size();
-  Get(2, 2, 50, 60);
-  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
-  Get(1, 1, 70, 80);
-  EXPECT_THAT(CheckDurability(history_, first_read, NoKey),
-              Contains(Field(&Violation::kind, "durability")));
-  EXPECT_THAT(CheckDurability(history_, first_read, [](int) { return true; }),
-              Contains(Field(&Violation::kind, "durability")))
-      << "what its key lost in Rep(1) is no excuse";
-}
-
-// G1: a move lets go of what stood below it, not of what was put since.
-TEST_F(CheckerTest, I2WhatAMoveLetGoOfIsNotOwedAndWhatCameBehindItIs) {
-  const auto lost = [](int) { return true; };
-  Put(1, 1, 10, 20).tolerates = 1;
-  Move(2, 30, 40).tolerates = 0;
-  std::size_t first_read = history_.operations().size();
-  GetNothing(90, 95);
-  EXPECT_THAT(CheckDurability(history_, first_read, lost), IsEmpty());
-  history_ = History();
-  Move(2, 30, 40).tolerates = 0;
-  Put(1, 3, 50, 60).tolerates = 1;
-  first_read = history_.operations().size();
-  GetNothing(90, 95);
-  EXPECT_THAT(CheckDurability(history_, first_read, lost),
-              Contains(Field(&Violation::kind, "durability")));
-}
-
-TEST_F(CheckerTest, I2AKeyIsMissingOnlyIfADeleteMayStandAboveIt) {
-  Delete(1, 1, 5).tolerates = 1;
-  Put(1, 2, 10, 20).tolerates = 1;
-  std::size_t first_read = history_.operations().size();
-  GetNothing(50, 60);
-  EXPECT_THAT(CheckDurability(history_, first_read, NoKey),
-              Contains(Field(&Violation::kind, "durability")));
-  history_ = History();
-  Put(1, 2, 10, 20).tolerates = 1;
-  Delete(0, 30, 0);  // never answered
-  first_read = history_.operations().size();
-  GetNothing(50, 60);
-  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
-}
-
-TEST_F(CheckerTest, I2WhatIsInAMemgestThatSurvivesNothingIsNotOwed) {
-  Put(1, 1, 10, 20).tolerates = 0;
-  const std::size_t first_read = history_.operations().size();
-  GetNothing(50, 60);
-  EXPECT_THAT(CheckDurability(history_, first_read, NoKey), IsEmpty());
+// A coordinator that is lost later takes nothing along of what was told behind the accepted loss.
+TEST_F(CheckerTest, E8WhatWasToldBehindAnAcceptedLossIsOwedForEver) {
+  const auto of_key = [](int key) { return key == 0; };
+  for (const bool accepted : {true, false}) {
+    history_ = History();
+    Put(1, 1, 1, 10);
+    GetNothing(31, 40);
+    Put(2, 1, 41, 50).version = Version(kEpochLater, 1);
+    GetNothing(61, 70);
+    VersionChecker checker(&history_);
+    const auto run = [&checker](std::size_t i) {
+      checker.OnInvoke(i);
+      checker.OnReturn(i, true);
+    };
+    run(0);
+    checker.LoseAccepted([&](int key) { return accepted == of_key(key); }, kEpochLater);
+    run(1);
+    EXPECT_EQ(checker.violations().empty(), accepted);
+    EXPECT_EQ(checker.MayHaveLostReliable(0), accepted);
+    run(2);
+    checker.LoseUnreliable(of_key, Epoch(kEpochLater.value() + 1));
+    run(3);
+    EXPECT_EQ(checker.violations().size(), accepted ? 1u : 2u);
+  }
 }
 
 }  // namespace

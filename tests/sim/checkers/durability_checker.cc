@@ -27,6 +27,14 @@ bool MayBeLetGo(const History& history, const Operation& written) {
       });
 }
 
+// E8: by who accepted what its shard lost.
+bool WasGivenUp(const History& history, const Operation& written) {
+  return std::any_of(history.losses().begin(), history.losses().end(), [&](const Loss& loss) {
+    return loss.everything && written.version.epoch() < loss.epoch &&
+           std::find(loss.keys.begin(), loss.keys.end(), written.key) != loss.keys.end();
+  });
+}
+
 }  // namespace
 
 std::vector<Violation> CheckDurability(const History& history, std::size_t first_read,
@@ -48,6 +56,7 @@ std::vector<Violation> CheckDurability(const History& history, std::size_t first
     if (read.kind != OpKind::kGet || written == newest.end()) continue;
     const Operation& owed = *written->second;
     if (may_have_lost(read.key) && MayBeLetGo(history, owed)) continue;
+    if (WasGivenUp(history, owed)) continue;
     const bool gone = read.result == OpResult::kNotFound && owed.kind != OpKind::kDelete &&
                       !DeleteMayStandAbove(history, owed);
     const bool older = read.result == OpResult::kOk && read.version < owed.version;

@@ -2,13 +2,14 @@
 //
 // What:      CheckDurability looks at the last reads of a run, when all is well again: each key
 //            has a version no older than the newest one that its writers were told is in a memgest
-//            with f >= 1, and is not missing unless a delete may stand above it (I2).
+//            with f >= 1, and is not missing unless a delete may stand above it (I2), or it was
+//            given up (E8).
 // Shape:     of the whole history only the newest acknowledgement of each key counts: a second
 //            opinion to the version checker's floors, which it keeps as the run goes on.
 // Ownership: borrows the history.
 // Threads:   pure.
 // Errors:    Violations.
-// Source:    rules I2, G6; docs/GLOSSARY.md (f).
+// Source:    rules I2, G6, E8; docs/GLOSSARY.md (f).
 #ifndef RING_TESTS_SIM_CHECKERS_DURABILITY_CHECKER_H_
 #define RING_TESTS_SIM_CHECKERS_DURABILITY_CHECKER_H_
 

@@ -70,14 +70,14 @@ std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel&
     std::uint64_t others = 0;
     for (const std::uint64_t version : put.seen) {
       const bool own = op.version.bits() == version;
-      const bool vanished = losses.everything && Version(version).epoch() < losses.before(op.key);
+      const bool vanished = losses.of(op.key) && Version(version).epoch() < losses.before(op.key);
       const bool by_move = moved.made.contains(version);
       if (!own && !vanished && !by_move) ++others;
     }
     const std::uint64_t unexplained = op.version.bits() == 0 ? 1 : 0;
     if (others > moved.open + unexplained) complain(op, "X1: read with versions that nobody made");
     for (const std::uint64_t version : put.seen) {
-      if (version < op.version.bits() && !losses.everything)
+      if (version < op.version.bits() && !losses.of(op.key))
         complain(op, "X1: read with a version before its own");
     }
   }

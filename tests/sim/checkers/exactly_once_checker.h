@@ -18,10 +18,10 @@
 
 namespace ring::sim {
 
-// What the cluster may have forgotten with its records (F3).
+// What the cluster may have forgotten with its records, of memgests of f >= 1 (F3, E8).
 struct LossModel {
-  bool everything = false;               // of all keys, once
-  std::function<Epoch(int key)> before;  // of epochs before this one
+  std::function<bool(int key)> of;       // anything
+  std::function<Epoch(int key)> before;  // ... of epochs before this one
 };
 
 std::vector<Violation> CheckExactlyOnce(const History& history, const LossModel& losses);

@@ -17,7 +17,7 @@ void VersionChecker::OnInvoke(std::size_t op) {
   const Operation& begins = history_->operations()[op];
   key.unreliable |= begins.mutates() && begins.kind != OpKind::kDelete && begins.tolerates == 0;
   if (begun_.size() <= op) begun_.resize(op + 1);
-  begun_[op] = {key.floor, key.losses};
+  begun_[op] = {key.floor, key.losses, key.accepted};
 }
 
 // A NOT_FOUND above a value needs a delete that is known to be newer, or may be.
@@ -37,7 +37,8 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   if (begun.losses != key.losses) {  // G6: only what was reliable then is still owed
     begun.floor.any = begun.floor.reliable;
     begun.floor.any_deleted = begun.floor.reliable_deleted;
-    if (everything_ || MovedAwayFrom(op.key, begun.floor.reliable)) begun.floor = {};
+    const bool accepted = everything_ || begun.accepted != key.accepted;
+    if (accepted || MovedAwayFrom(op.key, begun.floor.reliable)) begun.floor = {};
   }
   if (op.result == OpResult::kNotFound) {
     if (begun.floor.any.bits() != 0 && !begun.floor.any_deleted &&
@@ -65,7 +66,7 @@ void VersionChecker::OnReturn(std::size_t index, bool reliable) {
   const bool deleted = op.kind == OpKind::kDelete || op.mismatch;
   if (op.mismatch && key.unreliable) return;
   reliable |= op.mismatch;
-  if ((!reliable || everything_) && op.version.epoch() < key.lost_before) return;
+  if (op.version.epoch() < (reliable ? key.accepted_before : key.lost_before)) return;
   if (op.version > key.floor.any) {
     key.floor.any = op.version;
     key.floor.any_deleted = deleted;
@@ -90,6 +91,7 @@ void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerne
     if (!concerned(name)) continue;
     ++key.losses;
     key.lost_before = epoch;
+    if (everything_) key.accepted_before = epoch;
     if (MovedAwayFrom(name, key.floor.reliable)) {
       key.floor.reliable = Version();
       key.floor.reliable_deleted = false;
@@ -102,22 +104,39 @@ void VersionChecker::LoseUnreliable(const std::function<bool(int key)>& concerne
 void VersionChecker::LoseEverything(const std::function<Epoch(int key)>& epoch_of) {
   everything_ = true;
   for (auto& [name, key] : keys_) {
-    ++key.losses;
-    key.lost_before = epoch_of(name);
-    key.floor = {};
+    LoseReliable(epoch_of(name), &key);
   }
 }
 
+void VersionChecker::LoseAccepted(const std::function<bool(int key)>& concerned, Epoch epoch) {
+  for (auto& [name, key] : keys_) {
+    if (concerned(name)) LoseReliable(epoch, &key);
+  }
+}
+
+void VersionChecker::LoseReliable(Epoch before, KeyState* key) {
+  ++key->losses;
+  ++key->accepted;
+  key->lost_before = key->accepted_before = before;
+  key->floor = {};
+}
+
+bool VersionChecker::MayHaveLostReliable(int key) const {
+  const auto found = keys_.find(key);
+  return everything_ || (found != keys_.end() && found->second.accepted > 0);
+}
+
 bool VersionChecker::MayHaveLost(int key) const {
-  if (everything_) return true;
+  if (MayHaveLostReliable(key)) return true;
   const auto found = keys_.find(key);
   return found != keys_.end() && found->second.losses > 0 && found->second.unreliable;
 }
 
 LossModel VersionChecker::Losses() const {
-  return {everything_, [this](int key) {
+  return {[this](int key) { return MayHaveLostReliable(key); },
+          [this](int key) {
             const auto found = keys_.find(key);
-            return found == keys_.end() ? Epoch() : found->second.lost_before;
+            return found == keys_.end() ? Epoch() : found->second.accepted_before;
           }};
 }
 

@@ -41,9 +41,13 @@ class VersionChecker {
   // F3: more was lost than memgests survive, and shards go on. Whatever was told before is owed no
   // more; what is told of epochs from epoch_of(key) on is.
   void LoseEverything(const std::function<Epoch(int key)>& epoch_of);
+  // E8: the same of some keys, which somebody accepted, for epochs before `epoch`.
+  void LoseAccepted(const std::function<bool(int key)>& concerned, Epoch epoch);
   void Finish();
   // Keys that may have lost something so: which answers were right, their order does not tell.
   bool MayHaveLost(int key) const;
+  // ... whatever its memgests survive.
+  bool MayHaveLostReliable(int key) const;
   LossModel Losses() const;
 
   const std::vector<Violation>& violations() const { return violations_; }
@@ -58,12 +62,15 @@ class VersionChecker {
   struct KeyState {
     Floor floor;  // the newest that an answer told of
     std::uint32_t losses = 0;
-    Epoch lost_before;        // unreliable versions of earlier epochs are gone
+    Epoch lost_before;           // unreliable versions of earlier epochs are gone
+    std::uint32_t accepted = 0;  // of the losses: reliable ones, too
+    Epoch accepted_before;
     bool unreliable = false;  // it was, or may have been, in a memgest of f = 0
   };
   struct Begun {
     Floor floor;
     std::uint32_t losses = 0;
+    std::uint32_t accepted = 0;
   };
   // What is known of one key at the end.
   struct Story {
@@ -81,6 +88,7 @@ class VersionChecker {
 
   void Complain(absl::string_view kind, const Operation& op, absl::string_view why);
   bool DeleteMayStandAbove(const Operation& op, Version floor) const;
+  static void LoseReliable(Epoch before, KeyState* key);
   bool MovedAwayFrom(int key, Version reliable) const;
   std::map<int, Story> Collect();
   void CheckReads(const Story& story);
@@ -88,7 +96,7 @@ class VersionChecker {
   void CheckConditions(const Story& story);
   std::optional<Known> NewestBelow(const Story& story, std::uint64_t version) const;
 
-  bool everything_ = false;  // was lost once
+  bool everything_ = false;  // of all keys
   const History* history_;
   std::map<int, KeyState> keys_;
   std::vector<Begun> begun_;

@@ -64,7 +64,7 @@ absl::StatusOr<WriteResult> Client::Put(absl::string_view key, absl::string_view
 }
 
 absl::StatusOr<WriteResult> Client::Delete(absl::string_view key, const DeleteOptions& options) {
-  return api::CallWrite(core_.get(), api::DeleteRequest(key, options));
+  return api::CallWrite(core_.get(), api::DeleteRequest(*core_, key, options));
 }
 
 absl::StatusOr<WriteResult> Client::Move(absl::string_view key, absl::string_view memgest,
@@ -136,7 +136,7 @@ absl::Status Client::SubmitPut(std::uint64_t token, absl::string_view key, absl:
 
 absl::Status Client::SubmitDelete(std::uint64_t token, absl::string_view key,
                                   const DeleteOptions& options) {
-  Request request = api::DeleteRequest(key, options);
+  Request request = api::DeleteRequest(*core_, key, options);
   return SubmitToPipeline(core_.get(), token, &request);
 }
 

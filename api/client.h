@@ -18,6 +18,12 @@
 //            memgest does not exist or takes no writes. kResourceExhausted: back off.
 //            kUnavailable: the shard cannot serve now. kDeadlineExceeded. kDataLoss.
 //            kInvalidArgument: the call is wrong; nothing was sent.
+//            A cluster that forgot everything and was founded anew is another one: ids of memgests
+//            and versions mean something else there. Of what is under way when the client learns of
+//            it, a write that the former cluster may have executed ends at once, its outcome
+//            unknown; so does, certainly not applied, one with a version in if_version (kAborted),
+//            or with a memgest, by name or id (kFailedPrecondition). All else is asked of the new
+//            cluster.
 // Cost:      docs/BENCHMARKS.md. A waiting call spins for a bounded time, then sleeps.
 //
 // Example:
@@ -139,7 +145,9 @@ struct NodeConnection {
 enum class OpOutcome : std::uint8_t {
   kOk = 0,
   kNotFound = 1,
-  kVersionMismatch = 2,  // Completion::version is the one that is there
+  // Completion::version is the one that is there; Version() if the one that was asked for is of a
+  // cluster in whose place another was founded.
+  kVersionMismatch = 2,
   kTooLarge = 3,
   kNoSuchMemgest = 4,
   kMemgestNotWritable = 5,

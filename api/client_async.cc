@@ -21,7 +21,7 @@ void Start(ClientCore* core, absl::StatusOr<Request> request,
   request->sink = api::Sink::kCallback;
   absl::StatusOr<Operation*> op = api::Admit(core, *request);
   if (!op.ok()) return done(op.status());
-  // It cannot have ended yet: that takes a Step.
+  // Nobody is called before, though it may have ended.
   (*op)->callback = [core, take, done = std::move(done)](Operation* ended) mutable {
     absl::StatusOr<T> result = take(*core, *ended);
     core->Free(ended);  // who is called may submit: a full window has room for one then
@@ -43,7 +43,7 @@ void Client::PutAsync(absl::string_view key, absl::string_view value, const PutO
 
 void Client::DeleteAsync(absl::string_view key, const DeleteOptions& options,
                          Callback<WriteResult> done) {
-  Start<WriteResult>(core_.get(), api::DeleteRequest(key, options), &api::TakeWrite,
+  Start<WriteResult>(core_.get(), api::DeleteRequest(*core_, key, options), &api::TakeWrite,
                      std::move(done));
 }
 
@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Batch::Result>>> Client::Execute(const
         request = api::PutRequest(core, from.key, from.value, options);
         break;
       case Batch::Kind::kDelete:
-        request = api::DeleteRequest(from.key, {from.if_version, from.deadline});
+        request = api::DeleteRequest(*core, from.key, {from.if_version, from.deadline});
         break;
       case Batch::Kind::kMove:
         request = api::MoveRequest(core, from.key, from.memgest, options);

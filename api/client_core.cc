@@ -120,6 +120,11 @@ absl::StatusOr<Operation*> ClientCore::Submit(const Request& request) {
     Free(op);
     return status;
   }
+  // The caller waited for room, and another cluster was founded meanwhile.
+  if (request.founding != 0 && request.founding != view_.founding) {
+    op->state = OpState::kQueued;
+    if (EndIfOfFormer(op)) return op;
+  }
   PlaceOrQueue(op);
   return op;
 }

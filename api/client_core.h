@@ -46,6 +46,9 @@ struct Request {
   absl::string_view value;
   std::optional<MemgestId> memgest;  // put, move; none: the cluster's default
   std::optional<Version> if_version;
+  // Of the view when memgest and if_version were given: Submit may come later. 0: it comes at once,
+  // or nothing was founded then.
+  std::uint64_t founding = 0;
   absl::Duration deadline;
   std::size_t value_size_hint = 0;
   bool degraded = false;  // get
@@ -75,7 +78,8 @@ class ClientCore {
   bool connected() const { return view_refreshes_ != 0; }
   ~ClientCore();
 
-  // Sent with the next Flush or Step. The operation is the caller's until Free, or the pipeline's.
+  // Sent with the next Flush or Step, or ended already, when it comes too late (Request::founding).
+  // The operation is the caller's until Free, or the pipeline's.
   absl::StatusOr<Operation*> Submit(const Request& request);
   void Free(Operation* op);
   void Flush();
@@ -175,7 +179,8 @@ class ClientCore {
 
   // client_core_view.cc
   void WantView() { view_wanted_ = true; }
-  void ForgetCluster();
+  void ForgetCluster(std::uint64_t former);
+  bool EndIfOfFormer(Operation* op);
   // For what is noticed again and again: at most one request every kViewPaceNs.
   void WantViewAtPace();
   void StartViewRequest();

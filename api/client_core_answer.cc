@@ -39,6 +39,7 @@ void ClientCore::Harvest(bool* progress) {
     if (op->state == OpState::kAbandoned) {
       Recycle(op);
     } else if (op->state == OpState::kWaiting) {
+      // The view of another cluster takes those out of waiting_ that its former nodes were asked.
       OnAnswer(op, header, connection);
     }
     if (header.view_epoch > view_.epoch) WantView();  // unless this answer brought it

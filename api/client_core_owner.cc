@@ -87,9 +87,6 @@ bool ClientCore::TakeOwner(std::size_t shard, NodeId node, std::uint32_t epoch) 
 // A shard has another owner: what was asked of the former one will not be answered there. Its
 // connection ends, so that nothing of it lands here any more, and its requests go to the owner.
 void ClientCore::LeaveFormerOwners() {
-  ForEachConnection([this](Connection* connection) {
-    if (connection->behind()) ResetConnection(connection, /*graceful=*/false);
-  });
   for (std::size_t i = 0; i < waiting_.size();) {
     const Operation& op = ops_[waiting_[i]];
     const bool moved =

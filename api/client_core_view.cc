@@ -256,10 +256,35 @@ void ClientCore::OnViewAnswer(Operation* op, OpOutcome outcome) {
 }
 
 // It was founded anew, with nothing in it: numbers of epochs, versions and memgests begin again.
-void ClientCore::ForgetCluster() {
+// former: the founding that was known; 0: none, and nobody had executed anything.
+void ClientCore::ForgetCluster(std::uint64_t former) {
+  // First: no answer that is here already is taken for one of the new cluster's.
+  ForEachConnection([this](Connection* connection) {
+    if (connection->behind()) ResetConnection(connection, /*graceful=*/false);
+  });
   std::fill(owner_epochs_.begin(), owner_epochs_.end(), 0);
   std::fill(coordinators_.begin(), coordinators_.end(), nullptr);
   std::fill(known_versions_.begin(), known_versions_.end(), Version());
+  if (former == 0) return;
+  // All that is under way waits to be sent by now.
+  for (Operation& op : ops_) {
+    if (op.state == OpState::kQueued) EndIfOfFormer(&op);
+  }
+}
+
+// Ends what must not be asked of the new cluster: a write that the former one may have executed, as
+// others may have read it there, and would see it happen twice (X5); and what names a memgest or a
+// version of the former one. Gives whether it ended.
+bool ClientCore::EndIfOfFormer(Operation* op) {
+  op->first_attempt_ns = 0;  // none was made here: it has yet to note what is known before (X7)
+  const bool unsure = op->mutates() && op->unanswered;
+  if (!unsure && !op->names_version() && !op->names_memgest()) return false;
+  op->result = OpResult();
+  op->result.of_former_cluster = true;
+  Finish(op, unsure                ? OpOutcome::kUnknown
+             : op->names_version() ? OpOutcome::kVersionMismatch
+                                   : OpOutcome::kNoSuchMemgest);
+  return true;
 }
 
 // False: the view is of another cluster.
@@ -272,11 +297,7 @@ bool ClientCore::AdoptView(cluster::View view) {
       return false;
     }
     if (view.founding < view_.founding) return true;
-    if (view.founding > view_.founding) {
-      ForgetCluster();
-    } else if (view.epoch <= view_.epoch) {
-      return true;
-    }
+    if (view.founding == view_.founding && view.epoch <= view_.epoch) return true;
   } else {
     routing_ = std::make_unique<cluster::Routing>(view.s, view.d);
     windows_.resize(static_cast<std::size_t>(view.s * (view.s + view.d)));
@@ -287,7 +308,8 @@ bool ClientCore::AdoptView(cluster::View view) {
   }
   view_ = std::move(view);
   context_.cluster = view_.cluster;
-  context_.founding = view_.founding;
+  const std::uint64_t former = std::exchange(context_.founding, view_.founding);
+  if (former != view_.founding) ForgetCluster(former);
   if (view_.value_size_max != 0) {
     value_size_max_ =
         std::min<std::uint64_t>({options_.value_size_max, view_.value_size_max, kValueSizeMax});

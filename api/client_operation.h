@@ -42,6 +42,7 @@ struct OpResult {
   std::uint32_t value_size = 0;
   NodeId owner;
   std::uint32_t view_epoch = 0;      // of the node that answered
+  bool of_former_cluster = false;    // nobody answered: another was founded in its place
   const std::byte* value = nullptr;  // in a reply slot or large buffer, checked; null: copied out
   bool held = false;                 // value lies in a retired buffer (ClientBuffers::Hold)
 };
@@ -88,6 +89,17 @@ struct Operation {
     return reinterpret_cast<protocol::RequestHeader*>(frame);
   }
   bool mutates() const { return seq != 0; }
+  // A put or move into another memgest than the cluster's default.
+  bool names_memgest() const {
+    const protocol::RequestWord& word = header()->word;
+    const bool stores =
+        word.operation == protocol::Operation::kPut || word.operation == protocol::Operation::kMove;
+    return stores && (word.flags & protocol::kDefaultMemgest) == 0;
+  }
+  // On a version, not on there being none.
+  bool names_version() const {
+    return (header()->word.flags & protocol::kIfVersion) != 0 && header()->if_version != 0;
+  }
   // The client's own question.
   bool internal() const { return sink == Sink::kView || sink == Sink::kOwner; }
   absl::string_view key() const {

@@ -38,6 +38,7 @@ absl::StatusOr<Request> PutRequest(ClientCore* core, absl::string_view key, absl
   request.key = key;
   request.value = value;
   request.if_version = options.if_version;
+  request.founding = core->view().founding;
   request.deadline = options.deadline;
   request.memgest = options.memgest_id;
   if (request.memgest.has_value() || options.memgest.empty()) return request;
@@ -47,15 +48,18 @@ absl::StatusOr<Request> PutRequest(ClientCore* core, absl::string_view key, absl
   }
   const std::uint64_t until_ns = core->DeadlineNs(options.deadline);
   RING_ASSIGN_OR_RETURN(request.memgest, ResolveMemgest(core, options.memgest, until_ns));
+  // The wait may have brought another cluster: the memgest is of that one, but no version is.
+  if (request.if_version.value_or(Version()) == Version()) request.founding = core->view().founding;
   request.deadline = TimeLeft(core, until_ns);
   return request;
 }
 
-Request DeleteRequest(absl::string_view key, const DeleteOptions& options) {
+Request DeleteRequest(const ClientCore& core, absl::string_view key, const DeleteOptions& options) {
   Request request;
   request.operation = protocol::Operation::kDelete;
   request.key = key;
   request.if_version = options.if_version;
+  request.founding = core.view().founding;
   request.deadline = options.deadline;
   return request;
 }
@@ -140,16 +144,17 @@ absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
   if (op.result.outcome == OpOutcome::kOk) return absl::OkStatus();
   std::string detail = KeyText(op.key());
   const protocol::RequestHeader& header = *op.header();
-  const bool stores = header.word.operation == protocol::Operation::kPut ||
-                      header.word.operation == protocol::Operation::kMove;
-  if (stores && (header.word.flags & protocol::kDefaultMemgest) == 0) {
-    const protocol::MemgestDescriptor* memgest = core.view().FindMemgest(MemgestId(header.memgest));
+  // To the view that is known now, a former cluster's id means nothing.
+  const bool former = op.result.of_former_cluster;
+  if (op.names_memgest()) {
+    const protocol::MemgestDescriptor* memgest =
+        former ? nullptr : core.view().FindMemgest(MemgestId(header.memgest));
     absl::StrAppend(&detail, " memgest=", memgest != nullptr ? memgest->name : "",
                     memgest == nullptr ? absl::StrCat(header.memgest) : "");
   }
   if (op.result.outcome == OpOutcome::kVersionMismatch) {
-    absl::StrAppend(&detail, " version=", VersionText(op.result.version),
-                    " if_version=", VersionText(Version(header.if_version)));
+    if (!former) absl::StrAppend(&detail, " version=", VersionText(op.result.version));
+    absl::StrAppend(&detail, " if_version=", VersionText(Version(header.if_version)));
   }
   if (op.result.outcome == OpOutcome::kReplyTooLarge) {
     absl::StrAppend(&detail, " value_size=", op.result.value_size);
@@ -160,6 +165,7 @@ absl::Status ResultStatus(const ClientCore& core, const Operation& op) {
                     " has no coordinator in view_epoch=", core.view().epoch,
                     ": a node must join or come back");
   }
+  if (former) absl::StrAppend(&detail, ": another cluster was founded in the place of that one");
   return StatusOf(op.result.outcome, detail);
 }
 

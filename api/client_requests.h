@@ -20,7 +20,7 @@ namespace ring::api {
 Request GetRequest(absl::string_view key, const GetOptions& options);
 absl::StatusOr<Request> PutRequest(ClientCore* core, absl::string_view key, absl::string_view value,
                                    const PutOptions& options);
-Request DeleteRequest(absl::string_view key, const DeleteOptions& options);
+Request DeleteRequest(const ClientCore& core, absl::string_view key, const DeleteOptions& options);
 absl::StatusOr<Request> MoveRequest(ClientCore* core, absl::string_view key,
                                     absl::string_view memgest, const PutOptions& options);
 void SetDestination(absl::Span<char> buffer, Request* request);

@@ -102,4 +102,16 @@ void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) 
   }
 }
 
+bool HeapSpace::FreeEmpty(std::uint32_t number) {
+  if (number == 0 || number >= chunks_.size() || chunks_[number].memory == nullptr) return false;
+  Chunk& chunk = chunks_[number];
+  for (std::size_t word = 0; word < kMapWords; ++word) {
+    if ((chunk.touched[word] | chunk.elsewhere[word]) != 0) return false;
+  }
+  device_->Free(chunk.memory, kChunkSize, KindOf(chunk.huge));
+  chunk = Chunk{};
+  --chunk_count_;
+  return true;
+}
+
 }  // namespace ring::memgest

@@ -3,13 +3,14 @@
 // What:      Offsets in 64-byte cells, backed by chunks of the device's arena that appear when
 //            first touched, zeroed (an extent is zero before its first use: S3), registered for
 //            local use. Knows which pages were touched, and gives back those that its owner needs
-//            no more: they read as zero then. Apart from that it keeps in mind which pages members
-//            may hold, for who takes a shard over.
+//            no more: they read as zero then. Chunks without such pages can go back as well, and
+//            serve other heaps. Apart from that it keeps in mind which pages members may hold, for
+//            who takes a shard over.
 // Shape:     chunks of 2 MiB, in any order; a block (power of two <= 2 MiB) never crosses a chunk.
 //            The first chunks have small pages, so that a young heap costs little; a later one asks
 //            for huge pages if those before it were well used.
 // Units:     cells of 64 bytes; at most 2^32 of them.
-// Ownership: owns its chunks and gives them back when it dies.
+// Ownership: owns its chunks and gives back what is left of them when it dies.
 // Threads:   one, the node's.
 // Errors:    Ensure: kResourceExhausted naming the range and what the arena said, kInvalidArgument
 //            past 2^32 cells; what was there before stays.
@@ -101,6 +102,10 @@ class HeapSpace {
   // Gives the pages of the range back, whether touched or not, whether there or not: it reads as
   // zero. REQUIRES: it begins and ends at a page, and nothing refers to its bytes.
   void Release(std::uint32_t offset_cells, std::uint32_t length_cells);
+  // Gives the chunk's memory back if it is there and none of its pages is Held. Not the first
+  // chunk's: a heap whose one value comes and goes would take it again each time. Gives whether it
+  // did. REQUIRES: nobody counts on the chunk's being there.
+  bool FreeEmpty(std::uint32_t chunk);
   // Whether the chunk came in huge pages: of these, single small ones are not worth giving back.
   bool huge(std::uint32_t offset_cells) const {
     return chunks_[offset_cells >> kChunkCellShift].huge;
@@ -138,7 +143,7 @@ class HeapSpace {
   absl::Status AddChunk(std::size_t index);
 
   rdma::Device* device_;
-  std::vector<Chunk> chunks_;  // by offset; without memory: not touched yet
+  std::vector<Chunk> chunks_;  // by offset; without memory: not touched yet, or freed
   std::size_t chunk_count_ = 0;
   std::uint32_t touched_count_ = 0;    // pages
   std::uint32_t elsewhere_count_ = 0;  // ... that are marked

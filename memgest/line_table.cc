@@ -94,6 +94,29 @@ absl::StatusOr<std::uint32_t> LineTable::AddGranule(MemgestId memgest, std::uint
   return number;
 }
 
+void LineTable::FreeGranules(MemgestId memgest) {
+  const std::uint32_t count = granule_count();
+  for (std::uint32_t first = 0; first < count; first += kChunkGranules) {
+    std::uint32_t freed = 0;
+    bool others = false;
+    for (std::uint32_t number = first; number < std::min(first + kChunkGranules, count); ++number) {
+      Granule& granule = granules_[number];
+      const bool own = granule.used && granule.memgest == memgest.value();
+      others |= granule.used && !own;
+      if (!own) continue;
+      RING_CHECK(granule.taken == 0) << "granule=" << number << " taken=" << granule.taken;
+      granule = Granule{};
+      if (freed++ == 0) next_unused_ = std::min(next_unused_, number);
+    }
+    used_count_ -= freed;
+    // Parts of a huge page would make small ones of it.
+    if (freed > 0 && !others) {
+      device_->Discard(reinterpret_cast<std::byte*>(chunks_[first / kChunkGranules]),
+                       sizeof(MetadataLine) * kChunkLines);
+    }
+  }
+}
+
 void LineTable::ReassignGranule(std::uint32_t number, std::uint8_t size_class,
                                 std::uint32_t base_cells) {
   Granule& granule = granules_[number];

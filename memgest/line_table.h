@@ -5,16 +5,17 @@
 //            value address follows from the granule directory before the line itself is read. Long
 //            keys and the ranges of large values stand beside it.
 // Shape:     line number = granule * 64 + index. Line i of a granule has its slot at base + i *
-//            cells of its class. A granule never leaves its memgest; it changes its class and base
-//            only while none of its lines is taken (G2: within one log, so every member folds the
-//            collections of its old lines before a line of the new class).
+//            cells of its class. A granule stays its memgest's as long as that is there; it changes
+//            its class and base only while none of its lines is taken (G2: within one log, so every
+//            member folds the collections of its old lines before a line of the new class).
 // Ownership: owns lines, keys, ranges; lines come from the device's arena, 2 MiB at a time, and
 //            only touched pages are resident: small ones until the table has kYoungGranules, huge
 //            ones from then on. Keys and ranges are process memory.
 // Threads:   one, the node's.
 // Errors:    kResourceExhausted when the arena or the line limit is spent.
-// Cost:      line(), granule(): two loads. No allocation for keys of up to 24 bytes.
-// Source:    docs/adr/0006; rule E5 (reserve).
+// Cost:      line(), granule(): two loads. No allocation for keys of up to 24 bytes. FreeGranules:
+//            16 bytes read a granule of the table.
+// Source:    docs/adr/0006; rules E5 (reserve), G10.
 #ifndef RING_MEMGEST_LINE_TABLE_H_
 #define RING_MEMGEST_LINE_TABLE_H_
 
@@ -59,11 +60,15 @@ class LineTable {
   // it (E5).
   absl::StatusOr<std::uint32_t> AddGranule(MemgestId memgest, std::uint8_t size_class,
                                            std::uint32_t base_cells, std::uint32_t keep = 0);
+  // The memgest is gone: its granules are anybody's. Whole huge pages of them go back to the
+  // system, and read as zero; addresses stay, as the reserve counts on them (E5). REQUIRES: none of
+  // its lines is taken, or will be.
+  void FreeGranules(MemgestId memgest);
   // Gives a granule another class and run. REQUIRES: used, none of its lines taken.
   void ReassignGranule(std::uint32_t granule, std::uint8_t size_class, std::uint32_t base_cells);
   // Member: makes the line's memory and its granule's record exist, as an entry says; a granule
-  // without taken lines is reassigned, also to another memgest: a coordinator that took over knows
-  // nothing of deleted memgests, and uses their granules. kInvalidArgument, and no effect, if that
+  // without taken lines is reassigned, also to another memgest: a coordinator gives those of a
+  // deleted one to others, which may be news here. kInvalidArgument, and no effect, if that
   // contradicts what is known or is past the limit.
   absl::Status EnsureLine(std::uint32_t line, MemgestId memgest, std::uint8_t size_class,
                           std::uint32_t offset_cells);
@@ -124,6 +129,7 @@ class LineTable {
   static constexpr int kChunkShift = 15;  // 2 MiB of lines
   static constexpr std::uint32_t kChunkLines = 1u << kChunkShift;
   static constexpr std::uint32_t kChunkMask = kChunkLines - 1;
+  static constexpr std::uint32_t kChunkGranules = kChunkLines / kLinesPerGranule;
 
   std::uint64_t KeyHandle(const MetadataLine& line) const;
   void CountGranule();

@@ -118,6 +118,7 @@ void MemberShard::Reset(Epoch promised) {
     states_.clear();
   }
   last_state_ = nullptr;
+  released_.clear();
   last_client_ = nullptr;
   failure_ = absl::OkStatus();
   absent_count_ = 0;

@@ -226,6 +226,7 @@ absl::Status MemberShard::FoldShipped(const EntryView& entry) {
   taken.state->ring_index = 0;
   if (fence_) FenceStores();
   fence_ = false;
+  FreeReleased();
   if (status.code() == absl::StatusCode::kDataLoss) failure_ = status;
   return status;
 }

@@ -92,6 +92,7 @@ void MemberShard::RemoveMemgest(MemgestId id) {
       lines_.DropLine(line);
     }
   }
+  lines_.FreeGranules(id);
 }
 
 MemberShard::MemgestState* MemberShard::FindState(MemgestId id) {
@@ -229,6 +230,7 @@ absl::StatusOr<int> MemberShard::FoldFrom(LogReader& reader, int budget) {
   }
   if (fence_) FenceStores();
   fence_ = false;
+  FreeReleased();
   if (stop.code() == absl::StatusCode::kDataLoss) failure_ = stop;
   // What was folded before is told first; the same error comes again when it is the ring's next
   // entry.
@@ -287,6 +289,7 @@ absl::Status MemberShard::WriteBytes(Taken& taken) {
   const bool release = header.type == EntryType::kRelease;
   if (release && state.replica != nullptr) {
     state.replica->Release(header.offset_cells, header.value_length);
+    released_.push_back(&state);
     return absl::OkStatus();
   }
   if (state.replica != nullptr) {
@@ -310,7 +313,17 @@ absl::Status MemberShard::WriteBytes(Taken& taken) {
                      return absl::OkStatus();
                    });
   RING_CHECK(status.ok()) << status.message();  // Prepare ensured it
+  if (release) released_.push_back(&state);
   return absl::OkStatus();
+}
+
+// Not before all that Prepare looked at is folded: it counts on memory that is there.
+void MemberShard::FreeReleased() {
+  for (MemgestState* const state : released_) {
+    if (state->replica != nullptr) state->replica->FreeEmptied();
+    if (state->parity != nullptr) state->parity->FreeEmptied();
+  }
+  released_.clear();
 }
 
 void MemberShard::WriteLine(const EntryView& entry) {

@@ -211,6 +211,7 @@ class MemberShard {
   // A replica sums the payload while it copies it, so that here is where damage shows: in a slot
   // that holds no version, as the line is written afterwards.
   absl::Status WriteBytes(Taken& taken);
+  void FreeReleased();
   bool LacksValue(const Taken& taken) const;
   absl::Status TakeBase(const EntryView& entry, MemgestState& state);
   static bool SumsWhileWriting(const EntryHeader& header, const MemgestState& state) {
@@ -249,6 +250,7 @@ class MemberShard {
   absl::flat_hash_map<MemgestId, std::unique_ptr<MemgestState>> states_;
   // Runs of entries of one memgest, and of one client, are common.
   MemgestState* last_state_ = nullptr;
+  std::vector<MemgestState*> released_;  // had a RELEASE, whose chunks may be empty now
   ClientId last_client_id_;
   CompletionTable::Client* last_client_ = nullptr;
   bool fence_ = false;  // weakly ordered stores since the last fence

@@ -155,6 +155,12 @@ void ParityStore::ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::u
     const std::uint32_t cell = first + done / kCellSize;
     if (zero(cell)) heap_.Release(cell, HeapSpace::kPageCells);
   }
+  released_.push_back(first >> HeapSpace::kChunkCellShift);
+}
+
+void ParityStore::FreeEmptied() {
+  for (const std::uint32_t chunk : released_) heap_.FreeEmpty(chunk);
+  released_.clear();
 }
 
 void ParityStore::Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length) const {

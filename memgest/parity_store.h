@@ -78,6 +78,8 @@ class ParityStore {
   // RELEASE: pages of the range (whole ones, within a block) that are zero now, because no shard
   // has a byte in them, take no memory any more.
   void ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::uint32_t length);
+  // Chunks that RELEASEs left empty go back. REQUIRES: what was Ensured is applied.
+  void FreeEmptied();
   // The parity lines of the range, with intent to write. Nothing if they have no memory yet.
   void Prefetch(ShardId shard, std::uint32_t offset_cells, std::uint32_t length = 64) const;
 
@@ -115,6 +117,7 @@ class ParityStore {
   srs::Codec codec_;
   int parity_index_;
   HeapSpace heap_;
+  std::vector<std::uint32_t> released_;  // chunks, since FreeEmptied
   std::uint32_t extent_count_ = 0;
   std::vector<ShardState> shards_;
 };

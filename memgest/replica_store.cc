@@ -39,6 +39,11 @@ ReplicaStore::Written ReplicaStore::Write(std::uint32_t offset_cells, const std:
   return written;
 }
 
+void ReplicaStore::FreeEmptied() {
+  for (const std::uint32_t chunk : released_) heap_.FreeEmpty(chunk);
+  released_.clear();
+}
+
 void ReplicaStore::Prefetch(std::uint32_t offset_cells, std::uint32_t length) const {
   if (length >= kStreamSizeMin || !heap_.Has(offset_cells, 1)) return;
   const std::byte* at = heap_.At(offset_cells);

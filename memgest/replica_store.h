@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "memgest/heap_space.h"
@@ -40,7 +41,10 @@ class ReplicaStore {
   // RELEASE: whole pages that hold nothing.
   void Release(std::uint32_t offset_cells, std::uint32_t length) {
     heap_.Release(offset_cells, CellCount(length));
+    released_.push_back(offset_cells >> HeapSpace::kChunkCellShift);
   }
+  // Chunks that RELEASEs left empty go back. REQUIRES: what was Ensured is written.
+  void FreeEmptied();
   // For payloads that are stored through the caches.
   void Prefetch(std::uint32_t offset_cells, std::uint32_t length) const;
 
@@ -50,6 +54,7 @@ class ReplicaStore {
 
  private:
   HeapSpace heap_;
+  std::vector<std::uint32_t> released_;  // chunks, since FreeEmptied
 };
 
 // Orders weakly ordered stores before later ones.

@@ -19,6 +19,7 @@ SlotAllocator::SlotAllocator(MemgestId memgest, std::uint32_t block_size, LineTa
       block_shift_(std::bit_width(block_cells_) - 1),
       block_limit_(std::min(block_limit,
                             static_cast<std::uint32_t>((std::uint64_t{1} << 32) >> block_shift_))),
+      chunk_blocks_(HeapSpace::kChunkCells >> block_shift_),
       reserve_granules_(std::max(1u, lines->granule_count_max() / 64)),
       lines_(lines),
       heap_(heap) {

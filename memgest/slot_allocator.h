@@ -5,9 +5,10 @@
 //            class, so that the next slots are known early (prefetch) and reuse is late (G2).
 //            Values over a block take whole blocks. A block whose slots are all free serves other
 //            classes and large values once they need it. Pages that freed slots and blocks left
-//            behind can be given back meanwhile, slots stay slots. Frozen blocks are skipped (S2),
-//            those whose bytes are not here (S4), and those that a new parity does not cover yet
-//            (S6). Adopt makes all of this anew from the lines that a member folded
+//            behind can be given back meanwhile, slots stay slots; a chunk of which nothing is left
+//            goes back to the arena, and comes again when its blocks are needed. Frozen blocks are
+//            skipped (S2), those whose bytes are not here (S4), and those that a new parity does
+//            not cover yet (S6). Adopt makes all of this anew from the lines that a member folded
 //            (slot_adopt.cc).
 // Shape:     block b = cells [b*B/64, (b+1)*B/64). SRS: blocks follow the stretched layout's
 //            extents, so the highest block ever used is the high-water mark (S4). A block gets its
@@ -86,7 +87,7 @@ class SlotAllocator {
   // The next run of pages that this heap or a member holds, at most length_max_cells long, of which
   // no slot, large value or frozen block has a byte. The caller releases it, by an entry of the log
   // where there are members, before it allocates again. Length 0: the walk is over, or goes on with
-  // the next call (*again).
+  // the next call (*again). Chunks that it leaves empty behind it are given back here.
   Range NextRelease(std::uint32_t length_max_cells, bool* again);
 
   // Where the next slot of this length will be, for prefetch. A hint: no line if it is not known.
@@ -121,7 +122,7 @@ class SlotAllocator {
   absl::StatusOr<bool> Adopt(std::uint32_t block_count, BlockState state, std::uint64_t* left);
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
   // it released, before SetPresent. One that is Decoding falls back. REQUIRES: block <
-  // block_count().
+  // block_count(), and its memory is there.
   void SetLost(std::uint32_t block);
   // S5: its bytes are on their way; SetPresent: they are all here, as of this index of the log
   // (S2). REQUIRES: lost; decoding.
@@ -202,10 +203,13 @@ class SlotAllocator {
   void DissolveBlock(std::uint32_t block);
   absl::StatusOr<std::uint32_t> TakeBlock();
   absl::StatusOr<std::uint32_t> GrowBlock();
+  void FreeChunk(std::uint32_t chunk);
+  std::uint32_t BringBack();
   std::uint32_t FindFree(const BlockSet& set) const;
   Slot GiveOut(std::uint32_t line, std::uint8_t size_class, std::uint32_t length);
   void TakeBack(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
                 absl::Span<const Range> ranges);
+  std::uint32_t PlanBlocks(std::uint32_t count, std::vector<std::uint32_t>* plan) const;
   std::uint32_t PlanRuns(std::uint32_t count, std::uint32_t run_min,
                          std::vector<std::uint32_t>* plan) const;
   void UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges);
@@ -217,6 +221,7 @@ class SlotAllocator {
   std::uint32_t block_cells_;
   int block_shift_;  // of cells
   std::uint32_t block_limit_;
+  std::uint32_t chunk_blocks_;
   std::uint32_t reserve_granules_;
   LineTable* lines_;
   HeapSpace* heap_;
@@ -225,7 +230,8 @@ class SlotAllocator {
   std::uint32_t block_count_ = 0;
   BlockSet pooled_;  // below block_count_, of no use at present
   BlockSet idle_;    // kSlots without a slot given out: its lines are in the FIFO (or parked)
-  BlockSet lost_;    // not Present; in neither of those
+  BlockSet gone_;    // of no use at present, and without memory; in neither of those
+  BlockSet lost_;    // not Present; in none of those
   BlockSet decoding_;
   std::uint32_t bar_first_ = 0;  // S6: what no slot is given out of
   std::uint32_t bar_end_ = 0;

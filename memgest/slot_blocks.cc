@@ -8,9 +8,16 @@
 #include "ring/base/status.h"
 
 namespace ring::memgest {
+namespace {
+
+// Half of the ranges that an entry can hold: new blocks behind the planned ones need some, too.
+constexpr std::uint32_t kRunCountMax = kRangeCountMax / 2;
+
+}  // namespace
 
 // The first member that is not barred.
 std::uint32_t SlotAllocator::FindFree(const BlockSet& set) const {
+  if (set.count() == 0) return BlockSet::kNone;
   std::uint32_t block = set.Next(0);
   while (block != BlockSet::kNone && barred(block)) {
     const bool inside = block >= bar_first_ && block < bar_end_;
@@ -53,15 +60,47 @@ absl::StatusOr<std::uint32_t> SlotAllocator::GrowBlock() {
 }
 
 absl::StatusOr<std::uint32_t> SlotAllocator::TakeBlock() {
-  if (pooled_.count() == 0 && idle_.count() == 0) return GrowBlock();
   std::uint32_t block = FindFree(pooled_);
   if (block == BlockSet::kNone) {
     block = FindFree(idle_);
-    if (block == BlockSet::kNone) return GrowBlock();
-    DissolveBlock(block);
+    if (block != BlockSet::kNone) DissolveBlock(block);
   }
+  if (block == BlockSet::kNone) block = BringBack();
+  if (block == BlockSet::kNone) return GrowBlock();
   pooled_.Erase(block);
   return block;
+}
+
+// Gives the chunk's memory back if nothing that was given out has a byte in it. Its blocks have no
+// slots then, so none is given out, or hinted at, before the memory is there again.
+void SlotAllocator::FreeChunk(std::uint32_t chunk) {
+  const std::uint32_t first = chunk * chunk_blocks_;
+  for (std::uint32_t block = first; block < first + chunk_blocks_; ++block) {
+    // Who reads a frozen block, or brings a lost one, counts on its memory, in use or not.
+    if (barred(block) || (block < block_count_ && blocks_[block].used > 0)) return;
+  }
+  if (!heap_->FreeEmpty(chunk)) return;
+  for (std::uint32_t block = first; block < std::min(first + chunk_blocks_, block_count_);
+       ++block) {
+    if (blocks_[block].use == BlockUse::kSlots) DissolveBlock(block);
+    pooled_.Erase(block);
+    gone_.Insert(block);
+  }
+}
+
+// Takes memory for a chunk that went; its blocks are pooled again. Gives one that is not barred.
+// kNone: there is no such chunk, or no memory.
+std::uint32_t SlotAllocator::BringBack() {
+  const std::uint32_t found = FindFree(gone_);
+  if (found == BlockSet::kNone || !heap_->Ensure(found << block_shift_, block_cells_).ok())
+    return BlockSet::kNone;
+  const std::uint32_t first = found / chunk_blocks_ * chunk_blocks_;
+  for (std::uint32_t block = first; block < first + chunk_blocks_; ++block) {
+    if (!gone_.Contains(block)) continue;
+    gone_.Erase(block);
+    pooled_.Insert(block);
+  }
+  return found;
 }
 
 // Moves a granule that nobody uses to granules_free_.
@@ -152,7 +191,6 @@ absl::Status SlotAllocator::RefillSlots(std::uint8_t size_class) {
 // Plans up to `count` free blocks out of runs of at least run_min; gives how many.
 std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min,
                                       std::vector<std::uint32_t>* plan) const {
-  const std::uint32_t chunk_blocks = HeapSpace::kChunkCells >> block_shift_;
   const auto usable = [this](std::uint32_t block) {
     return (pooled_.Contains(block) || idle_.Contains(block)) && !barred(block);
   };
@@ -166,7 +204,7 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
     do {
       if (!usable(end)) break;
       ++end;
-    } while (end % chunk_blocks != 0);
+    } while (end % chunk_blocks_ != 0);
     if (end - block >= run_min) {
       for (std::uint32_t b = block; b < end && plan->size() < count; ++b) plan->push_back(b);
     }
@@ -178,8 +216,18 @@ std::uint32_t SlotAllocator::PlanRuns(std::uint32_t count, std::uint32_t run_min
   return static_cast<std::uint32_t>(plan->size());
 }
 
+// ... out of long runs, if there are enough of them.
+std::uint32_t SlotAllocator::PlanBlocks(std::uint32_t count,
+                                        std::vector<std::uint32_t>* plan) const {
+  const std::uint32_t free = pooled_.count() + idle_.count();
+  std::uint32_t planned = 0;
+  if (free >= count) planned = PlanRuns(count, std::min(count, chunk_blocks_), plan);
+  if (free > 0 && planned < count)
+    planned = PlanRuns(count, (count + kRunCountMax - 1) / kRunCountMax, plan);
+  return planned;
+}
+
 void SlotAllocator::UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges) {
-  const std::uint32_t chunk_blocks = HeapSpace::kChunkCells >> block_shift_;
   ranges->clear();
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const std::uint32_t number = plan[i];
@@ -187,7 +235,7 @@ void SlotAllocator::UseForLarge(absl::Span<const std::uint32_t> plan, std::vecto
     pooled_.Erase(number);
     blocks_[number].use = BlockUse::kLarge;
     blocks_[number].used = 1;
-    if (i > 0 && number == plan[i - 1] + 1 && number % chunk_blocks != 0) {
+    if (i > 0 && number == plan[i - 1] + 1 && number % chunk_blocks_ != 0) {
       ranges->back().length_cells += block_cells_;
     } else {
       ranges->push_back({number << block_shift_, block_cells_});
@@ -199,28 +247,24 @@ void SlotAllocator::UseForLarge(absl::Span<const std::uint32_t> plan, std::vecto
 
 absl::StatusOr<Slot> SlotAllocator::AllocateLarge(std::uint64_t length,
                                                   std::vector<Range>* ranges) {
-  // Half of the ranges that an entry can hold: new blocks behind the planned ones need some, too.
-  constexpr std::uint32_t kRunCountMax = kRangeCountMax / 2;
   const std::uint64_t count64 = (length + block_size_ - 1) / block_size_;
-  const std::uint32_t chunk_blocks = HeapSpace::kChunkCells >> block_shift_;
-  if (count64 == 0 || count64 > std::uint64_t{chunk_blocks} * kRunCountMax) {
+  if (count64 == 0 || count64 > std::uint64_t{chunk_blocks_} * kRunCountMax) {
     return absl::InvalidArgumentError(absl::StrCat("value length=", length));
   }
   const auto count = static_cast<std::uint32_t>(count64);
   RING_ASSIGN_OR_RETURN(const Slot line, Allocate(0));
 
   std::vector<std::uint32_t> plan;
-  std::uint32_t planned = 0;
-  if (pooled_.count() + idle_.count() > 0) {
-    if (pooled_.count() + idle_.count() >= count)
-      planned = PlanRuns(count, std::min(count, chunk_blocks), &plan);
-    if (planned < count)
-      planned = PlanRuns(count, (count + kRunCountMax - 1) / kRunCountMax, &plan);
-  }
+  std::uint32_t planned = PlanBlocks(count, &plan);
+  while (planned < count && BringBack() != BlockSet::kNone) planned = PlanBlocks(count, &plan);
   while (plan.size() < count) {
     absl::StatusOr<std::uint32_t> block = GrowBlock();
     if (!block.ok()) {
       for (std::size_t i = planned; i < plan.size(); ++i) pooled_.Insert(plan[i]);
+      for (std::size_t i = 0; i < plan.size(); ++i) {
+        const std::uint32_t chunk = plan[i] / chunk_blocks_;
+        if (i == 0 || chunk != plan[i - 1] / chunk_blocks_) FreeChunk(chunk);
+      }
       Abandon(line, {});
       return block.status();
     }

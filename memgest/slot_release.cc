@@ -72,6 +72,8 @@ Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {
     }
     ++walk_block_;
     walk_page_ = 0;
+    if (walk_block_ % chunk_blocks_ == 0 || walk_block_ == block_count_)
+      FreeChunk((walk_block_ - 1) / chunk_blocks_);
   }
   walking_ = walk_block_ < block_count_;
   *again = walking_;

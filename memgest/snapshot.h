@@ -53,7 +53,7 @@ class SnapshotWriter {
 
   // What follows are lines of this log. One that was begun may go on, behind others.
   void BeginLog(const SnapshotLog& log);
-  // A granule of the log that was begun, whether it has lines or not: it never leaves its memgest
+  // A granule of the log that was begun, whether it has lines or not: it stays its memgest's
   // (ADR 6), and members remember it.
   void AddGranule(const LineTable& lines, std::uint32_t granule);
   // Lines of a granule, bit i of `mask` the i-th, that hold committed versions. REQUIRES: the

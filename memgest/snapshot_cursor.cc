@@ -69,7 +69,7 @@ void SnapshotCursor::Save(std::uint32_t line) {
 
 void SnapshotCursor::Encode(std::uint32_t granule) {
   pending_[granule / kWordBits] &= ~(std::uint64_t{1} << (granule % kWordBits));
-  // A granule never leaves its memgest (ADR 6).
+  // It is saved before it leaves its memgest.
   const MemgestId memgest(lines_->granule(granule * kLinesPerGranule).memgest);
   if (memgest != log_) {
     writer_.BeginLog(*FindLog(logs_, memgest));

@@ -42,7 +42,8 @@ class SnapshotCursor {
 
   // REQUIRES: the last piece was not given yet.
   absl::StatusOr<SnapshotPiece> Next();
-  // The granule of this line is about to change: what it was stays in the snapshot.
+  // The granule of this line is about to change, or to be another memgest's: what it was stays in
+  // the snapshot.
   void Save(std::uint32_t line);
   void Abandon() { lines_ = nullptr; }
 

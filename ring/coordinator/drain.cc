@@ -12,6 +12,17 @@ namespace {
 constexpr std::size_t kStepRecords = 256;  // of one call, so that serving goes on
 constexpr std::size_t kStepDrops = 64;
 constexpr std::uint32_t kStepGranules = 4096;
+
+// Others will use them: what they were stays in snapshots that are under way (L7).
+void SaveGranules(const memgest::LineTable& lines, MemgestId id,
+                  memgest::SnapshotCursors* snapshots) {
+  for (std::uint32_t granule = 0; granule < lines.granule_count(); ++granule) {
+    const std::uint32_t first = granule * memgest::kLinesPerGranule;
+    const memgest::Granule& record = lines.granule(first);
+    if (record.used && record.memgest == id.value()) snapshots->Save(first);
+  }
+}
+
 }  // namespace
 
 DrainCounts ShardCoordinator::Drain(MemgestId id, MemgestId records_to,
@@ -166,12 +177,19 @@ void ShardCoordinator::RemoveMemgest(MemgestId id) {
   FreeRetired();
 }
 
+// G2, across logs: whoever holds one of its lines yet has the collection in its ring, before what
+// others put there. A member that was given up without it joins, or hears of the deletion together
+// with its next epoch.
 void ShardCoordinator::FreeRetired() {
   std::erase_if(retired_, [this](const Retired& retired) {
     const bool free =
         log_.quiet() || log_.next_order() >= retired.order + memgest::ShardLog::kPendingMax;
-    if (free) log_.Detach(retired.memgest.get());
-    return free;
+    if (!free) return false;
+    const MemgestId id = retired.memgest->descriptor().id;
+    log_.Detach(retired.memgest.get());
+    SaveGranules(lines_, id, &snapshots_);
+    lines_.FreeGranules(id);
+    return true;
   });
 }
 

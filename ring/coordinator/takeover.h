@@ -3,8 +3,8 @@
 // What:      FoldedShard: the state of a shard as a member folds it, all logs up to their adopted
 //            ends. ValueFetcher: the port to whoever brings values that are not on this node.
 // Shape:     lines are kCommitted, without prev; granules and lines taken as fold leaves them. Also
-//            granules without a line are there, as a snapshot brings them: a granule never leaves
-//            its memgest (ADR 6). Rep(1) has no member, so what it held is not there (G6).
+//            granules without a line are there, as a snapshot brings them: a granule stays its
+//            memgest's (ADR 6). Rep(1) has no member, so what it held is not there (G6).
 // Ownership: TakeOver owns the state; the fetcher outlives the coordinator.
 // Threads:   one, the node's.
 // Errors:    none of its own.

@@ -213,6 +213,42 @@ TEST(CoordinatorSnapshot, L7IsOneStateHoweverLongItTakes) {
   EXPECT_GT(changed, 6) << "the shard went on meanwhile";
 }
 
+// Of each granule that is in the snapshot, its memgest.
+std::map<std::uint32_t, std::uint16_t> GranulesOf(const std::vector<std::string>& pieces) {
+  std::map<std::uint32_t, std::uint16_t> granules;
+  for (const std::string& piece : pieces) {
+    absl::StatusOr<memgest::SnapshotReader> reader = memgest::SnapshotReader::Open(piece);
+    RING_CHECK(reader.ok());
+    SnapshotItem item;
+    while (reader->Next(&item).value()) {
+      if (item.kind == SnapshotItem::Kind::kGranule)
+        granules[item.number] = item.log.memgest.value();
+    }
+  }
+  return granules;
+}
+
+// G10: its memgest is deleted meanwhile, and one that the snapshot does not know uses it.
+TEST(CoordinatorSnapshot, L7AGranuleThatChangesHandsStaysWhatItWas) {
+  ShardHarness harness;
+  for (int i = 0; i < 300; ++i) harness.Run(harness.Put(kSrs32, "k" + std::to_string(i), "v"));
+  for (int i = 0; i < 300; ++i) harness.Run(harness.Delete("k" + std::to_string(i)));
+  harness.Settle();
+  harness.shard().SetMemgestState(kSrs32, protocol::MemgestState::kDraining);
+  while (harness.shard().Drain(kSrs32, kRep3, nullptr).records > 0) harness.Settle();
+  std::vector<memgest::Memgest*> logs;
+  for (const MemgestId id : {kRep3, kSrs32}) logs.push_back(harness.shard().FindMemgest(id));
+  const std::shared_ptr<memgest::SnapshotCursor> slow = harness.shard().TakeSnapshot(2, logs);
+  const auto at_once = GranulesOf(AllPieces(*harness.shard().TakeSnapshot(2, logs)));
+  ASSERT_GE(at_once.size(), 5u);
+  harness.RemoveMemgest(kSrs32);
+  for (int i = 0; i < 300; ++i) harness.Run(harness.Put(kRep2, "k" + std::to_string(i), "v"));
+  harness.Settle();
+  const std::uint32_t line = harness.HeadLine("k0") & ~(memgest::kLinesPerGranule - 1);
+  ASSERT_EQ(at_once.count(line), 1u) << "the granule is used again";
+  EXPECT_EQ(GranulesOf(AllPieces(*slow)), at_once);
+}
+
 TEST(CoordinatorSnapshot, L7EndsWithTheEpoch) {
   ShardHarness harness;
   harness.Run(harness.Put(kRep3, "key", "value"));

@@ -201,6 +201,56 @@ TEST(Drain, X7NobodyJoinsWhileAMovedRecordIsNotCommitted) {
   EXPECT_TRUE(absl::IsUnavailable(harness.shard().AddLearner(Role(3), nullptr, 1).status()));
 }
 
+void PutMany(ShardHarness& harness, MemgestId memgest, const std::string& name, int count) {
+  for (int i = 0; i < count; ++i) {
+    const int put = harness.Put(memgest, name + std::to_string(i), "value");
+    ASSERT_EQ(harness.Run(put).outcome, Outcome::kOk) << i;
+  }
+}
+
+// Memgests that come and go must not fill the table.
+TEST(Drain, G10GranulesOfADeletedMemgestServeOthers) {
+  HarnessOptions options;
+  options.line_count_max = 16 * memgest::kLinesPerGranule;
+  ShardHarness harness(options);
+  const memgest::ClientId dropper{9, 9};
+  for (const MemgestId memgest : {kSrs21, kSrs31, kRep3}) {
+    PutMany(harness, memgest, "k", 10 * memgest::kLinesPerGranule);
+    ASSERT_LE(harness.shard().lines().granules_left(), 6u);
+    DrainAll(harness, memgest, &dropper, kRep2);
+    harness.RemoveMemgest(memgest);
+  }
+  PutMany(harness, kRep2, "k", 10 * memgest::kLinesPerGranule);
+  harness.Settle();
+  harness.Scrub();
+}
+
+// G2: the member has the collections in its ring, before the entries that use the lines again.
+TEST(Drain, G10AMemberThatLagsAndHearsOfNoDeletionFoldsWhatUsesItsLinesAgain) {
+  ShardHarness harness;
+  PutMany(harness, kSrs32, "old", memgest::kLinesPerGranule);
+  const std::uint32_t granule = harness.HeadLine("old0") / memgest::kLinesPerGranule;
+  harness.Settle();
+  harness.member(3).folds = false;
+  const memgest::ClientId dropper{9, 9};
+  harness.shard().SetMemgestState(kSrs32, MemgestState::kDraining);
+  for (int i = 0; i < 50; ++i) {
+    if (Left(harness.shard().Drain(kSrs32, kRep3, &dropper)) == 0) break;
+    for (int turn = 0; turn < 10; ++turn) harness.Turn(2'000'000);
+  }
+  ASSERT_EQ(Left(harness.shard().Drain(kSrs32, kRep3, &dropper)), 0u);
+  harness.Turns(20);
+  harness.shard().RemoveMemgest(kSrs32);
+  PutMany(harness, kRep3, "new", 4 * memgest::kLinesPerGranule);
+  const memgest::LineTable& lines = harness.shard().lines();
+  EXPECT_EQ(lines.granule(granule * memgest::kLinesPerGranule).memgest, kRep3.value());
+  harness.Settle();
+  harness.Scrub();
+  harness.RemoveMemgest(kSrs32);  // it hears of it now
+  harness.Settle();
+  harness.Scrub();
+}
+
 // G5: a tombstone there stays while something older has not gone, whatever stands above it.
 TEST(Drain, G10AForcedDrainKeepsATombstoneAboveWhatIsLeftBelow) {
   ShardHarness harness;

@@ -72,9 +72,9 @@ TEST_F(KeyTableTest, F11WhatItGrewOutOfIsGivenBack) {
     table.Insert(KeyHash(std::to_string(i), 1), NewLine(std::to_string(i)));
   }
   // Tables double: the last one, and the one that it may be moving from.
-  EXPECT_LT(device.reserved - device.freed, device.reserved * 4 / 5);
+  EXPECT_LT(device.reserved, (device.reserved + device.freed) * 4 / 5);
   table.DropAll();
-  EXPECT_EQ(device.freed, device.reserved);
+  EXPECT_EQ(device.reserved, 0u);
 }
 
 // V8: hash equality is not key equality.
@@ -180,9 +180,9 @@ TEST_F(KeyTableTest, KeysThatComeAndGoNeedNoMoreMemory) {
     }
   };
   churn(20000);
-  const std::size_t reserved = device_.reserved;
+  const std::size_t calls = device_.calls;
   churn(100000);
-  EXPECT_EQ(device_.reserved, reserved);
+  EXPECT_EQ(device_.calls, calls);
 }
 
 // Whoever writes knows the slot of a key (CRC16), and can make as many of one as he likes. The

@@ -41,15 +41,9 @@ TEST(LargeWrite, S10AnInlineValueLongerThanABlock) {
 
 TEST(LargeWrite, S10OverTheLimitIsTooLarge) {
   ShardHarness harness;
-  Sent sent;
-  sent.key = "k";
-  sent.client = harness.client();
-  sent.request.operation = protocol::Operation::kPut;
-  sent.request.flags = protocol::kLargeValue;
-  sent.request.memgest = kRep3;
-  sent.request.seq = harness.client()->Take();
-  sent.value = std::string((std::size_t{16} << 20) + 1, 'x');
-  EXPECT_EQ(harness.Run(harness.Send(std::move(sent))).outcome, Outcome::kTooLarge);
+  const std::string value((std::size_t{16} << 20) + 1, 'x');
+  const int put = harness.Put(kRep3, "k", value, {.large = true});
+  EXPECT_EQ(harness.Run(put).outcome, Outcome::kTooLarge);
 }
 
 // S10: nothing of it is visible before FINAL, and at most one PART goes out a turn.
@@ -440,6 +434,27 @@ TEST(LargeWrite, V9AConditionThatFailsMeanwhileTellsTheVersion) {
   EXPECT_EQ(harness.Run(harness.Get("k")).value, "between");
   harness.Settle();
   harness.Scrub();
+}
+
+// V9, as V4: it waits for the version that it saw, and for none that came above it since.
+TEST(LargeWrite, V9AMismatchIsToldWhateverIsAppendedMeanwhile) {
+  ShardHarness harness;
+  const Version old = harness.Run(harness.Put(kSrs32, "k", "old")).version;
+  harness.holds_reads = true;
+  const int put = harness.Put(kRep3, "k", Bytes(20'000, 1),
+                              {.conditional = true, .if_version = old, .large = true});
+  harness.Turns(2);
+  harness.SetFlow(true, false);
+  const int seen = harness.Put(kSrs32, "k", "seen");
+  harness.holds_reads = false;
+  for (int i = 0; i < 20; ++i) {
+    for (const int parity : {3, 4}) harness.member(parity).Ack(i < 5 ? 0 : 1);
+    harness.Put(kSrs32, "k", "above");
+    harness.Turn();
+  }
+  ASSERT_TRUE(harness.answered(put));
+  EXPECT_EQ(harness.outcome(put), Outcome::kVersionMismatch);
+  EXPECT_EQ(harness.answer(put).version, harness.answer(seen).version);
 }
 
 // X3: the client gave the put up (its deadline passed) and went on; the put must not come to a

@@ -32,21 +32,48 @@ TEST(Release, WhatDeletesLeaveBehindTakesNoMemoryAnywhere) {
     Load(harness, MemgestId(id), 50'000);
     memgest::HeapSpace& heap = harness.shard().FindMemgest(MemgestId(id))->heap();
     EXPECT_GE(heap.touched_bytes(), 60u * 50'000);
+    EXPECT_GT(heap.reserved_bytes(), memgest::HeapSpace::kChunkSize);
     for (int i = 0; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
     harness.Settle();
     harness.Scrub();
     EXPECT_LT(heap.touched_bytes(), kLeftMax);
+    EXPECT_EQ(heap.reserved_bytes(), memgest::HeapSpace::kChunkSize);
     for (MemberTwin* member : harness.members()) {
       if (const memgest::HeapSpace* copy = member->shard().replica_heap(MemgestId(id))) {
         EXPECT_EQ(copy->touched_bytes(), heap.touched_bytes());
+        EXPECT_EQ(copy->reserved_bytes(), memgest::HeapSpace::kChunkSize);
       }
       if (const memgest::ParityStore* parity = member->parity(MemgestId(id))) {
         EXPECT_EQ(parity->heap().touched_bytes(), heap.touched_bytes());
+        EXPECT_EQ(parity->heap().reserved_bytes(), memgest::HeapSpace::kChunkSize);
       }
     }
     Load(harness, MemgestId(id), 50'000);  // the slots serve again
     harness.Scrub();
   }
+}
+
+// Puts until there is no memory; gives how many were done.
+int PutWhileThereIsRoom(ShardHarness& harness, MemgestId memgest) {
+  for (int i = 0;; ++i) {
+    const int put = harness.Put(memgest, Key(i), Bytes(50'000, static_cast<std::uint64_t>(i)));
+    if (harness.Run(put).outcome != Outcome::kOk) return i;
+  }
+}
+
+// F11: of one arena, whichever memgest it was used by first.
+TEST(Release, F11MemoryThatOneMemgestNeedsNoMoreServesAnother) {
+  HarnessOptions options;
+  options.memory_limit = std::size_t{32} << 20;
+  ShardHarness harness(options);
+  for (const MemgestId memgest : {kRep3, kSrs32, kRep1, kRep3}) {
+    SCOPED_TRACE(memgest.value());
+    const int count = PutWhileThereIsRoom(harness, memgest);
+    EXPECT_GE(count, 150);
+    for (int i = 0; i < count; ++i) harness.Run(harness.Delete(Key(i)));
+    harness.Settle();
+  }
+  harness.Scrub();
 }
 
 TEST(Release, S3MovesBetweenAllMemgestsLeaveEqualParities) {

@@ -106,6 +106,32 @@ TEST(HeapSpace, S3WhatItReleasesReadsAsZero) {
   heap.Release(5 * kBorder, 64);  // what is not there is zero anyway
 }
 
+TEST(HeapSpace, AnEmptyChunkGoesBackUnlessItIsTheFirst) {
+  TwinDevice device;
+  HeapSpace heap(&device);
+  constexpr std::uint32_t kChunk = HeapSpace::kChunkCells;
+  ASSERT_OK(heap.Ensure(0, 4 * kChunk));
+  heap.Touch(kChunk + 5, 1);
+  heap.At(kChunk + 5)[0] = std::byte{7};
+  heap.MarkElsewhere(2 * kChunk + 64, 64);
+  for (const std::uint32_t chunk : {0u, 1u, 2u, 4u, 99u}) EXPECT_FALSE(heap.FreeEmpty(chunk));
+  EXPECT_EQ(device.freed, 0u);
+  EXPECT_TRUE(heap.FreeEmpty(3));
+  EXPECT_FALSE(heap.FreeEmpty(3)) << "it is gone already";
+  heap.Release(kChunk, kChunk);
+  heap.Release(2 * kChunk, kChunk);
+  EXPECT_TRUE(heap.FreeEmpty(1));
+  EXPECT_TRUE(heap.FreeEmpty(2));
+  EXPECT_EQ(heap.reserved_bytes(), HeapSpace::kChunkSize);
+  EXPECT_EQ(device.reserved, HeapSpace::kChunkSize);
+  EXPECT_FALSE(heap.Has(kChunk, 1));
+  EXPECT_FALSE(heap.Held(kChunk / 64));
+  heap.Release(kChunk, kChunk);  // what is not there is zero anyway
+  ASSERT_OK(heap.Ensure(kChunk, 64));
+  EXPECT_EQ(heap.At(kChunk + 5)[0], std::byte{0});  // S3
+  EXPECT_EQ(heap.reserved_bytes(), 2 * HeapSpace::kChunkSize);
+}
+
 TEST(HeapSpace, RefusesWhatIsPastTwoToThe32Cells) {
   TwinDevice device;
   HeapSpace heap(&device);

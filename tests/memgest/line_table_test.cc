@@ -80,6 +80,49 @@ TEST(LineTable, G10AMemberLetsAnEmptyGranuleGoToAnotherMemgest) {
   EXPECT_EQ(lines.granule(3).memgest, 7);
 }
 
+TEST(LineTable, G10GranulesOfADeletedMemgestAreAnybodys) {
+  TwinDevice device;
+  LineTable lines(&device, 64 * 4);
+  for (const MemgestId memgest : {MemgestId(1), MemgestId(2), MemgestId(1), MemgestId(1)})
+    ASSERT_OK(lines.AddGranule(memgest, 3, 640).status());
+  lines.line(70).version = 7;
+  const std::uint64_t bytes = lines.resident_bytes();
+  lines.FreeGranules(MemgestId(1));
+  EXPECT_EQ(lines.granules_left(), 3u);
+  EXPECT_EQ(lines.resident_bytes(), bytes - 3 * 4096);
+  EXPECT_FALSE(lines.Has(0));
+  EXPECT_TRUE(lines.Has(64));
+  EXPECT_EQ(lines.line(70).version, 7u);
+  std::vector<std::uint32_t> added;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK_AND_ASSIGN(const std::uint32_t granule, lines.AddGranule(MemgestId(2), 0, 0));
+    added.push_back(granule);
+  }
+  EXPECT_THAT(added, ::testing::ElementsAre(0, 2, 3));
+  EXPECT_EQ(lines.granule(0).memgest, 2);
+  EXPECT_THAT(lines.AddGranule(MemgestId(2), 0, 0), StatusIs(kExhausted));
+}
+
+TEST(LineTable, G10AHugePageGoesBackWhenNoneOfItsGranulesIsUsed) {
+  constexpr std::uint32_t kPageLines = 1u << 15;
+  TwinDevice device;
+  LineTable lines(&device, 4 * kPageLines);
+  for (std::uint32_t line = 0; line < 2 * kPageLines; line += 64) {
+    const MemgestId memgest(line == kPageLines + 640 ? 2 : 1);
+    ASSERT_OK(lines.EnsureLine(line, memgest, 0, 0));
+  }
+  lines.line(5).prev = 7;
+  lines.line(kPageLines + 5).prev = 7;
+  lines.FreeGranules(MemgestId(1));
+  EXPECT_EQ(device.discarded, std::size_t{2} << 20);
+  EXPECT_EQ(lines.line(5).prev, 0u);
+  EXPECT_EQ(lines.line(kPageLines + 5).prev, 7u);
+  lines.FreeGranules(MemgestId(2));
+  EXPECT_EQ(device.discarded, std::size_t{4} << 20);
+  device.fail_from = 0;  // E5: the memory stays the table's
+  EXPECT_OK(lines.AddGranule(MemgestId(3), 0, 0, 2 * kPageLines / 64 - 1).status());
+}
+
 TEST(LineTable, SkipsGranulesThatAMemberLearntWhenItAddsItsOwn) {
   TwinDevice device;
   LineTable lines(&device, 64 * 8);

@@ -108,7 +108,7 @@ TEST_F(MemberInstallTest, LinesComeWithoutValuesAndCountAsAbsent) {
   EXPECT_EQ(joiner_.end_cells(kRep), 1u);
 }
 
-// A granule never leaves its memgest, and members remember it: who becomes coordinator must know.
+// A granule stays its memgest's, and members remember it: who becomes coordinator must know.
 TEST_F(MemberInstallTest, AGranuleWithoutALineComesWithTheSnapshot) {
   Put(1, 70, "one");
   EntryFields collect = Fields(EntryType::kCollect, 2);

@@ -434,6 +434,16 @@ TEST_F(MemberShardTest, ARemovedMemgestKeepsItsCompletionRecords) {
   EXPECT_EQ(member_.completions().client_count(), 1u);
 }
 
+TEST_F(MemberShardTest, G10ARemovedMemgestLeavesNoGranules) {
+  const std::uint32_t before = member_.lines().granules_left();
+  Append(Put(1, 0), "one");
+  ASSERT_THAT(CommitAndFold(), IsOkAndHolds(1));
+  ASSERT_EQ(member_.lines().granules_left(), before - 1);
+  member_.RemoveMemgest(kRep);
+  EXPECT_EQ(member_.lines().granules_left(), before);
+  EXPECT_FALSE(member_.lines().Has(0));
+}
+
 TEST_F(MemberShardTest, RefusesEntriesWhoseFieldsMakeNoSense) {
   std::vector<std::pair<EntryFields, std::string>> wrong;
   EntryFields fields = Put(1, kNoLine);

@@ -101,6 +101,30 @@ TEST(ParityStore, S2ARowTellsTheLastIndexThatTouchedEachColumn) {
   EXPECT_THAT(store.ReadRow(1, 0).last_touch, ElementsAre(0, 0));
 }
 
+// S3: of two shards, whose bytes in the row are the same ones.
+TEST(ParityStore, AChunkThatIsAllZeroGoesBackAndReadsAsZero) {
+  TwinDevice device;
+  ParityStore store(&device, Descriptor(2, 1), 3, 0);  // l = 6: 3 rows an extent
+  constexpr std::uint32_t kExtent = HeapSpace::kChunkCells / (3 * kBlockCells) + 1;
+  const std::uint32_t cells = kExtent * 2 * kBlockCells;  // 2 blocks a shard and extent
+  const std::vector<std::byte> delta(kBlock, std::byte{5});
+  ASSERT_OK(store.Apply(ShardId(0), cells, delta.data(), kBlock, 1));
+  ASSERT_OK(store.Apply(ShardId(1), cells + kBlockCells, delta.data(), kBlock, 1));
+  ASSERT_OK(store.Apply(ShardId(0), cells + kBlockCells, delta.data(), kBlock, 2));
+  store.ReleaseZeros(ShardId(0), cells, kBlock);
+  store.FreeEmptied();
+  EXPECT_EQ(device.freed, 0u) << "another row has bytes";
+  ASSERT_OK(store.Apply(ShardId(0), cells + kBlockCells, delta.data(), kBlock, 3));
+  store.ReleaseZeros(ShardId(0), cells + kBlockCells, kBlock);
+  EXPECT_EQ(device.freed, 0u) << "while entries are folded";
+  store.FreeEmptied();
+  EXPECT_EQ(device.freed, HeapSpace::kChunkSize);
+  EXPECT_EQ(store.ReadRow(kExtent, 0).bytes, nullptr);
+  EXPECT_THAT(store.ReadRow(kExtent, 0).last_touch, ElementsAre(1, 1));
+  ASSERT_OK(store.Apply(ShardId(2), cells, delta.data(), kBlock, 1));
+  EXPECT_EQ(*store.ReadRow(kExtent, 1).bytes, std::byte{5});
+}
+
 TEST(ParityStore, RefusesARangeThatCrossesABlock) {
   TwinDevice device;
   ParityStore store(&device, Descriptor(2, 1), 3, 0);

@@ -221,6 +221,29 @@ TEST_F(SlotAdopt, S3NothingOfALostBlockIsReleasedAndAllOfAPresentOneIsTouched) {
   EXPECT_EQ(range.length_cells, kBlockCells) << "bytes of free slots count in the parities";
 }
 
+// Who decodes a lost block writes where it lies, whatever became of its neighbours.
+TEST_F(SlotAdopt, S4AChunkWithALostBlockStays) {
+  constexpr std::uint32_t kChunkBlocks = HeapSpace::kChunkCells / kBlockCells;
+  AdoptNow(2 * kChunkBlocks, BlockState::kLost);
+  const auto bring = [this](std::uint32_t block) {
+    adopted_->SetDecoding(block);
+    adopted_->SetPresent(block, 1);
+  };
+  const auto walk = [this] {
+    for (bool again = true; again;) {
+      const Range range = adopted_->NextRelease(1u << 15, &again);
+      new_heap_.Release(range.offset_cells, range.length_cells);
+    }
+  };
+  for (std::uint32_t block = kChunkBlocks; block < 2 * kChunkBlocks - 1; ++block) bring(block);
+  walk();
+  EXPECT_EQ(new_heap_.touched_bytes(), 0u);
+  EXPECT_TRUE(new_heap_.Has(HeapSpace::kChunkCells, 1));
+  bring(2 * kChunkBlocks - 1);
+  walk();
+  EXPECT_FALSE(new_heap_.Has(HeapSpace::kChunkCells, 1));
+}
+
 // Whoever held it before: pages that this heap never had are named all the same.
 TEST_F(SlotAdopt, WhatMembersMayHoldOfFreePagesIsReleasedOnce) {
   for (int i = 0; i < 80; ++i) Allocate(kBlockSize);

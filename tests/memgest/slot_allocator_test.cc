@@ -7,31 +7,18 @@
 
 #include "gtest/gtest.h"
 #include "ring/base/random.h"
-#include "tests/memgest/twin_device.h"
+#include "tests/memgest/slot_fixture.h"
 #include "tests/support/random_seed.h"
 #include "tests/support/status_matchers.h"
 
 namespace ring::memgest {
 namespace {
 
+using Fixture = SlotFixture;
 using ::ring::testing::StatusIs;
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
-constexpr std::uint32_t kBlock = 4096;
+constexpr std::uint32_t kBlock = Fixture::kBlock;
 constexpr std::uint32_t kBlockCells = kBlock / 64;
-
-struct Fixture {
-  explicit Fixture(std::uint32_t line_count_max = 1u << 16, std::uint32_t block_size = kBlock)
-      : lines(&device, line_count_max),
-        heap(&device),
-        allocator(MemgestId(2), block_size, &lines, &heap) {}
-  void Free(const Slot& slot, const std::vector<Range>& ranges = {}) {
-    allocator.Free(slot.line, slot.size_class, slot.offset_cells, ranges);
-  }
-  TwinDevice device;
-  LineTable lines;
-  HeapSpace heap;
-  SlotAllocator allocator;
-};
 
 // A slow model of what is given out: cells and lines, each at most once.
 class Model {
@@ -60,96 +47,6 @@ class Model {
   std::set<std::uint32_t> lines_;
   std::set<std::uint32_t> cells_;
 };
-
-// All runs that a walk gives; their pages are released.
-std::vector<Range> Walk(Fixture& f, std::uint32_t length_max_cells = 1u << 15) {
-  std::vector<Range> ranges;
-  for (bool again = true; again;) {
-    const Range range = f.allocator.NextRelease(length_max_cells, &again);
-    if (range.length_cells == 0) continue;
-    ranges.push_back(range);
-    f.heap.Release(range.offset_cells, range.length_cells);
-  }
-  return ranges;
-}
-
-TEST(SlotAllocator, GivesBackThePagesOfFreedSlotsOnly) {
-  Fixture f(1u << 16, 65536);
-  std::vector<Slot> slots;
-  for (int i = 0; i < 16; ++i) {
-    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(4096));
-    slots.push_back(slot);
-  }
-  for (const int i : {2, 3, 9}) f.Free(slots[static_cast<std::size_t>(i)]);
-  const std::vector<Range> ranges = Walk(f);
-  ASSERT_EQ(ranges.size(), 2u);
-  EXPECT_EQ(ranges[0].offset_cells, slots[2].offset_cells);
-  EXPECT_EQ(ranges[0].length_cells, 128u);
-  EXPECT_EQ(ranges[1].offset_cells, slots[9].offset_cells);
-  EXPECT_EQ(ranges[1].length_cells, 64u);
-  EXPECT_EQ(f.heap.touched_bytes(), 13u * 4096);
-  EXPECT_TRUE(Walk(f).empty()) << "given back already";
-  // The slots are still slots (S14).
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(4096));
-    EXPECT_LT(slot.offset_cells, 1024u);
-  }
-  EXPECT_EQ(f.heap.touched_bytes(), 16u * 4096);
-}
-
-TEST(SlotAllocator, APageWithOneTakenSlotStays) {
-  Fixture f(1u << 16, 65536);
-  std::vector<Slot> slots;
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(1024));
-    slots.push_back(slot);
-  }
-  for (const int i : {0, 1, 2, 4, 5, 6, 7}) f.Free(slots[static_cast<std::size_t>(i)]);
-  const std::vector<Range> ranges = Walk(f);
-  ASSERT_EQ(ranges.size(), 1u);
-  EXPECT_EQ(ranges[0].offset_cells, slots[4].offset_cells);
-  EXPECT_EQ(ranges[0].length_cells, 64u);
-}
-
-TEST(SlotAllocator, S2AFrozenBlockIsNotGivenBack) {
-  Fixture f;
-  ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(kBlock));
-  f.Free(slot);
-  f.allocator.Freeze(slot.offset_cells / kBlockCells);
-  EXPECT_TRUE(Walk(f).empty());
-  f.allocator.Thaw(slot.offset_cells / kBlockCells);
-  EXPECT_EQ(Walk(f).size(), 1u);
-}
-
-TEST(SlotAllocator, S10BlocksOfALargeValueStayUntilItIsFreed) {
-  Fixture f;
-  std::vector<Range> ranges;
-  ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.AllocateLarge(5 * kBlock, &ranges));
-  EXPECT_EQ(f.heap.touched_bytes(), 5u * kBlock);
-  EXPECT_TRUE(Walk(f).empty());
-  f.Free(slot, ranges);
-  EXPECT_EQ(Walk(f, kBlockCells).size(), 5u);
-  EXPECT_EQ(f.heap.touched_bytes(), 0u);
-}
-
-TEST(SlotAllocator, AWalkIsDueWhenAnEighthWasFreed) {
-  Fixture f(1u << 16, 65536);
-  std::vector<Slot> slots;
-  for (int i = 0; i < 160; ++i) {
-    ASSERT_OK_AND_ASSIGN(const Slot slot, f.allocator.Allocate(65536));
-    slots.push_back(slot);
-  }
-  std::size_t freed = 0;
-  while (!f.allocator.release_due()) {
-    ASSERT_LT(freed, slots.size());
-    f.Free(slots[freed++]);
-  }
-  EXPECT_EQ(freed, 18u);  // of 142 that are left
-  EXPECT_FALSE(f.allocator.EndReleasePeriod()) << "it was in use in this period";
-  EXPECT_TRUE(f.allocator.EndReleasePeriod());
-  Walk(f);
-  EXPECT_FALSE(f.allocator.release_due());
-}
 
 TEST(SlotAllocator, G2ReuseIsFirstInFirstOut) {
   Fixture f;
@@ -329,6 +226,7 @@ class RandomRun {
         FreezeOrThaw(dice < 98);
         if (random_.Below(2) == 0) Bar();
       }
+      if (random_.Below(100) == 0) Walk(f_);
       ASSERT_EQ(f_.allocator.used_bytes(), model_.used_cells() * 64);
       ASSERT_GE(f_.allocator.block_count(), high_water_);
       high_water_ = f_.allocator.block_count();
@@ -350,6 +248,7 @@ class RandomRun {
       cells += range.length_cells;
       for (std::uint32_t at = 0; at < range.length_cells; at += block_size_ / 64)
         ExpectFree((range.offset_cells + at) * 64 / block_size_);
+      EXPECT_TRUE(f_.heap.Has(range.offset_cells, range.length_cells));
     }
     EXPECT_EQ(cells * 64, (length + block_size_ - 1) / block_size_ * block_size_);
     return slot;
@@ -360,7 +259,10 @@ class RandomRun {
     if (!slot.ok()) return slot;
     EXPECT_TRUE(hint.line == kNoLine || slot->line == hint.line);
     EXPECT_GE(CellsOf(slot->size_class) * 64, length);
-    if (length > 0) ExpectFree(slot->offset_cells * 64 / block_size_);
+    if (length > 0) {
+      ExpectFree(slot->offset_cells * 64 / block_size_);
+      EXPECT_TRUE(f_.heap.Has(slot->offset_cells, CellsOf(slot->size_class)));
+    }
     return slot;
   }
   void Allocate() {
@@ -413,6 +315,8 @@ class RandomRun {
     f_.allocator.Bar(0, 0);
     bar_first_ = bar_end_ = 0;
     while (!held_.empty()) Free();
+    Walk(f_);
+    EXPECT_LE(f_.heap.reserved_bytes(), HeapSpace::kChunkSize) << "all but the first chunk went";
     // Block by block: a large value may leave a run that is too short for it, and take a new block.
     for (std::uint32_t i = 0; i < high_water_; ++i) {
       ASSERT_OK(f_.allocator.Allocate(block_size_).status()) << "block " << i;

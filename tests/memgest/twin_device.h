@@ -56,6 +56,7 @@ class TwinDevice final : public rdma::Device {
   void Free(std::byte* address, std::size_t size, rdma::MemoryKind) override {
     madvise(address, size, MADV_DONTNEED);
     freed += size;
+    reserved -= size;
   }
   void PreferHuge(std::byte*, std::size_t) override { ++collapse_count; }
   void Populate(std::byte*, std::size_t) override {}
@@ -93,11 +94,11 @@ class TwinDevice final : public rdma::Device {
   rdma::DeviceCounters device_counters() const override { return {}; }
   absl::Status CardStatus() const override { return absl::OkStatus(); }
 
-  std::size_t limit = ~std::size_t{0} / 2;  // of bytes allocated
+  std::size_t limit = ~std::size_t{0} / 2;  // of reserved
   std::size_t fail_from = ~std::size_t{0};  // the first call (from 1) that fails, and all later
   bool advise_huge = false;
-  std::size_t calls = 0;  // of Allocate and Register
-  std::size_t reserved = 0;
+  std::size_t calls = 0;     // of Allocate and Register
+  std::size_t reserved = 0;  // bytes allocated, and not freed
   std::size_t discarded = 0;
   std::size_t freed = 0;
   std::size_t collapse_count = 0;

@@ -39,6 +39,17 @@ CommandResult Unknown(MemgestId memgest) {
                  memgest);
 }
 
+// G10: what was counted is true of its drain alone. That one may have been undone meanwhile by
+// another leader, the memgest written to, and another drain begun, before the command arrived.
+CommandResult OtherDrain(const MemgestDescriptor& memgest, std::uint64_t counted,
+                         std::uint64_t present) {
+  return Refused(
+      absl::FailedPreconditionError(absl::StrCat(
+          "memgest=", memgest.name, " was counted in catalogue revision=", counted, ", and is ",
+          StateName(memgest.state), " in revision=", present, " now: ask again")),
+      memgest.id);
+}
+
 // Of what is asked, without who asks.
 std::uint32_t PayloadCrc(const CatalogueCommand& command) {
   CatalogueCommand payload = command;
@@ -95,6 +106,26 @@ CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest) {
   return command;
 }
 
+CatalogueCommand DeleteCommand(RequestId request, absl::string_view name, bool force) {
+  CatalogueCommand command;
+  command.request = std::move(request);
+  command.action = CatalogueAction::kDelete;
+  command.name = std::string(name);
+  command.force = force;
+  return command;
+}
+
+CatalogueCommand RefuseDeleteCommand(RequestId request, MemgestId memgest, std::uint64_t revision,
+                                     absl::string_view refusal) {
+  CatalogueCommand command;
+  command.request = std::move(request);
+  command.action = CatalogueAction::kRefuseDelete;
+  command.memgest = memgest;
+  command.revision = revision;
+  command.refusal = std::string(refusal);
+  return command;
+}
+
 Catalogue::Catalogue(const View& view)
     : s_(view.s),
       d_(view.d),
@@ -136,7 +167,9 @@ CommandResult Catalogue::Apply(const CatalogueCommand& command) {
         absl::StrCat("admin client name has size=", command.request.client.size(), ", at most ",
                      kAdminClientSizeMax)));
   }
-  if (command.request.client.empty()) return Execute(command);
+  // A refusal is no request of its own: it changes what is remembered of one.
+  const bool refuses = command.action == CatalogueAction::kRefuseDelete;
+  if (command.request.client.empty() || refuses) return Execute(command);
   CommandResult result;
   if (!Mutant("X6") && Recall(command, &result)) return result;
   result = Execute(command);
@@ -193,6 +226,12 @@ CommandResult Catalogue::Execute(const CatalogueCommand& command) {
       break;
     case CatalogueAction::kSetDefault:
       result = SetDefault(command);
+      break;
+    case CatalogueAction::kDelete:
+      result = Delete(command);
+      break;
+    case CatalogueAction::kRefuseDelete:
+      result = RefuseDelete(command);
       break;
   }
   if (result.changed) ++revision_;
@@ -262,14 +301,9 @@ CommandResult Catalogue::SetState(const CatalogueCommand& command) {
                        StateName(command.from), ": look at its state and ask again")),
                    memgest->id);
   }
-  // G10: what was counted is true of this drain alone. It may have been undone meanwhile by another
-  // leader, written to, and begun anew, before this command arrived.
   if (command.to == MemgestState::kDeleted && command.revision != revision_ &&
       !Mutant("G10-revision")) {
-    return Refused(absl::FailedPreconditionError(absl::StrCat(
-                       "memgest=", memgest->name, " was found empty in catalogue revision=",
-                       command.revision, ", and it is ", revision_, " now: ask again")),
-                   memgest->id);
+    return OtherDrain(*memgest, command.revision, revision_);
   }
   if (command.to == MemgestState::kDraining && memgest->id == default_memgest_ &&
       !Mutant("G10-default")) {
@@ -296,6 +330,29 @@ CommandResult Catalogue::SetDefault(const CatalogueCommand& command) {
   weak_past_.was_default |= changed && Find(default_memgest_)->FailuresTolerated() == 0;
   default_memgest_ = memgest->id;
   return {absl::OkStatus(), memgest->id, changed, false};
+}
+
+// Which memgest that is, a retry hears from memory: the name may be another one's by then.
+CommandResult Catalogue::Delete(const CatalogueCommand& command) {
+  const MemgestDescriptor* memgest = Find(command.name);
+  if (memgest == nullptr) {
+    return Refused(absl::NotFoundError(absl::StrCat("no memgest name=", command.name)));
+  }
+  return SetState(SetStateCommand({}, memgest->id, MemgestState::kActive, MemgestState::kDraining));
+}
+
+CommandResult Catalogue::RefuseDelete(const CatalogueCommand& command) {
+  MemgestDescriptor* memgest = FindMutable(command.memgest);
+  if (memgest == nullptr) return Unknown(command.memgest);
+  if (memgest->state != MemgestState::kDraining || command.revision != revision_)
+    return OtherDrain(*memgest, command.revision, revision_);
+  for (Remembered& one : remembered_) {
+    if (one.request != command.request || one.memgest != memgest->id) continue;
+    one.code = absl::StatusCode::kFailedPrecondition;
+    one.message = command.refusal;
+  }
+  memgest->state = MemgestState::kActive;
+  return {absl::OkStatus(), memgest->id, true, false};
 }
 
 bool operator==(const Catalogue& a, const Catalogue& b) {

@@ -38,6 +38,7 @@ inline constexpr std::size_t kCatalogueSizeMax = std::size_t{2} << 20;
 inline constexpr std::size_t kRequestMemory = 4096;
 // A client's request is refused when its seq is this far below the client's highest.
 inline constexpr std::uint64_t kRequestWindow = 64;
+inline constexpr std::size_t kRefusalSizeMax = 512;  // of the text that a refused deletion is told
 
 // Who asks, for the n-th time: a retry carries the same pair. An empty client is the cluster
 // itself, whose commands are idempotent by their own (SetState says from where to where).
@@ -51,17 +52,26 @@ struct RequestId {
 absl::Status RequestReused(const RequestId& request);
 
 // Travels: never renumber.
-enum class CatalogueAction : std::uint8_t { kCreate = 1, kSetState = 2, kSetDefault = 3 };
+enum class CatalogueAction : std::uint8_t {
+  kCreate = 1,
+  kSetState = 2,
+  kSetDefault = 3,
+  kDelete = 4,
+  kRefuseDelete = 5
+};
 
 struct CatalogueCommand {
   RequestId request;
   CatalogueAction action = CatalogueAction::kCreate;
   protocol::MemgestDescriptor descriptor;  // create; its id and state are not looked at
-  MemgestId memgest;                       // set state, set default
+  MemgestId memgest;                       // set state, set default, refuse delete
   protocol::MemgestState from = protocol::MemgestState::kActive;  // set state
   protocol::MemgestState to = protocol::MemgestState::kActive;
-  // to DELETED: of the catalogue in which the memgest was found empty
+  // to DELETED, refuse delete: of the catalogue in which the memgest was found empty, or not
   std::uint64_t revision = 0;
+  std::string name;     // delete
+  bool force = false;   // delete; part of what is asked for, the catalogue does not look at it
+  std::string refusal;  // refuse delete: the answer
   friend bool operator==(const CatalogueCommand&, const CatalogueCommand&) = default;
 };
 
@@ -71,8 +81,14 @@ CatalogueCommand SetStateCommand(RequestId request, MemgestId memgest, protocol:
 // From DRAINING: `revision` is the catalogue's from before the shards were asked what they hold.
 CatalogueCommand DeletedCommand(MemgestId memgest, std::uint64_t revision);
 CatalogueCommand SetDefaultCommand(RequestId request, MemgestId memgest);
+// Begins a deletion: the memgest that has the name is DRAINING.
+CatalogueCommand DeleteCommand(RequestId request, absl::string_view name, bool force);
+// Ends the one that `request` asked for: the memgest is ACTIVE again, and kFailedPrecondition with
+// this text is the request's answer from now on (X6). `revision` as for DeletedCommand.
+CatalogueCommand RefuseDeleteCommand(RequestId request, MemgestId memgest, std::uint64_t revision,
+                                     absl::string_view refusal);
 
-// REQUIRES: a client of at most kAdminClientSizeMax bytes.
+// REQUIRES: a client of at most kAdminClientSizeMax bytes, a refusal of at most kRefusalSizeMax.
 std::string EncodeCommand(const CatalogueCommand& command);
 absl::StatusOr<CatalogueCommand> DecodeCommand(absl::string_view bytes);
 
@@ -89,9 +105,9 @@ class Catalogue {
   explicit Catalogue(const View& view);
 
   // Errors: kAlreadyExists (name), kInvalidArgument (descriptor; the request id was used for
-  // another command), kNotFound (memgest), kFailedPrecondition (state; default memgest),
-  // kResourceExhausted (ids or live memgests), kAborted (seq is below the client's window: it is
-  // certain not to be executed now).
+  // another command), kNotFound (memgest), kFailedPrecondition (state; default memgest; a deletion
+  // that was refused), kResourceExhausted (ids or live memgests), kAborted (seq is below the
+  // client's window: it is certain not to be executed now).
   CommandResult Apply(const CatalogueCommand& command);
 
   const std::vector<protocol::MemgestDescriptor>& memgests() const { return memgests_; }
@@ -127,6 +143,8 @@ class Catalogue {
   CommandResult Create(const CatalogueCommand& command);
   CommandResult SetState(const CatalogueCommand& command);
   CommandResult SetDefault(const CatalogueCommand& command);
+  CommandResult Delete(const CatalogueCommand& command);
+  CommandResult RefuseDelete(const CatalogueCommand& command);
 
   int s_;
   int d_;

@@ -12,6 +12,7 @@ namespace {
 
 using protocol::MemgestState;
 
+// An action that is added does not raise it: what a log on disk has is read as before.
 constexpr std::uint8_t kCommandVersion = 3;
 constexpr std::uint16_t kSnapshotVersion = 3;
 // Of WeakPast.
@@ -53,6 +54,15 @@ std::string EncodeCommand(const CatalogueCommand& command) {
     case CatalogueAction::kSetDefault:
       out.Put(command.memgest.value());
       break;
+    case CatalogueAction::kDelete:
+      out.PutString(command.name);
+      out.Put(std::uint8_t{command.force});
+      break;
+    case CatalogueAction::kRefuseDelete:
+      out.Put(command.memgest.value());
+      out.Put(command.revision);
+      out.PutString(command.refusal);
+      break;
   }
   return out.Take();
 }
@@ -91,6 +101,25 @@ absl::StatusOr<CatalogueCommand> DecodeCommand(absl::string_view bytes) {
     }
     case CatalogueAction::kSetDefault:
       command.memgest = MemgestId(in.Get<std::uint16_t>());
+      break;
+    case CatalogueAction::kDelete: {
+      command.name = std::string(in.GetString());
+      const auto force = in.Get<std::uint8_t>();
+      // The answer that is remembered has the name.
+      if (command.name.size() > protocol::kMemgestNameSizeMax) {
+        return Bad(absl::StrCat("memgest name has size=", command.name.size()));
+      }
+      if (force > 1) return Bad(absl::StrCat("force=", force));
+      command.force = force != 0;
+      break;
+    }
+    case CatalogueAction::kRefuseDelete:
+      command.memgest = MemgestId(in.Get<std::uint16_t>());
+      command.revision = in.Get<std::uint64_t>();
+      command.refusal = std::string(in.GetString());
+      if (command.refusal.size() > kRefusalSizeMax) {
+        return Bad(absl::StrCat("refusal has size=", command.refusal.size()));
+      }
       break;
     default:
       return Bad(absl::StrCat("action=", action, " is not known"));

@@ -23,7 +23,7 @@ namespace ring::protocol {
 inline constexpr std::uint32_t kHelloMagic = 0x474e4952;  // "RING"
 // Raised when anything changes that nodes, or clients and nodes, say to each other
 // (tests/node/wire_format_test.cc).
-inline constexpr std::uint16_t kProtocolVersion = 20;
+inline constexpr std::uint16_t kProtocolVersion = 21;
 
 // Travels: never renumber.
 enum class HelloKind : std::uint16_t { kClient = 1, kLog = 2, kControl = 3, kWord = 4 };

@@ -82,6 +82,82 @@ TEST(Catalogue, X6ARefusalIsRememberedToo) {
   EXPECT_TRUE(again.duplicate);
 }
 
+TEST(Catalogue, X6ADeletionIsOfTheNameAndTheForceThatItWasAskedForWith) {
+  Catalogue catalogue(TestView());
+  const CommandResult first = catalogue.Apply(DeleteCommand({"admin", 1}, "SRS32", false));
+  ASSERT_OK(first.status);
+  EXPECT_TRUE(first.changed);
+  EXPECT_EQ(first.memgest, kSrs32);
+  EXPECT_EQ(catalogue.Find(kSrs32)->state, MemgestState::kDraining);
+  for (const CatalogueCommand& other :
+       {DeleteCommand({"admin", 1}, "SRS32", true), DeleteCommand({"admin", 1}, "REP3", false),
+        SetDefaultCommand({"admin", 1}, kSrs32), CreateCommand({"admin", 1}, Srs("SRS32", 2, 1))}) {
+    EXPECT_THAT(catalogue.Apply(other).status,
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was used for another")));
+  }
+  // Its name may be another memgest's by the time it comes again.
+  Walk(catalogue, kSrs32, {MemgestState::kDeleted});
+  ASSERT_OK(catalogue.Apply(CreateCommand({"admin", 2}, Srs("SRS32", 2, 1))).status);
+  const CommandResult again = catalogue.Apply(DeleteCommand({"admin", 1}, "SRS32", false));
+  EXPECT_OK(again.status);
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_EQ(again.memgest, kSrs32);
+  EXPECT_EQ(catalogue.Find("SRS32")->state, MemgestState::kCreating);
+}
+
+TEST(Catalogue, X6ADeletionThatWasRefusedStaysRefused) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand deletes = DeleteCommand({"admin", 1}, "SRS32", false);
+  ASSERT_OK(catalogue.Apply(deletes).status);
+  const CommandResult refused = catalogue.Apply(
+      RefuseDeleteCommand({"admin", 1}, kSrs32, catalogue.revision(), "NOT_EMPTY keys=7"));
+  ASSERT_OK(refused.status);
+  EXPECT_TRUE(refused.changed);
+  EXPECT_EQ(refused.memgest, kSrs32);
+  EXPECT_EQ(catalogue.Find(kSrs32)->state, MemgestState::kActive);
+  // Whoever leads: also one that learned it from a snapshot.
+  ASSERT_OK_AND_ASSIGN(Catalogue copy, DecodeCatalogue(3, 2, EncodeCatalogue(catalogue)));
+  EXPECT_EQ(copy, catalogue);
+  const CommandResult again = copy.Apply(deletes);
+  EXPECT_EQ(again.status, absl::FailedPreconditionError("NOT_EMPTY keys=7"));
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_EQ(copy.Find(kSrs32)->state, MemgestState::kActive);
+  EXPECT_THAT(copy.Apply(DeleteCommand({"admin", 1}, "SRS32", true)).status,
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(copy.Apply(DeleteCommand({"admin", 2}, "SRS32", true)).status);
+}
+
+// Of a leader that lost its office: by now the deletion goes on with another one.
+TEST(Catalogue, X6ARefusalIsOfTheDrainThatWasCounted) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand deletes = DeleteCommand({"admin", 1}, "SRS32", false);
+  ASSERT_OK(catalogue.Apply(deletes).status);
+  const CatalogueCommand late =
+      RefuseDeleteCommand({"admin", 1}, kSrs32, catalogue.revision(), "NOT_EMPTY");
+  Walk(catalogue, kSrs32, {MemgestState::kActive, MemgestState::kDraining});
+  EXPECT_THAT(catalogue.Apply(late).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("ask again")));
+  EXPECT_EQ(catalogue.Find(kSrs32)->state, MemgestState::kDraining);
+  EXPECT_OK(catalogue.Apply(deletes).status);
+  // Nor is one that is not drained, though nothing was changed since it was asked for.
+  Walk(catalogue, kSrs32, {MemgestState::kDeleted});
+  EXPECT_THAT(
+      catalogue.Apply(RefuseDeleteCommand({"admin", 1}, kSrs32, catalogue.revision(), "")).status,
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is deleted")));
+  EXPECT_OK(catalogue.Apply(deletes).status);
+}
+
+TEST(Catalogue, X6ADeletionOfANameThatNobodyHadIsNotOneOfWhoGetsIt) {
+  Catalogue catalogue(TestView());
+  const CatalogueCommand deletes = DeleteCommand({"admin", 1}, "cold", true);
+  const absl::Status first = catalogue.Apply(deletes).status;
+  EXPECT_THAT(first, StatusIs(absl::StatusCode::kNotFound, HasSubstr("name=cold")));
+  const MemgestId cold = catalogue.Apply(CreateCommand({"admin", 2}, Rep("cold", 2))).memgest;
+  Walk(catalogue, cold, {MemgestState::kActive});
+  EXPECT_EQ(catalogue.Apply(deletes).status, first);
+  EXPECT_EQ(catalogue.Find(cold)->state, MemgestState::kActive);
+}
+
 TEST(Catalogue, X2ARequestIdUsedForAnotherCommandIsRefused) {
   Catalogue catalogue(TestView());
   ASSERT_OK(catalogue.Apply(CreateCommand({"admin", 1}, Rep("one", 1))).status);
@@ -123,6 +199,8 @@ TEST(Catalogue, G10TheDefaultMemgestCannotBeDeleted) {
           .Apply(SetStateCommand({"a", 1}, kRep3, MemgestState::kActive, MemgestState::kDraining))
           .status,
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
+  EXPECT_THAT(catalogue.Apply(DeleteCommand({"a", 2}, "REP3", true)).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default")));
   EXPECT_EQ(catalogue.Find(kRep3)->state, MemgestState::kActive);
 }
 
@@ -202,16 +280,20 @@ TEST(Catalogue, HasABoundOnLiveMemgests) {
 }
 
 // A random command of a client that retries now and then.
-CatalogueCommand RandomCommand(Random& random, std::uint64_t step) {
+CatalogueCommand RandomCommand(Random& random, std::uint64_t step, std::uint64_t revision) {
   const RequestId id{absl::StrCat("c", random.Next64() % 3), step - random.Next64() % 3};
   const MemgestId memgest(static_cast<std::uint16_t>(random.Next64() % 12));
   const auto state = [&] { return static_cast<MemgestState>(1 + random.Next64() % 4); };
-  switch (random.Next64() % 4) {
+  switch (random.Next64() % 6) {
     case 0:
       return CreateCommand(
           id, Rep(absl::StrCat("m", random.Next64() % 6), static_cast<int>(random.Next64() % 7)));
     case 1:
       return SetDefaultCommand(id, memgest);
+    case 2:
+      return DeleteCommand(id, absl::StrCat("m", random.Next64() % 6), random.Next64() % 2 != 0);
+    case 3:
+      return RefuseDeleteCommand(id, memgest, revision - random.Next64() % 2, "NOT_EMPTY");
     default:
       return SetStateCommand(random.Next64() % 2 ? id : RequestId{}, memgest, state(), state());
   }
@@ -248,7 +330,7 @@ TEST(Catalogue, EqualCommandsGiveEqualCataloguesAlsoOverSnapshotsAndTheWire) {
   Catalogue one(view);
   Catalogue two(view);
   for (std::uint64_t step = 3; step < 3000; ++step) {
-    const CatalogueCommand command = RandomCommand(random, step);
+    const CatalogueCommand command = RandomCommand(random, step, one.revision());
     const CommandResult first = one.Apply(command);
     const absl::StatusOr<CatalogueCommand> sent = DecodeCommand(EncodeCommand(command));
     if (command.descriptor.name == "") {
@@ -313,7 +395,10 @@ TEST(CatalogueCommand, SurvivesTheWire) {
        {create,
         SetStateCommand({"client-0123", 1ull << 60}, MemgestId(4), MemgestState::kDraining,
                         MemgestState::kActive),
-        DeletedCommand(MemgestId(5), 1ull << 50), SetDefaultCommand({}, MemgestId(65535))}) {
+        DeletedCommand(MemgestId(5), 1ull << 50), SetDefaultCommand({}, MemgestId(65535)),
+        DeleteCommand({"c", 2}, std::string(protocol::kMemgestNameSizeMax, 'n'), true),
+        RefuseDeleteCommand({"c", 2}, MemgestId(6), 1ull << 40,
+                            std::string(kRefusalSizeMax, 'r'))}) {
     const std::string bytes = EncodeCommand(command);
     ASSERT_OK_AND_ASSIGN(const CatalogueCommand decoded, DecodeCommand(bytes));
     EXPECT_EQ(decoded, command);
@@ -323,6 +408,19 @@ TEST(CatalogueCommand, SurvivesTheWire) {
     }
     EXPECT_THAT(DecodeCommand(bytes + "x"), StatusIs(absl::StatusCode::kInvalidArgument));
   }
+}
+
+// F11: what is remembered of a request has a bound.
+TEST(CatalogueCommand, WithATextThatIsTooLongIsRefused) {
+  for (const CatalogueCommand& command :
+       {DeleteCommand({"c", 1}, std::string(protocol::kMemgestNameSizeMax + 1, 'n'), false),
+        RefuseDeleteCommand({"c", 1}, kSrs32, 1, std::string(kRefusalSizeMax + 1, 'r'))}) {
+    EXPECT_THAT(DecodeCommand(EncodeCommand(command)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has size=")));
+  }
+  std::string bytes = EncodeCommand(DeleteCommand({"c", 1}, "cold", false));
+  bytes.back() = 2;
+  EXPECT_THAT(DecodeCommand(bytes), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("=2")));
 }
 
 TEST(CatalogueCommand, OfMutatedBytesIsACommandOrAnError) {

@@ -118,7 +118,7 @@ class CommandSource {
     using protocol::MemgestState;
     const MemgestId id(static_cast<std::uint16_t>(1 + Below(view.memgests.size() + 1)));
     const RequestId request{absl::StrCat("c", Below(3)), 1 + Below(60)};
-    switch (Below(4)) {
+    switch (Below(6)) {
       case 0:
         return CreateCommand(request,
                              Rep(absl::StrCat("R", Below(4)), 1 + static_cast<int>(Below(4))));
@@ -126,6 +126,10 @@ class CommandSource {
         return SetDefaultCommand(request, id);
       case 2:
         return SetStateCommand({}, id, MemgestState::kCreating, MemgestState::kActive);
+      case 3:
+        return DeleteCommand(request, absl::StrCat("R", Below(4)), Below(2) == 0);
+      case 4:
+        return RefuseDeleteCommand(request, id, revision - Below(2), "NOT_EMPTY");
       default:
         return Below(2) == 0
                    ? SetStateCommand({}, id, MemgestState::kActive, MemgestState::kDraining)

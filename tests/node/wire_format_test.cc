@@ -239,6 +239,11 @@ void AddCluster(Samples* out) {
                                             {"client", 1}, cluster::Rep("made", 3))));
   out->emplace_back("DeletedCommand",
                     cluster::EncodeClusterCommand(cluster::DeletedCommand(MemgestId(5), 77)));
+  out->emplace_back("DeleteCommand", cluster::EncodeClusterCommand(
+                                         cluster::DeleteCommand({"client", 2}, "made", true)));
+  out->emplace_back("RefuseDeleteCommand",
+                    cluster::EncodeClusterCommand(cluster::RefuseDeleteCommand(
+                        {"client", 2}, MemgestId(5), 77, "NOT_EMPTY")));
   consensus::Message message;
   message.type = consensus::MessageType::kAppend;
   message.from = consensus::ServerId(1);
@@ -316,7 +321,7 @@ Samples AllSamples() {
 }
 
 // By version, the checksums of the samples' bytes. Of former versions none need be kept.
-constexpr std::uint16_t kVersion = 20;
+constexpr std::uint16_t kVersion = 21;
 const std::map<std::string, std::uint32_t>& Known() {
   static const auto* const known = new std::map<std::string, std::uint32_t>{
       {"LogHello", 0x9d7cfa45},
@@ -363,6 +368,8 @@ const std::map<std::string, std::uint32_t>& Known() {
       {"SetNormal", 0x4214a29e},
       {"CatalogueCommand", 0x9ec844bb},
       {"DeletedCommand", 0x9d6fa6fd},
+      {"DeleteCommand", 0x48a2b4ce},
+      {"RefuseDeleteCommand", 0xe0ebac6d},
       {"consensus append", 0x88479ed8},
       {"consensus snapshot", 0x89293713},
       {"log entry", 0x102b8add},

@@ -1,6 +1,6 @@
 #include "ring/node/control/control_catalogue.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,6 @@ constexpr std::uint64_t kDrainNs = 10'000'000'000;        // G10
 constexpr std::uint64_t kForcedDrainNs = 60'000'000'000;  // tombstones are written at some speed
 constexpr std::uint64_t kRepairNs = 1'000'000'000;
 constexpr std::size_t kWaitingMax = 64;
-constexpr std::size_t kNamedMax = 4096;
 
 cluster::RequestId Internal() { return {}; }
 
@@ -33,15 +32,8 @@ std::string EncodeEpoch(std::uint32_t epoch) {
   return out.Take();
 }
 
-bool Unknown(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnavailable ||
-         status.code() == absl::StatusCode::kDeadlineExceeded;
-}
-
-// Of what is asked, without who asks.
-std::string PayloadOf(CatalogueChange change) {
-  change.id = {};
-  return EncodeChange(change);
+cluster::RequestId RequestOf(const CatalogueChange& change) {
+  return {change.id.client, change.id.seq};
 }
 
 // G10: what a shard holds only its coordinator can say, and only the start that got the role.
@@ -248,53 +240,34 @@ void CatalogueService::OnAsked(Answers answers) {
   const CatalogueChange& change = job_->change;
   // What was left over goes on from where all nodes know it (G11).
   if (job_->reply == nullptr) return Show();
-  if (change.kind == ChangeKind::kCreate)
-    return Propose(cluster::CreateCommand({change.id.client, change.id.seq}, change.descriptor));
-  const absl::Status countable =
-      change.kind == ChangeKind::kDelete ? CheckCoordinators(*node_->view()) : absl::OkStatus();
-  if (!countable.ok()) return Finish(countable);
-  ProposeNamed();
+  switch (change.kind) {
+    case ChangeKind::kCreate:
+      return Propose(cluster::CreateCommand(RequestOf(change), change.descriptor));
+    case ChangeKind::kDelete: {
+      const absl::Status countable = CheckCoordinators(*node_->view());
+      if (!countable.ok()) return Finish(countable);
+      return Propose(cluster::DeleteCommand(RequestOf(change), change.name, change.force));
+    }
+    case ChangeKind::kSetDefault: {
+      const absl::StatusOr<MemgestId> memgest = MemgestOf(change);
+      if (!memgest.ok()) return Finish(memgest.status());
+      return Propose(cluster::SetDefaultCommand(RequestOf(change), *memgest));
+    }
+  }
 }
 
-CatalogueService::Named* CatalogueService::FindNamed(const AdminRequestId& id) {
-  const auto found =
-      std::find_if(named_.begin(), named_.end(), [&id](const Named& one) { return one.id == id; });
-  return found == named_.end() ? nullptr : &*found;
-}
-
-// The name may be another memgest's by now: what a former leader was asked is remembered (X6).
+// Of a new default. The name may be another memgest's by now: which one had it then is remembered,
+// whoever leads (X6).
 absl::StatusOr<MemgestId> CatalogueService::MemgestOf(const CatalogueChange& change) const {
-  const std::optional<MemgestId> before =
-      catalogue().RememberedMemgest({change.id.client, change.id.seq});
+  const std::optional<MemgestId> before = catalogue().RememberedMemgest(RequestOf(change));
   if (before.has_value()) {
     const protocol::MemgestDescriptor* const memgest = catalogue().Find(*before);
     if (memgest != nullptr && memgest->name == change.name) return *before;
-    return cluster::RequestReused({change.id.client, change.id.seq});
+    return cluster::RequestReused(RequestOf(change));
   }
   const protocol::MemgestDescriptor* const memgest = catalogue().Find(change.name);
   if (memgest == nullptr) return absl::NotFoundError(absl::StrCat("no memgest name=", change.name));
   return memgest->id;
-}
-
-// A delete or a new default.
-void CatalogueService::ProposeNamed() {
-  const CatalogueChange& change = job_->change;
-  const Named* known = FindNamed(change.id);
-  if (known == nullptr) {
-    const absl::StatusOr<MemgestId> memgest = MemgestOf(change);
-    if (!memgest.ok()) return Finish(memgest.status());
-    if (named_.size() >= kNamedMax) named_.pop_front();
-    named_.push_back({change.id, PayloadOf(change), *memgest, std::nullopt});
-    known = &named_.back();
-  } else if (known->payload != PayloadOf(change)) {
-    return Finish(cluster::RequestReused({change.id.client, change.id.seq}));
-  }
-  if (known->answer.has_value()) return Finish(*known->answer);
-  const cluster::RequestId request = {change.id.client, change.id.seq};
-  Propose(change.kind == ChangeKind::kSetDefault
-              ? cluster::SetDefaultCommand(request, known->memgest)
-              : cluster::SetStateCommand(request, known->memgest, MemgestState::kActive,
-                                         MemgestState::kDraining));
 }
 
 void CatalogueService::Propose(const cluster::CatalogueCommand& command) {
@@ -318,6 +291,9 @@ void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& 
   }
   const bool begun = job_->memgest != MemgestId();
   if (creates && begun && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
+  // A deletion that began ends by what is agreed upon alone: each leader has the same answer (X6).
+  if (!result.ok() && begun && job_->change.kind == ChangeKind::kDelete)
+    return Finish(Stopped("the deletion began", result.status().message()));
   if (!result.ok()) return Finish(result.status());
   job_->memgest = result->memgest;
   if ((result->changed || repair_) && !Mutant("G11-ack")) return Show();
@@ -354,8 +330,10 @@ void CatalogueService::Show() {
 }
 
 void CatalogueService::OnShown(Answers answers) {
-  if (const absl::Status status = FirstError(answers); !status.ok()) return Finish(status);
-  repair_ = false;
+  const absl::Status status = FirstError(answers);
+  // What was given up is so, whoever has not seen it yet.
+  if (!status.ok() && job_->give_up.ok()) return Finish(status);
+  if (status.ok()) repair_ = false;
   NextStep();
 }
 
@@ -363,6 +341,7 @@ void CatalogueService::OnShown(Answers answers) {
 void CatalogueService::NextStep() {
   const CatalogueChange& change = job_->change;
   if (job_->reply == nullptr) return ProposeRepair();
+  if (!job_->give_up.ok()) return Finish(job_->give_up);
   const protocol::MemgestDescriptor& memgest = *catalogue().Find(job_->memgest);
   if (change.kind == ChangeKind::kCreate && memgest.state == MemgestState::kCreating) {
     return Propose(cluster::SetStateCommand(Internal(), memgest.id, MemgestState::kCreating,
@@ -371,7 +350,6 @@ void CatalogueService::NextStep() {
   if (change.kind != ChangeKind::kDelete || memgest.state == MemgestState::kDeleted)
     return Finish(absl::OkStatus());
   if (memgest.state == MemgestState::kDraining) return DrainStep();
-  if (!job_->give_up.ok()) return Finish(job_->give_up);
   // A retry of a delete that was undone because a node was away.
   Propose(cluster::SetStateCommand(Internal(), memgest.id, MemgestState::kActive,
                                    MemgestState::kDraining));
@@ -421,10 +399,15 @@ void CatalogueService::OnDrained(Answers answers) {
   Propose(cluster::DeletedCommand(job_->memgest, job_->revision));
 }
 
+// That it is not empty is the answer from now on, whoever leads (X6); what is else in the way is
+// none, and the deletion's retry goes on.
 void CatalogueService::GiveUpDrain(const absl::Status& why) {
   job_->give_up = why;
-  Propose(cluster::SetStateCommand(Internal(), job_->memgest, MemgestState::kDraining,
-                                   MemgestState::kActive));
+  Propose(absl::IsFailedPrecondition(why)
+              ? cluster::RefuseDeleteCommand(RequestOf(job_->change), job_->memgest, job_->revision,
+                                             why.message())
+              : cluster::SetStateCommand(Internal(), job_->memgest, MemgestState::kDraining,
+                                         MemgestState::kActive));
 }
 
 void CatalogueService::AskAgain(Stage stage) {
@@ -439,10 +422,6 @@ void CatalogueService::Finish(absl::Status status) {
     if (!status.ok()) RING_LOG(WARNING) << "catalogue repair: " << status.message();
     return StartNext();
   }
-  if (!job->give_up.ok()) status = job->give_up;
-  Named* const named = FindNamed(job->change.id);
-  if (named != nullptr && named->payload == PayloadOf(job->change) && !Unknown(status))
-    named->answer = status;
   if (!status.ok()) {
     job->reply(std::move(status));
   } else {

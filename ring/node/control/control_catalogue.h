@@ -8,7 +8,8 @@
 //            leader came, the leader finishes or undoes by itself.
 // Shape:     create: CREATING everywhere, then ACTIVE everywhere, then the answer (G11). Delete:
 //            DRAINING everywhere, drain steps until every shard counts nothing, then DELETED
-//            everywhere; not empty after 10 s: back to ACTIVE (G10).
+//            everywhere; not empty after 10 s: back to ACTIVE (G10), and refused, which the log of
+//            commands remembers as it does all answers (X6).
 // Ownership: borrows the node and its control port.
 // Threads:   one, the node's.
 // Errors:    kUnavailable names the node that could not be asked, or that started again and was not
@@ -21,7 +22,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,14 +60,7 @@ class CatalogueService {
     std::uint64_t deadline_ns = 0;  // of a drain, or of a wait
     std::uint64_t next_ns = 0;
     std::uint64_t revision = 0;  // of the catalogue, before the shards were asked what they hold
-    absl::Status give_up;        // why a drain is undone
-  };
-  // A change that names its memgest: the name may be another memgest's when it is asked for again.
-  struct Named {
-    AdminRequestId id;
-    std::string payload;
-    MemgestId memgest;
-    std::optional<absl::Status> answer;
+    absl::Status give_up;        // why a drain is undone: the answer, once that is agreed upon
   };
   struct Answer {
     NodeId node;
@@ -89,7 +82,6 @@ class CatalogueService {
   void OnAsked(Answers answers);
   void Propose(const cluster::CatalogueCommand& command);
   void OnProposed(const absl::StatusOr<cluster::ClusterResult>& result);
-  void ProposeNamed();
   void AwaitShards(const absl::Status& why);
   void ProposeRepair();
   void Show();
@@ -103,7 +95,6 @@ class CatalogueService {
   static absl::Status FirstError(const Answers& answers);
   const cluster::Catalogue& catalogue() const;
   absl::StatusOr<MemgestId> MemgestOf(const CatalogueChange& change) const;
-  Named* FindNamed(const AdminRequestId& id);
   const protocol::MemgestDescriptor* LeftBetween() const;
 
   Node* node_;
@@ -113,7 +104,6 @@ class CatalogueService {
   std::uint64_t job_number_ = 0;
   bool repair_ = false;  // a node missed a view, or a memgest was left between two states
   std::uint64_t repair_ns_ = 0;
-  std::deque<Named> named_;
 };
 
 }  // namespace ring::node

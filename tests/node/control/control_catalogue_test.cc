@@ -1,8 +1,9 @@
 // Catalogue changes that a node's loss stops in the middle: a spare that vanishes when it is shown
-// a state, and comes back.
+// a state, and comes back; and the leader, for good.
 #include "ring/node/control/control_catalogue.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ring/node/host.h"
+#include "tests/node/reactor_fixture.h"
 #include "tests/node/twin_spare.h"
 #include "tests/support/await.h"
 #include "tests/support/status_matchers.h"
@@ -142,6 +144,88 @@ TEST_F(ControlCatalogueTest, G10DeleteThatANodeDidNotHearOfStaysDeleted) {
   spare_->ComeBack();
   EXPECT_OK(Retry([&] { return admin().DeleteMemgest(id, "SRS21", false); }));
   EXPECT_THAT(spare_->Seen("SRS21"), ElementsAre(MemgestState::kDraining, MemgestState::kDeleted));
+}
+
+// A deletion is asked for at the spare, which never leads, and the leader is lost.
+class LostLeaderTest : public ReactorFixture {
+ protected:
+  static constexpr std::uint64_t kTurnNs = 1'000'000;
+  static constexpr int kKeyCount = 7;
+
+  void PutAllInto(const std::string& memgest) {
+    for (int i = 0; i < kKeyCount; ++i) Await(Submit(absl::StrCat("k", i), "value", memgest));
+    Settle();
+  }
+  static CatalogueChange Deletion(std::uint64_t seq, bool force) {
+    CatalogueChange change;
+    change.kind = ChangeKind::kDelete;
+    change.id = {"test", seq};
+    change.name = "SRS21";
+    change.force = force;
+    return change;
+  }
+  Node& spare() { return *reactor_->nodes().back(); }
+  // The answer is null until it is there.
+  std::shared_ptr<std::optional<absl::Status>> Send(const CatalogueChange& change) {
+    auto answer = std::make_shared<std::optional<absl::Status>>();
+    spare().control().Call(
+        spare().membership().leader(), ControlType::kCatalogue, EncodeChange(change),
+        60'000'000'000,
+        [answer](const absl::StatusOr<std::string>& said) { *answer = said.status(); });
+    return answer;
+  }
+  // Again and again, under the same id, until it is decided.
+  absl::Status Ask(const CatalogueChange& change) {
+    for (int attempt = 0; attempt < 1'000; ++attempt) {
+      const auto answer = Send(change);
+      TurnUntil([&] { return answer->has_value(); });
+      if (answer->has_value() && !absl::IsUnavailable(**answer)) return **answer;
+      for (int i = 0; i < 20; ++i) Turn(kTurnNs);
+    }
+    return absl::DeadlineExceededError("it was never decided");
+  }
+  void LoseLeader() {
+    const NodeId leader = spare().membership().leader();
+    ASSERT_NE(leader, spare().id());
+    reactor_->DropNode(leader);
+    TurnUntil([&] {
+      const NodeId next = spare().membership().leader();
+      return next != leader && next != cluster::kNoNode;
+    });
+  }
+  // Within a minute of its clock.
+  template <class Condition>
+  void TurnUntil(const Condition& condition) {
+    for (int i = 0; i < 60'000 && !condition(); ++i) Turn(kTurnNs);
+  }
+};
+
+TEST_F(LostLeaderTest, X6WhatWasRefusedIsRefusedByTheNextLeaderToo) {
+  PutAllInto("SRS21");
+  const absl::Status first = Ask(Deletion(1, false));
+  EXPECT_THAT(first, StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("NOT_EMPTY memgest=SRS21 keys=7")));
+  PutAllInto("REP3");  // nothing is left in it
+  LoseLeader();
+  EXPECT_EQ(Ask(Deletion(1, false)), first);
+  ASSERT_NE(spare().view()->FindMemgest("SRS21"), nullptr);
+  EXPECT_OK(Ask(Deletion(2, false)));
+  EXPECT_EQ(spare().view()->FindMemgest("SRS21"), nullptr);
+}
+
+TEST_F(LostLeaderTest, X6AForceThatComesWithALaterAttemptIsAnotherChange) {
+  PutAllInto("SRS21");
+  const auto lost = Send(Deletion(1, false));
+  const auto state = [&] { return spare().view()->FindMemgest("SRS21")->state; };
+  TurnUntil([&] { return state() == MemgestState::kDraining; });
+  ASSERT_EQ(state(), MemgestState::kDraining);
+  LoseLeader();
+  ASSERT_THAT(Ask(Deletion(1, true)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was used for another")));
+  ASSERT_THAT(Ask(Deletion(1, false)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("NOT_EMPTY")));
+  EXPECT_EQ(state(), MemgestState::kActive);
+  EXPECT_TRUE(!lost->has_value() || absl::IsUnavailable(**lost));
 }
 
 }  // namespace

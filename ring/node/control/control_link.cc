@@ -14,11 +14,10 @@ constexpr std::uint64_t kWriteTag = std::uint64_t{2} << 32;
 }  // namespace
 
 absl::Status ControlLink::Begin(std::unique_ptr<rdma::QueuePair> qp) {
-  if (memory_.address == nullptr) {
-    RING_ASSIGN_OR_RETURN(memory_, pool_->Take(rdma::kLocalOnly));
-    // Much goes through it when a node is lost.
-    pool_->Populate(memory_);
-  }
+  retired_->Reclaim();
+  RING_ASSIGN_OR_RETURN(memory_, pool_->Take(rdma::kLocalOnly));
+  // Much goes through it when a node is lost.
+  pool_->Populate(memory_);
   qp_ = std::move(qp);
   qp_->set_context(this);
   ++generation_;
@@ -33,9 +32,12 @@ void ControlLink::Establish() {
 }
 
 void ControlLink::Drop() {
-  qp_.reset();
-  // L5: the memory stays this peer's. It may be stopped in the middle of a SEND into it, and ends
-  // that before it says anything on another connection.
+  if (qp_ != nullptr) {
+    const std::uint32_t qp_number = qp_->number();
+    qp_.reset();
+    // L5: its peer may be in the middle of a SEND, and goes on with it when it is woken.
+    retired_->Add(qp_number, std::exchange(memory_, {}));
+  }
   established_ = false;
   failure_ = absl::OkStatus();
   outgoing_.clear();

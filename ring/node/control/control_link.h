@@ -5,8 +5,8 @@
 // Shape:     kWindow chunks under way at most; the peer tells what it consumed in every header, and
 //            by a chunk of its own when it has nothing else to say. So a SEND never finds the peer
 //            without a posted receive.
-// Ownership: owns queue pair and buffers, these also between two connections. The source of a WRITE
-//            is read until it is done.
+// Ownership: owns queue pair and buffers; these are retired when their connection ends (L5). The
+//            source of a WRITE is read until it is done.
 // Threads:   one, the node's.
 // Errors:    what goes wrong ends the connection: failed() says why. What waits to be sent is
 //            bounded in number and in bytes; over that Send and Write refuse, and queue nothing.
@@ -26,6 +26,7 @@
 #include "ring/base/id.h"
 #include "ring/node/buffer_pool.h"
 #include "ring/node/control/control_message.h"
+#include "ring/node/retired_rings.h"
 
 namespace ring::node {
 
@@ -38,20 +39,18 @@ class ControlLink {
   static constexpr std::size_t kOutgoingCountMax = 1024;
   static constexpr std::size_t kOutgoingBytesMax = std::size_t{16} << 20;
 
-  // pool: buffers of kMemorySize.
-  ControlLink(NodeId peer, BufferPool* pool) : peer_(peer), pool_(pool) {}
+  // pool: buffers of kMemorySize. retired: those of them that peers may still write to.
+  ControlLink(NodeId peer, BufferPool* pool, RetiredRings* retired)
+      : peer_(peer), pool_(pool), retired_(retired) {}
   ~ControlLink() { Drop(); }
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
 
-  // A queue pair on its way, then up.
+  // A queue pair on its way, then up. REQUIRES: none is there.
   absl::Status Begin(std::unique_ptr<rdma::QueuePair> qp);
   void Establish();
   // Forgets queue pair and everything queued. The next connection has another generation.
   void Drop();
-  // The peer's next start is another process, and this one may be stopped in the midst of a SEND:
-  // its memory is not used again (L5). REQUIRES: dropped.
-  void LeaveMemory() { memory_ = {}; }
 
   bool up() const { return established_ && failure_.ok(); }
   bool established() const { return established_; }
@@ -111,7 +110,8 @@ class ControlLink {
 
   NodeId peer_;
   BufferPool* pool_;
-  BufferPool::Buffer memory_;  // receive buffers, then send buffers
+  RetiredRings* retired_;
+  BufferPool::Buffer memory_;  // of the queue pair: receive buffers, then send buffers
   std::unique_ptr<rdma::QueuePair> qp_;
   bool established_ = false;
   absl::Status failure_;

@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<ControlPort>> ControlPort::Create(const Options& 
 ControlPort::ControlPort(const Options& options)
     : options_(options),
       memory_(options.device, ControlLink::kMemorySize, 1u << 16),
+      retired_(options.device, &memory_),
       refuses_(options.node),
       refused_(options.node) {}
 
@@ -53,7 +54,7 @@ absl::Status ControlPort::Grow(std::size_t node_count) {
       cqs_.push_back(std::move(queue));
     }
     const NodeId peer(static_cast<std::uint32_t>(links_.size()));
-    links_.push_back(std::make_unique<ControlLink>(peer, &memory_));
+    links_.push_back(std::make_unique<ControlLink>(peer, &memory_, &retired_));
     incarnations_.push_back(0);
     former_.push_back(0);
     over_.emplace_back();

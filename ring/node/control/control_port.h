@@ -33,6 +33,7 @@
 #include "ring/node/control/answer_times.h"
 #include "ring/node/control/control_link.h"
 #include "ring/node/control/refusal_log.h"
+#include "ring/node/retired_rings.h"
 #include "ring/protocol/hello.h"
 
 namespace ring::node {
@@ -196,6 +197,7 @@ class ControlPort {
   Options options_;
   std::vector<std::unique_ptr<rdma::CompletionQueue>> cqs_;  // of the first nodes, of those added
   BufferPool memory_;
+  RetiredRings retired_;                             // of that memory
   std::vector<std::unique_ptr<ControlLink>> links_;  // by node; this one's is never up
   std::vector<std::uint64_t> incarnations_;          // the present ones; 0: not heard of
   std::vector<std::uint64_t> former_;                // the last ones that spoke; 0: those above

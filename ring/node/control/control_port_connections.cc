@@ -36,10 +36,8 @@ absl::Status ControlPort::CheckIncarnation(std::uint32_t node, std::uint64_t inc
         absl::StrCat("incarnation=", incarnation, " of node ", node, " is over (L8)"));
   }
   // L4: whom the cluster does without keeps nobody out, as a process does that stands still.
-  if (links_[node]->up() && IsAway(*links_[node]) && !Mutant("L8-frozen")) {
+  if (links_[node]->up() && IsAway(*links_[node]) && !Mutant("L8-frozen"))
     Lose(*links_[node], "another start of the node is there, and it failed or was removed (L8)");
-    links_[node]->LeaveMemory();
-  }
   if (links_[node]->up()) {
     // The other start may have gone without a word: then this tells.
     links_[node]->Probe();
@@ -116,9 +114,7 @@ void ControlPort::OnRegistered(NodeId node, Incarnation incarnation, bool away) 
   MarkOver(node.value(), before);
   if (incarnations_[node.value()] != before) return;
   incarnations_[node.value()] = incarnation.value();
-  if (link.qp() == nullptr) return;
-  Lose(link, "another start of the node registered (L8)");
-  link.LeaveMemory();
+  if (link.qp() != nullptr) Lose(link, "another start of the node registered (L8)");
 }
 
 void ControlPort::OnConnectRequest(std::uint64_t request, absl::string_view private_data) {
@@ -300,10 +296,8 @@ void ControlPort::ConnectAll() {
       Lose(*link, why);
     }
     // Its process may stand still, and another start be where it was.
-    if (link->up() && link->probed_in_vain() && IsAway(*link)) {
+    if (link->up() && link->probed_in_vain() && IsAway(*link))
       Lose(*link, "failed or was removed, and is silent (L4)");
-      link->LeaveMemory();
-    }
     if (link->up() && now_ns_ >= link->heard_ns + kQuietNs) {
       link->heard_ns = now_ns_;
       link->Probe();

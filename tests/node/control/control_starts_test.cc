@@ -1,11 +1,16 @@
-// Starts of a node that others meet in another order than they came (L8).
+// Starts of a node that others meet in another order than they came (L8), or that stand still.
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rdma/forwarding_device.h"
 #include "rdma/soft/soft_device.h"
 #include "ring/base/boot_clock.h"
 #include "ring/base/status.h"
@@ -21,26 +26,50 @@ absl::StatusOr<std::unique_ptr<rdma::Device>> OpenDevice(const std::string& name
   static const BootClock clock;
   rdma::SoftDeviceOptions options;
   options.name = name;
+  options.arena_size_max = std::uint64_t{64} << 20;
   options.clock = &clock;
   return rdma::OpenSoftDevice(options);
 }
 
+// Counts the bytes that it is asked for.
+class CountingDevice final : public rdma::ForwardingDevice {
+ public:
+  explicit CountingDevice(std::unique_ptr<rdma::Device> below)
+      : ForwardingDevice(std::move(below)) {}
+  absl::StatusOr<std::byte*> Allocate(std::size_t size, rdma::MemoryKind kind) override {
+    allocated_ += size;
+    return below()->Allocate(size, kind);
+  }
+  std::size_t allocated() const { return allocated_; }
+
+ private:
+  std::size_t allocated_ = 0;
+};
+
 // A port alone, and who connects to it as node 0 in one start or another.
 class LonePort {
  public:
-  absl::Status Open() {
-    RING_ASSIGN_OR_RETURN(device_, OpenDevice("port"));
-    RING_ASSIGN_OR_RETURN(address_, device_->Listen("local:lone/5"));
+  // A process of node 0 with a connection. It stands still but for its device's Progress.
+  struct Process {
+    std::unique_ptr<rdma::Device> device;
+    std::unique_ptr<rdma::CompletionQueue> cq;
+    std::unique_ptr<rdma::QueuePair> qp;
+  };
+
+  absl::Status Open(absl::string_view address = "local:lone/5") {
+    RING_ASSIGN_OR_RETURN(std::unique_ptr<rdma::Device> device, OpenDevice("port"));
+    device_ = std::make_unique<CountingDevice>(std::move(device));
+    RING_ASSIGN_OR_RETURN(address_, device_->Listen(address));
     RING_ASSIGN_OR_RETURN(port_, ControlPort::Create({.device = device_.get(),
                                                       .node = NodeId(5),
                                                       .incarnation = Incarnation(1),
                                                       .cluster = 9,
                                                       .node_count = 6}));
-    RING_ASSIGN_OR_RETURN(peer_, OpenDevice("peer"));
-    RING_ASSIGN_OR_RETURN(cq_, peer_->CreateCompletionQueue(64));
-    return absl::OkStatus();
+    return OpenPeer();
   }
   ControlPort& port() { return *port_; }
+  // By the port's device, ever.
+  std::size_t allocated() const { return device_->allocated(); }
   // Null: it was refused.
   absl::StatusOr<std::unique_ptr<rdma::QueuePair>> Connect(std::uint64_t incarnation) {
     protocol::ControlHello hello;
@@ -74,6 +103,16 @@ class LonePort {
     });
     return true;
   }
+  // A start that connects, and stands still from then on. Those after it are of other processes.
+  absl::StatusOr<Process> Stops(std::uint64_t incarnation) {
+    Process process;
+    RING_ASSIGN_OR_RETURN(process.qp, Connect(incarnation));
+    if (process.qp == nullptr) return absl::FailedPreconditionError("it was refused");
+    process.cq = std::move(cq_);
+    process.device = std::move(peer_);
+    RING_RETURN_IF_ERROR(OpenPeer());
+    return process;
+  }
   // Another start of node 0 that connects, and says something before it is gone.
   void Meets(std::uint64_t incarnation) {
     ASSERT_OK_AND_ASSIGN(std::unique_ptr<ControlPort> peer,
@@ -106,6 +145,11 @@ class LonePort {
   }
 
  private:
+  absl::Status OpenPeer() {
+    RING_ASSIGN_OR_RETURN(peer_, OpenDevice("peer"));
+    RING_ASSIGN_OR_RETURN(cq_, peer_->CreateCompletionQueue(64));
+    return absl::OkStatus();
+  }
   void Pump() {
     device_->Progress();
     peer_->Progress();
@@ -118,7 +162,7 @@ class LonePort {
     }
   }
 
-  std::unique_ptr<rdma::Device> device_;
+  std::unique_ptr<CountingDevice> device_;
   std::unique_ptr<rdma::Device> peer_;
   std::unique_ptr<rdma::CompletionQueue> cq_;
   std::unique_ptr<ControlPort> port_;
@@ -170,6 +214,79 @@ TEST(ControlPort, L8ALateHandshakeShutsNobodyOutWhoHasYetToRegister) {
   constexpr std::uint64_t kLater = 8;
   ASSERT_NO_FATAL_FAILURE(lone.Meets(kLater));
   EXPECT_FALSE(lone.Accepts(kPresent)) << "another start spoke since";
+}
+
+constexpr std::uint64_t kStarts = 8;
+
+// Each may have been stopped in the middle of a SEND.
+TEST(ControlPort, L5MemoryOfAStartThatStandsStillIsNotUsedAgainBeforeItsEndLetGo) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  std::vector<LonePort::Process> stopped;
+  std::uint64_t start = 1;
+  for (; start <= kStarts; ++start) {
+    lone.port().OnRegistered(NodeId(0), Incarnation(start));  // which ends the former one's
+    ASSERT_OK_AND_ASSIGN(LonePort::Process process, lone.Stops(start));
+    stopped.push_back(std::move(process));
+  }
+  const std::size_t allocated = lone.allocated();
+  EXPECT_GE(allocated, kStarts * ControlLink::kMemorySize) << "all of them may write yet";
+  for (; start <= 3 * kStarts; ++start) {
+    lone.port().OnRegistered(NodeId(0), Incarnation(start));
+    for (LonePort::Process& process : stopped) process.device->Progress();  // they go on
+    ASSERT_OK_AND_ASSIGN(LonePort::Process process, lone.Stops(start));
+    stopped.push_back(std::move(process));
+  }
+  EXPECT_EQ(lone.allocated(), allocated) << "those that went on write no more";
+}
+
+// It is no matter why, and that no other start was there yet.
+TEST(ControlPort, L5MemoryOfAnyConnectionThatEndedIsNotUsedAgainBeforeItsPeersEndLetGo) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  std::vector<LonePort::Process> stopped;
+  for (std::uint64_t start = 1; start <= kStarts; ++start) {
+    ASSERT_OK_AND_ASSIGN(LonePort::Process process, lone.Stops(start));
+    stopped.push_back(std::move(process));
+    lone.port().Break(NodeId(0));
+  }
+  EXPECT_GE(lone.allocated(), kStarts * ControlLink::kMemorySize);
+}
+
+TEST(ControlPort, MemoryOfAStartThatMapsNothingIsUsedAgainAtOnce) {
+  LonePort lone;
+  ASSERT_OK(lone.Open("tcp:127.0.0.1:0"));
+  std::vector<LonePort::Process> stopped;
+  std::size_t allocated = 0;
+  for (std::uint64_t start = 1; start <= kStarts; ++start) {
+    lone.port().OnRegistered(NodeId(0), Incarnation(start));
+    ASSERT_OK_AND_ASSIGN(LonePort::Process process, lone.Stops(start));
+    stopped.push_back(std::move(process));
+    if (start == 1) allocated = lone.allocated();
+  }
+  EXPECT_GE(allocated, ControlLink::kMemorySize);
+  EXPECT_EQ(lone.allocated(), allocated);
+}
+
+TEST(ControlPort, AStartThatStandsStillAndComesBackAgainAndAgainCostsItsMemoryOnce) {
+  LonePort lone;
+  ASSERT_OK(lone.Open());
+  constexpr std::uint64_t kStart = 7;
+  lone.port().OnRegistered(NodeId(0), Incarnation(kStart));
+  lone.port().OnRegistered(NodeId(0), Incarnation(kStart), /*away=*/true);
+  std::uint64_t now_ns = 0;
+  std::size_t allocated = 0;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<rdma::QueuePair> qp, lone.Connect(kStart));
+    ASSERT_NE(qp, nullptr);
+    if (i == 0) allocated = lone.allocated();
+    // It is probed in vain, and given up.
+    for (std::uint32_t step = 0; step < 3 * ControlLink::kProbesMax; ++step)
+      lone.port().Progress(now_ns += 2'000'000'000);
+    ASSERT_FALSE(lone.port().connected(NodeId(0)));
+  }
+  EXPECT_GE(allocated, ControlLink::kMemorySize);
+  EXPECT_EQ(lone.allocated(), allocated);
 }
 
 TEST(ControlPort, AnAttemptThatThePeerNeverAnswersEndsAndIsMadeAgain) {

@@ -128,8 +128,9 @@ class CoordinatedShard final : public recovery::EpochActions {
   // "g2/s0 to node 4 (connecting)", for what is missing.
   std::string Missing() const;
 
-  // The role went to another node: nothing is executed or answered any more (V7). Once it is
-  // gone(), nothing of the device refers to it (V6).
+  // The role went to another node: nothing is executed any more. What waits is captured an answer,
+  // which the caller is to drop with what is held (V7, ClientPort::DropHeld). Once it is gone(),
+  // nothing of the device refers to it (V6).
   void Retire();
   bool gone() const { return coordinator_ == nullptr || coordinator_->gone(); }
 

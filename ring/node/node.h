@@ -204,6 +204,7 @@ class Node {
   bool Serving() const;
   void TakeRoles();
   void LoseShard(CoordinatedShard* shard);
+  void Retire(std::unique_ptr<CoordinatedShard> shard);
   bool MayRest(const CoordinatedShard& shard) const;
   void WakeOrForget(GroupId group, std::optional<Role> role);
   void ForgetLostShards();

@@ -214,16 +214,21 @@ void Node::LoseShard(CoordinatedShard* shard) {
       shards_.begin(), shards_.end(),
       [shard](const std::unique_ptr<CoordinatedShard>& one) { return one.get() == shard; });
   clients_->ForgetShard(shard->index());
-  if (shard->coordinator() != nullptr) clients_->DropHeld(shard->coordinator());
   std::unique_ptr<CoordinatedShard> taken = std::move(*lost);
   shards_.erase(lost);
-  if (MayRest(*taken)) {
-    taken->Rest(*view_);
-    resting_shards_.push_back(std::move(taken));
-  } else {
-    taken->Retire();
-    lost_shards_.push_back(std::move(taken));
-  }
+  if (!MayRest(*taken)) return Retire(std::move(taken));
+  clients_->DropHeld(taken->coordinator());
+  taken->Rest(*view_);
+  resting_shards_.push_back(std::move(taken));
+}
+
+// What waits in it goes the way of what is held: it is captured an answer, none of these is said,
+// and the connections that they were for end. So their clients send it again, and find what became
+// of it (X1). No view may tell them to: the role may be back before they hear that it was gone.
+void Node::Retire(std::unique_ptr<CoordinatedShard> shard) {
+  shard->Retire();
+  if (shard->coordinator() != nullptr) clients_->DropHeld(shard->coordinator());
+  lost_shards_.push_back(std::move(shard));
 }
 
 // Without a spare the role of a node that was only silent stays vacant until it comes back. The
@@ -259,8 +264,7 @@ void Node::WakeOrForget(GroupId group, std::optional<Role> role) {
     by_group_[group.value()] = shard.get();
     shards_.push_back(std::move(shard));
   } else {
-    shard->Retire();
-    lost_shards_.push_back(std::move(shard));
+    Retire(std::move(shard));
   }
 }
 

@@ -116,11 +116,15 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& direct
   DIR* const handle = ::opendir(directory.c_str());
   if (handle == nullptr) return ErrnoStatus("open", directory);
   std::vector<std::string> names;
+  errno = 0;  // which alone tells the end from a failure
   while (const dirent* const entry = ::readdir(handle)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
   }
+  const absl::Status listed = errno == 0 ? absl::OkStatus() : ErrnoStatus("list", directory);
   ::closedir(handle);
+  RING_RETURN_IF_ERROR(listed);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,9 +1,11 @@
 #include "consensus/file/file_storage.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -67,14 +69,8 @@ absl::StatusOr<std::string> ReadSealed(const std::string& path, std::uint64_t ma
 // The id of a directory; writes `fresh` into one that is new.
 absl::StatusOr<ServerId> ReadIdentity(const std::string& directory, ServerId fresh,
                                       SyncFunction sync) {
-  RING_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
-  if (std::find(names.begin(), names.end(), kIdentityName) == names.end()) {
-    for (const std::string& name : names) {
-      if (absl::StartsWith(name, kLogPrefix) || absl::StartsWith(name, kSnapshotPrefix)) {
-        return absl::DataLossError(
-            absl::StrFormat("%s: has %s but no %s", directory, name, kIdentityName));
-      }
-    }
+  RING_ASSIGN_OR_RETURN(const bool has_one, FileStorage::HasIdentity(directory));
+  if (!has_one) {
     ByteWriter body;
     body.Put(fresh.value());
     RING_RETURN_IF_ERROR(
@@ -106,6 +102,26 @@ absl::StatusOr<std::unique_ptr<FileStorage>> FileStorage::Open(const std::string
   RING_ASSIGN_OR_RETURN(File lock, LockFile(directory + "/lock"));
   RING_ASSIGN_OR_RETURN(const ServerId id, ReadIdentity(directory, fresh, chosen.sync));
   return std::unique_ptr<FileStorage>(new FileStorage(directory, id, std::move(lock), chosen));
+}
+
+// Only where the system says that there is none may another one be written: a directory that cannot
+// be listed at this moment may well have one.
+absl::StatusOr<bool> FileStorage::HasIdentity(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/", kIdentityName);
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0) return true;
+  if (errno != ENOENT) return ErrnoStatus("stat", path);
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory);
+  if (absl::IsNotFound(names.status())) return false;
+  RING_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (!absl::StartsWith(name, kLogPrefix) && !absl::StartsWith(name, kSnapshotPrefix)) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "%s: has %s but no %s; remove the directory, and the node joins as a new server (never put "
+        "a backup in its place)",
+        directory, name, kIdentityName));
+  }
+  return false;
 }
 
 absl::Status FileStorage::Forget(const std::string& directory) {

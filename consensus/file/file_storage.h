@@ -6,8 +6,9 @@
 //            docs/PROTOCOL.md, "Files of a voter".
 // Ownership: owns the directory while it lives.
 // Threads:   thread-compatible; blocks in Open, Load and Persist.
-// Errors:    Open: kFailedPrecondition (in use by another process; another node's). Load: kDataLoss
-//            with file and offset for anything but a torn last write, which was never acknowledged.
+// Errors:    Open: kFailedPrecondition (in use by another process; another node's), kDataLoss (its
+//            id is lost). Load: kDataLoss with file and offset for anything but a torn last write,
+//            which was never acknowledged.
 //            Persist: of the operating system (disk full, failed fsync); the next call first puts
 //            the file back to what was durable, so a failed fsync is never taken for done. Nor is
 //            one that never came: what Load gives is durable.
@@ -42,6 +43,9 @@ class FileStorage final : public Storage {
   static absl::StatusOr<std::unique_ptr<FileStorage>> Open(const std::string& directory,
                                                            ServerId fresh,
                                                            const FileStorageOptions& options = {});
+  // Whether a server has its id there; not if there is no such directory. kDataLoss, with what to
+  // do: there is what a server wrote, and not which one.
+  static absl::StatusOr<bool> HasIdentity(const std::string& directory);
   // Removes what is left of a server that never promised anything, its id at last: of that alone,
   // the next Open makes another one. Nobody has the directory open.
   static absl::Status Forget(const std::string& directory);

@@ -1,10 +1,14 @@
 // rdma/soft/socket_listener.h — accepts connections of a listening socket for an endpoint.
 //
 // What:      accepts in bounded batches. Who would take one of the process's last descriptors is
-//            told why it is refused, and closed (ring/base/acceptor.h).
-// Ownership: owns its descriptor.
+//            told why it is refused, and closed (ring/base/acceptor.h). While not even that can be
+//            done, whoever waits is looked at again every kRetryNs: the socket stays readable, and
+//            would keep the device's thread from its sleep.
+// Units:     nanoseconds of CLOCK_MONOTONIC.
+// Ownership: owns its descriptors: the socket and a timer, which Start makes, as when it is needed
+//            none can be made.
 // Threads:   the device's.
-// Errors:    none after Start.
+// Errors:    Start: kResourceExhausted (descriptors). None after it.
 #ifndef RING_RDMA_SOFT_SOCKET_LISTENER_H_
 #define RING_RDMA_SOFT_SOCKET_LISTENER_H_
 
@@ -39,15 +43,22 @@ class SocketListener final : public FdHandler {
   SocketListener(SoftDevice* device, int fd, Sink* sink);
   ~SocketListener() override;
   absl::Status Start();
+  // The socket, or the timer.
   void OnReady(std::uint32_t epoll_events) override;
 
  private:
+  static constexpr std::uint64_t kRetryNs = 20'000'000;
   // Left to the process: its own connections, files, and the operators' service.
   static constexpr std::size_t kReserve = 64;
+
+  void Pause();
+  void Resume();
 
   SoftDevice* device_;
   Acceptor acceptor_;
   Sink* sink_;
+  int timer_fd_ = -1;
+  bool paused_ = false;  // the timer runs, and the socket is not watched
 };
 
 }  // namespace ring::rdma::soft

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,21 +30,25 @@ class DirectoryStorage final : public VoterStorage {
     return absl::Status(usable.code(), absl::StrCat("data_dir=", folder_, ": ", usable.message()));
   }
 
-  // A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
-  // left its server. If that start ended before it founded, this one may.
   bool HasMemory() const override {
-    if (!HasIdentity()) return false;
-    const absl::StatusOr<consensus::InitialState> initial = Read();
-    return !initial.ok() || !consensus::IsEmpty(*initial);  // to begin with it says why it cannot
+    const absl::StatusOr<Content> content = Look();
+    // What cannot be read may be one; Open says why it cannot.
+    comes_back_ = !content.ok() || *content == Content::kMemory;
+    return comes_back_;
   }
 
   absl::StatusOr<std::unique_ptr<consensus::Storage>> Open(consensus::ServerId* id,
                                                            std::function<void()> ended) override {
+    RING_ASSIGN_OR_RETURN(const Content content, Look());
+    // The id given is the founder's then: under it this node may have voted from another directory.
+    if (comes_back_ && content != Content::kMemory) {
+      return absl::AbortedError(absl::StrCat(directory_, ": could not be read when the node ",
+                                             "started, and has no memory: start the node again"));
+    }
     // Whoever has nothing but an id is nobody yet. A founder that ended before its configuration
     // was durable would be one that nobody adds: the others have it in theirs. Files that it began
     // to write, on a disk that was full, would keep every later one out.
-    if (HasIdentity() && !HasMemory())
-      RING_RETURN_IF_ERROR(consensus::FileStorage::Forget(directory_));
+    if (content == Content::kId) RING_RETURN_IF_ERROR(consensus::FileStorage::Forget(directory_));
     RING_ASSIGN_OR_RETURN(std::unique_ptr<consensus::FileStorage> storage,
                           consensus::FileStorage::Open(directory_, *id));
     *id = storage->id();
@@ -51,10 +56,15 @@ class DirectoryStorage final : public VoterStorage {
   }
 
  private:
-  std::string Identity() const { return absl::StrCat(directory_, "/identity"); }
-  bool HasIdentity() const {
-    struct stat info {};
-    return stat(Identity().c_str(), &info) == 0;
+  // A directory in which nothing but an id is durable is no memory: no vote and no acknowledgement
+  // left its server. If that start ended before it founded, this one may.
+  enum class Content : std::uint8_t { kNothing, kId, kMemory };
+
+  absl::StatusOr<Content> Look() const {
+    RING_ASSIGN_OR_RETURN(const bool has_id, consensus::FileStorage::HasIdentity(directory_));
+    if (!has_id) return Content::kNothing;
+    RING_ASSIGN_OR_RETURN(const consensus::InitialState initial, Read());
+    return consensus::IsEmpty(initial) ? Content::kId : Content::kMemory;
   }
 
   absl::StatusOr<consensus::InitialState> Read() const {
@@ -74,12 +84,13 @@ class DirectoryStorage final : public VoterStorage {
     }
     RING_RETURN_IF_ERROR(consensus::MakeDirectory(directory_, ::fsync));
     RING_RETURN_IF_ERROR(consensus::LockFile(absl::StrCat(directory_, "/lock")).status());
-    return HasIdentity() ? Read().status() : absl::OkStatus();
+    return Look().status();
   }
 
   const std::string folder_;
   const std::string directory_;  // in it
   const std::uint16_t node_;
+  mutable bool comes_back_ = false;  // what HasMemory said: the node acts upon it
 };
 
 class NoDirectory final : public VoterStorage {

@@ -5,8 +5,9 @@
 // Ownership: the caller's.
 // Threads:   the node's.
 // Errors:    Check: kNotFound (no such folder), kPermissionDenied, kFailedPrecondition (another
-//            process has it, it is another node's), kDataLoss: with the folder and what to do.
-//            Open: the file storage's.
+//            process has it, it is another node's), kDataLoss (corrupt, or its id is lost): with
+//            the folder and what to do.
+//            Open: the file storage's; kAborted: HasMemory could not look, and there is no memory.
 // Source:    rule 10.6.
 #ifndef RING_NODE_CONTROL_DIRECTORY_STORAGE_H_
 #define RING_NODE_CONTROL_DIRECTORY_STORAGE_H_

@@ -31,6 +31,7 @@ namespace ring::consensus {
 namespace {
 
 namespace fs = std::filesystem;
+using ::ring::testing::IsOkAndHolds;
 using ::ring::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -129,11 +130,18 @@ TEST_F(FileStorageTest, TwoNeverShareADirectory) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
 }
 
-TEST_F(FileStorageTest, ALogWithoutAnIdentityIsRefused) {
+TEST_F(FileStorageTest, P106ALogWithoutAnIdentityIsRefusedAndNobodysNumberIsPutThere) {
+  EXPECT_THAT(FileStorage::HasIdentity(directory_.path() + "/none"), IsOkAndHolds(false));
+  EXPECT_THAT(FileStorage::HasIdentity(directory_.path()), IsOkAndHolds(false));
   ASSERT_OK(Open().status());
   ASSERT_OK(storage_->Persist(Entries(1, 1)));
+  EXPECT_THAT(FileStorage::HasIdentity(directory_.path()), IsOkAndHolds(true));
   fs::remove(directory_.path() + "/identity");
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("identity")));
+  const auto is_refused = StatusIs(absl::StatusCode::kDataLoss,
+                                   AllOf(HasSubstr("identity"), HasSubstr("remove the directory")));
+  EXPECT_THAT(FileStorage::HasIdentity(directory_.path()), is_refused);
+  EXPECT_THAT(Open(), is_refused);
+  EXPECT_TRUE(Files("identity").empty());
 }
 
 TEST_F(FileStorageTest, ALogOfAnotherReleaseIsRefused) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -31,6 +32,9 @@ class DirectoryStorageTest : public ::testing::Test {
   }
   std::unique_ptr<VoterStorage> Disk(NodeId node = kVoter) {
     return MakeVoterStorage(config_, node, kName);
+  }
+  std::string Path(const std::string& file) const {
+    return absl::StrCat(directory_.path(), "/", kName, "/", file);
   }
   static consensus::Configuration OneVoter() {
     consensus::Configuration configuration;
@@ -70,8 +74,7 @@ TEST_F(DirectoryStorageTest, Rule10_6AVoterComesBackAsWhoItWas) {
 
 // 10.6, F11: its files are there, and say nothing: it founds once the disk takes them.
 TEST_F(DirectoryStorageTest, Rule10_6AFounderWhoseDiskWasFullFoundsLater) {
-  const std::string blocked =
-      absl::StrCat(directory_.path(), "/", kName, "/snapshot-", std::string(16, '0'), ".tmp");
+  const std::string blocked = Path(absl::StrCat("snapshot-", std::string(16, '0'), ".tmp"));
   consensus::ServerId id = kFirst;
   {
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
@@ -92,6 +95,66 @@ TEST_F(DirectoryStorageTest, Rule10_6AFounderWhoseDiskWasFullFoundsLater) {
     ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
   }
   EXPECT_TRUE(Disk()->HasMemory());
+}
+
+// The number given to who comes back is the founder's: with it the node may have voted from a disk
+// that is gone.
+TEST_F(DirectoryStorageTest, Rule10_6WhoCouldNotBeReadIsNotGivenTheNumberOfAFounder) {
+  for (const bool has_id : {true, false}) {
+    const std::unique_ptr<VoterStorage> disk = Disk();
+    consensus::ServerId id = kLater;
+    {
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                           Disk()->Open(&id, nullptr));
+      EXPECT_TRUE(disk->HasMemory()) << "somebody has the lock at this moment";
+    }
+    if (!has_id) {
+      ASSERT_TRUE(std::filesystem::remove(Path("identity")));
+    }
+    id = kFirst;
+    EXPECT_THAT(disk->Open(&id, nullptr),
+                StatusIs(absl::StatusCode::kAborted,
+                         AllOf(HasSubstr(directory_.path()), HasSubstr("start the node again"))));
+    EXPECT_EQ(std::filesystem::exists(Path("identity")), has_id);
+  }
+  EXPECT_FALSE(Disk()->HasMemory()) << "the next start is told so, and may join, or found";
+}
+
+TEST_F(DirectoryStorageTest, Rule10_6WhoCannotBeReadForAMomentComesBackLater) {
+  const std::unique_ptr<VoterStorage> disk = Disk();
+  consensus::ServerId id = kLater;
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
+    ASSERT_OK(storage->Load().status());
+    ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
+    EXPECT_TRUE(disk->HasMemory());
+    EXPECT_FALSE(disk->Open(&id, nullptr).ok());
+  }
+  id = kFirst;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage, disk->Open(&id, nullptr));
+  EXPECT_EQ(id, kLater);
+  ASSERT_OK_AND_ASSIGN(const consensus::InitialState initial, storage->Load());
+  EXPECT_FALSE(consensus::IsEmpty(initial));
+}
+
+TEST_F(DirectoryStorageTest, Rule10_6AFolderThatLostItsIdentityIsRefusedWithWhatToDo) {
+  consensus::ServerId id = kFirst;
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<consensus::Storage> storage,
+                         Disk()->Open(&id, nullptr));
+    ASSERT_OK(storage->Load().status());
+    ASSERT_OK(consensus::Bootstrap(OneVoter(), *storage));
+  }
+  ASSERT_TRUE(std::filesystem::remove(Path("identity")));
+  EXPECT_THAT(Disk()->Check(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       AllOf(HasSubstr(absl::StrCat(directory_.path(), "/", kName)),
+                             HasSubstr("no identity"), HasSubstr("remove the directory"))));
+  EXPECT_TRUE(Disk()->HasMemory()) << "it is no new server's";
+  std::filesystem::remove_all(Path(""));  // as it was told
+  EXPECT_OK(Disk()->Check());
+  EXPECT_FALSE(Disk()->HasMemory());
 }
 
 TEST_F(DirectoryStorageTest, Rule10_6LearnersAndNodesWithoutAFolderKeepNothing) {
@@ -132,7 +195,7 @@ TEST_F(DirectoryStorageTest, WhatIsAnothersOrBrokenIsSaidBeforeItIsUsed) {
   EXPECT_OK(Disk()->Check());
   EXPECT_THAT(Disk(NodeId(2))->Check(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("belongs to node=1")));
-  std::ofstream(absl::StrCat(directory_.path(), "/", kName, "/identity")) << "broken";
+  std::ofstream(Path("identity")) << "broken";
   EXPECT_THAT(Disk()->Check(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("corrupt")));
 }
 

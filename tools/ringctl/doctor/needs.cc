@@ -31,9 +31,11 @@ Needs NeedsOf(const node::NodeConfig& config, int reactor_count) {
   const std::uint64_t links = s * (s + d - 1);  // as a member, and as many as a coordinator
   needs.arena_size = config.arena_size_max;
   needs.fixed_size = links * (config.ring_size + kStagingSize) + kScratchSize;
-  // To each peer a control connection and a word; per link two ends; twice while one is replaced.
-  needs.descriptors =
-      config.client_max + 2 * (2 * config.nodes.size() + 2 * links) + kDescriptorsLeft;
+  // Over shm each client and each node has memory and a wake-up beside its connections. To each
+  // peer a control connection and a word; per link two ends; twice while one is replaced.
+  const std::uint64_t shared = needs.shm == Need::kNo ? 0 : 2;
+  needs.descriptors = (1 + shared) * config.client_max + shared * config.nodes.size() +
+                      2 * (2 * config.nodes.size() + 2 * links) + kDescriptorsLeft;
   needs.nodes_here = static_cast<int>(
       std::count_if(config.nodes.begin(), config.nodes.end(),
                     [&self](const node::NodeEntry& node) { return node.host == self.host; }));

@@ -9,7 +9,7 @@ Finding Descriptors(const SystemView& view, const Needs& needs, const std::strin
   return Judge(CheckDescriptors, view, needs, name);
 }
 
-TEST(CheckDescriptors, ClientsAndPeersTakeOneEach) {
+TEST(CheckDescriptors, TheLimitIsWellAboveWhatClientsAndPeersTake) {
   SystemView view = GoodMachine();
   const Needs needs = RdmaNeeds(Need::kNo);
   view.descriptors_max = 2048;

@@ -47,6 +47,13 @@ TEST(NeedsOf, WhatIsNeededFollowsTheTransport) {
   EXPECT_EQ(NeedsOf(config, 1).shm, Need::kMust);
 }
 
+TEST(NeedsOf, EachClientAndNodeTakesTwoMoreDescriptorsOverSharedMemory) {
+  node::NodeConfig config = Config(6);
+  const std::uint64_t without = NeedsOf(config, 1).descriptors;
+  config.nodes[0].shm = "/run/ring/n0";
+  EXPECT_EQ(NeedsOf(config, 1).descriptors, without + 2 * (config.client_max + 6));
+}
+
 TEST(NeedsOf, RdmaIsNeededWhereItIsAskedForAndMayBeWhereThereIsAnAddress) {
   node::NodeConfig config = Config(6);
   config.rdma_device = "mlx5_0";

@@ -128,13 +128,11 @@ void ShardCoordinator::AnswerDecoded(const DegradedRead& read, absl::string_view
 }
 
 // Answers of the epoch are nobody's any more.
-void ShardCoordinator::EndDegradedReads(bool tell) {
+void ShardCoordinator::EndDegradedReads() {
   for (const auto& [token, read] : std::exchange(degraded_reads_, {})) {
-    if (tell) {
-      Request request;
-      request.reply = read.reply;
-      Refuse(request, Outcome::kUnavailable);
-    }
+    Request request;
+    request.reply = read.reply;
+    Refuse(request, Outcome::kUnavailable);
     Unpin(read.line);
   }
 }

@@ -12,7 +12,7 @@
 namespace ring::coordinator {
 
 void ShardCoordinator::BeginEpoch(Epoch epoch) {
-  EndDegradedReads(/*tell=*/true);
+  EndDegradedReads();
   snapshots_.AbandonAll();  // whom they are for joins anew
   options_.epoch = epoch;
   tenure_counter_ = 0;  // V1: the epoch makes its versions new

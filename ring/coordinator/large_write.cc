@@ -197,7 +197,7 @@ void LargeWrite::Read() {
   GiveUp(Outcome::kUnavailable);
 }
 
-void LargeWrite::Abort(Outcome outcome) {
+void LargeWrite::Abort() {
   if (state_ == State::kDraining || state_ == State::kFinished) {
     state_ = State::kFinished;
     return;
@@ -207,7 +207,7 @@ void LargeWrite::Abort(Outcome outcome) {
     return;
   }
   if (source_ != kNoLine) shard_.Unpin(source_);
-  if (outcome != Outcome::kOk) shard_.Refuse(request_, outcome);
+  shard_.Refuse(request_, Outcome::kUnknown);
   state_ = state_ == State::kReading ? State::kAborted : State::kFinished;
 }
 

@@ -51,9 +51,9 @@ class LargeWrite {
   // Moves on by at most one PART; gives a put up that takes too long.
   void Step(std::uint64_t now_ns);
   void OnRead(bool ok);
-  // The role is lost: nothing more is appended. While a READ is under way its memory must stay: it
-  // is finished when that is done. outcome: what its client is told, kOk for nothing.
-  void Abort(protocol::Outcome outcome);
+  // The role is lost: nothing more is appended, and what has no answer yet is UNKNOWN (X5). While a
+  // READ is under way its memory must stay: it is finished when that is done.
+  void Abort();
   bool finished() const { return state_ == State::kFinished; }
   // False while a READ takes longer than kReadSlowNs, and when all that is left is to give memory
   // back. Asked each turn.

@@ -1,7 +1,6 @@
 // The end of a coordinator whose role went to another node, while its device may still read and
 // write its memory (V6).
 
-#include "ring/base/mutant.h"
 #include "ring/coordinator/large_write.h"
 #include "ring/coordinator/shard.h"
 
@@ -9,10 +8,10 @@ namespace ring::coordinator {
 
 using protocol::Outcome;
 
-void ShardCoordinator::Retire(Farewell farewell) {
+void ShardCoordinator::Retire() {
   if (is_retired_) return;
-  EndDegradedReads(farewell == Farewell::kUnknown);
-  SayFarewell(farewell);
+  EndDegradedReads();
+  AnswerAllWaiting();
   operations_.clear();
   deferred_.clear();
   ready_.clear();
@@ -26,20 +25,16 @@ void ShardCoordinator::Retire(Farewell farewell) {
   GiveMemoryBack();
 }
 
-void ShardCoordinator::SayFarewell(Farewell farewell) {
-  const bool tell = farewell == Farewell::kUnknown || Mutant("V7-farewell");
+void ShardCoordinator::AnswerAllWaiting() {
   for (const Waiting& operation : operations_) {
-    if (operation.client == nullptr || !tell) continue;
+    if (operation.client == nullptr) continue;
     Reply reply;
     reply.outcome = Outcome::kUnknown;
     sink_->Answer(operation.reply, reply, *this);
   }
+  for (const std::unique_ptr<LargeWrite>& write : large_writes_) write->Abort();
   // A copy of a request under way may wait among them: of no write is it certain that it was not
   // applied.
-  for (const std::unique_ptr<LargeWrite>& write : large_writes_) {
-    write->Abort(tell ? Outcome::kUnknown : Outcome::kOk);
-  }
-  if (!tell) return;
   std::vector<bool> unused(deferred_.size());
   for (std::uint32_t handle = free_deferred_; handle != 0; handle = deferred_[handle - 1].next) {
     unused[handle - 1] = true;

@@ -67,12 +67,6 @@ struct DrainCounts {
   std::uint64_t pending = 0;   // writes, collections and moved records under way
 };
 
-// What those are told whose operations are under way when the role is lost.
-enum class Farewell : std::uint8_t {
-  kSilence = 0,  // fenced: no reply of any kind (V7)
-  kUnknown = 1,  // a write may be applied or not (X5); a get may be asked elsewhere
-};
-
 class LargeWrite;
 class ShardBuilder;
 class ValueFetcher;
@@ -158,10 +152,11 @@ class ShardCoordinator {
   };
   std::vector<Rebuilt> rebuilt() const;
 
-  // retire.cc: this node coordinates the shard no more. Nothing is executed or answered from here
+  // retire.cc: this node coordinates the shard no more. What waits is captured an answer: a write
+  // is UNKNOWN, applied or not (X5), a get UNAVAILABLE. Nothing is executed or answered from here
   // on; memory is given back, but for what sends and READs under way refer to (V6): it follows when
   // they are done, and then gone() says so. REQUIRES: the queue pairs towards members are reset.
-  void Retire(Farewell farewell);
+  void Retire();
   bool retired() const { return is_retired_; }
   bool gone() const { return is_retired_ && pin_count_ == 0 && large_writes_.empty(); }
 
@@ -313,7 +308,7 @@ class ShardCoordinator {
                    ReplySink* sink, ValueFetcher* fetcher, FoldedShard* folded);
 
   // retire.cc
-  void SayFarewell(Farewell farewell);
+  void AnswerAllWaiting();
   void GiveMemoryBack();
 
   // absent.cc
@@ -335,7 +330,7 @@ class ShardCoordinator {
   bool DecodeAgain(std::uint64_t token);
   absl::string_view ValueIn(absl::string_view block, std::uint32_t line);
   void AnswerDecoded(const DegradedRead& read, absl::string_view value);
-  void EndDegradedReads(bool tell);
+  void EndDegradedReads();
 
   // deferred.cc
   bool Defer(const Request& request, std::uint32_t line);    // until its version is committed

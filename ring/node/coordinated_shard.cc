@@ -457,7 +457,7 @@ void CoordinatedShard::Retire() {
   for (Joiner& joiner : joiners_) joiner = Joiner();
   values_.reset();
   if (coordinator_ != nullptr) {
-    coordinator_->Retire(coordinator::Farewell::kUnknown);
+    coordinator_->Retire();
     coordinator_->AbandonValues();
   }
   links_.Begin({});

@@ -255,7 +255,7 @@ TEST(CoordinatorSnapshot, L7EndsWithTheEpoch) {
   harness.Settle();
   const std::shared_ptr<memgest::SnapshotCursor> left =
       harness.shard().TakeSnapshot(1, LogsOf(harness));
-  harness.shard().Retire(Farewell::kUnknown);
+  harness.shard().Retire();
   EXPECT_THAT(left->Next(), ring::testing::StatusIs(absl::StatusCode::kAborted));
 }
 

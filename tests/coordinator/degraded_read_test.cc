@@ -203,13 +203,21 @@ TEST_F(DegradedRead, V7AnEpochChangeEndsIt) {
   harness_.Scrub();
 }
 
-TEST_F(DegradedRead, V7ARoleThatIsLostSaysNothingAndHoldsNothing) {
+TEST_F(DegradedRead, V7ARoleThatIsLostAnswersEachOnceAndHoldsNothing) {
   PutAndSettle("k", "value");
-  const int get = harness_.Get("k", kDegraded);
-  harness_.shard().Retire(Farewell::kSilence);
+  PutAndSettle("l", "another");
+  const int gets[] = {harness_.Get("k", kDegraded), harness_.Get("l", kDegraded),
+                      harness_.Get("k", kDegraded)};
+  ASSERT_EQ(decoder_.asked.size(), 3u);
+  const std::string block = Block(decoder_.asked[0]);
+  harness_.shard().Retire();
   EXPECT_TRUE(harness_.shard().gone());
-  harness_.shard().OnDecoded(decoder_.asked[0].token, absl::UnavailableError("late"));
-  EXPECT_FALSE(harness_.answered(get));
+  for (const TwinDecoder::Asked& asked : decoder_.asked)
+    harness_.shard().OnDecoded(asked.token, absl::string_view(block));
+  for (const int get : gets) {
+    EXPECT_EQ(harness_.answer(get).count, 1) << get;
+    EXPECT_EQ(harness_.outcome(get), Outcome::kUnavailable) << get;
+  }
 }
 
 TEST(DegradedReadOff, IsRefusedWhereNobodyDecodes) {

@@ -49,7 +49,10 @@ absl::Status HeapSpace::AddChunk(std::size_t index) {
                      "; raise the node's memory limit or delete values"));
   }
   if (index >= chunks_.size()) chunks_.resize(index + 1);
-  chunks_[index] = {.memory = *memory, .lkey = device_->LocalKey(*memory), .huge = huge};
+  Chunk& chunk = chunks_[index];
+  chunk.memory = *memory;
+  chunk.lkey = device_->LocalKey(*memory);
+  chunk.huge = huge;
   ++chunk_count_;
   return absl::OkStatus();
 }
@@ -69,6 +72,8 @@ std::uint64_t HeapSpace::resident_bytes() const {
 void HeapSpace::MarkElsewhere(std::uint32_t offset_cells, std::uint32_t length_cells) {
   std::uint32_t page = offset_cells / kPageCells;
   const std::uint32_t end = page + length_cells / kPageCells;
+  const std::size_t chunks = (end + kChunkPages - 1) / kChunkPages;
+  if (chunks_.size() < chunks) chunks_.resize(chunks);
   while (page < end) {  // a word of the maps at a time
     const std::uint32_t count = std::min(64 - page % 64, end - page);
     const std::uint64_t range = ~std::uint64_t{0} >> (64 - count) << (page % 64);
@@ -87,7 +92,7 @@ void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) 
   while (length_cells > 0) {
     const std::uint32_t size =
         std::min(length_cells, kChunkCells - (offset_cells & kChunkCellMask));
-    if (Has(offset_cells, 1)) {
+    if (offset_cells >> kChunkCellShift < chunks_.size()) {
       for (std::uint32_t page = 0; page < size / kPageCells; ++page) {
         const std::uint32_t number = offset_cells / kPageCells + page;
         ForgetElsewhere(number);
@@ -95,7 +100,7 @@ void HeapSpace::Release(std::uint32_t offset_cells, std::uint32_t length_cells) 
         TouchedWord(number) &= ~(std::uint64_t{1} << (number % 64));
         --touched_count_;
       }
-      device_->Discard(At(offset_cells), std::size_t{size} * 64);
+      if (Has(offset_cells, 1)) device_->Discard(At(offset_cells), std::size_t{size} * 64);
     }
     offset_cells += size;
     length_cells -= size;

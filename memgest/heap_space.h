@@ -89,8 +89,9 @@ class HeapSpace {
     return chunk < chunks_.size() &&
            (chunks_[chunk].touched[page / 64 % kMapWords] >> page % 64 & 1);
   }
-  // Members may hold bytes in these pages that this heap never had. It costs no memory, and such a
-  // page is neither touched nor resident. REQUIRES: Has the range, which begins and ends at a page.
+  // Members may hold bytes in these pages that this heap never had. It costs no memory, whether the
+  // heap has the range or not, and such a page is neither touched nor resident. REQUIRES: the range
+  // begins and ends at a page.
   void MarkElsewhere(std::uint32_t offset_cells, std::uint32_t length_cells);
   // Touched, or marked and not given back since.
   bool Held(std::uint32_t page) const {
@@ -108,7 +109,8 @@ class HeapSpace {
   bool FreeEmpty(std::uint32_t chunk);
   // Whether the chunk came in huge pages: of these, single small ones are not worth giving back.
   bool huge(std::uint32_t offset_cells) const {
-    return chunks_[offset_cells >> kChunkCellShift].huge;
+    const std::size_t chunk = offset_cells >> kChunkCellShift;
+    return chunk < chunks_.size() && chunks_[chunk].huge;
   }
   // Touched pages; of a chunk in huge pages all, if any.
   std::uint64_t resident_bytes() const;

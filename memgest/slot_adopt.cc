@@ -46,18 +46,28 @@ absl::StatusOr<bool> SlotAllocator::Adopt(std::uint32_t block_count, BlockState 
   }
   for (; adoption.block < block_count_; ++adoption.block) {
     if (*left == 0) return false;
-    Use(1 + blocks_[adoption.block].granules.size() * kLinesPerGranule, left);
-    RING_RETURN_IF_ERROR(heap_->Ensure(adoption.block << block_shift_, block_cells_));
-    RING_RETURN_IF_ERROR(FinishBlock(adoption.block, state == BlockState::kLost));
+    const std::uint32_t block = adoption.block;
+    const std::uint32_t offset_cells = block << block_shift_;
+    Use(1 + blocks_[block].granules.size() * kLinesPerGranule, left);
+    if (block % chunk_blocks_ == 0) adoption.chunk_used = ChunkIsUsed(block / chunk_blocks_);
+    if (adoption.chunk_used) RING_RETURN_IF_ERROR(heap_->Ensure(offset_cells, block_cells_));
+    RING_RETURN_IF_ERROR(FinishBlock(block, state == BlockState::kLost));
     // What was freed before, or never came to be a version, left its bytes at other members.
-    if (state == BlockState::kPresent)
-      heap_->MarkElsewhere(adoption.block << block_shift_, block_cells_);
+    if (state == BlockState::kPresent) heap_->MarkElsewhere(offset_cells, block_cells_);
   }
   used_peak_ = used_cells_;
   if (state == BlockState::kPresent)
     freed_cells_ = (std::uint64_t{block_count_} << block_shift_) - used_cells_;
   adoption_ = nullptr;
   return true;
+}
+
+// The first one always is, as its memory stays.
+bool SlotAllocator::ChunkIsUsed(std::uint32_t chunk) const {
+  const std::uint32_t first = chunk * chunk_blocks_;
+  const std::uint32_t end = std::min(first + chunk_blocks_, block_count_);
+  return chunk == 0 || std::any_of(blocks_.begin() + first, blocks_.begin() + end,
+                                   [](const Block& block) { return block.use != BlockUse::kNone; });
 }
 
 absl::Status SlotAllocator::KnowBlocks(std::uint32_t block_count) {
@@ -203,6 +213,7 @@ void SlotAllocator::SetLost(std::uint32_t block) {
   decoding_.Erase(block);
   pooled_.Erase(block);
   idle_.Erase(block);
+  gone_.Erase(block);
 }
 
 void SlotAllocator::SetDecoding(std::uint32_t block) {
@@ -210,13 +221,14 @@ void SlotAllocator::SetDecoding(std::uint32_t block) {
   decoding_.Insert(block);
 }
 
-void SlotAllocator::SetPresent(std::uint32_t block, std::uint64_t last_touch) {
+void SlotAllocator::SetPresent(std::uint32_t block, std::uint64_t last_touch, bool zero) {
   RING_CHECK(decoding_.Contains(block)) << "block=" << block;
   decoding_.Erase(block);
   lost_.Erase(block);
   blocks_[block].last_touch = last_touch;
-  heap_->Touch(block << block_shift_, block_cells_);  // free slots hold bytes that count, too (S3)
-  if (blocks_[block].use == BlockUse::kNone) pooled_.Insert(block);
+  // Free slots hold bytes that count, too (S3).
+  if (!zero) heap_->Touch(block << block_shift_, block_cells_);
+  if (blocks_[block].use == BlockUse::kNone) NowPooled(block);
   if (blocks_[block].use == BlockUse::kSlots && blocks_[block].used == 0) idle_.Insert(block);
   if (!barred(block)) Unpark(block);
 }

@@ -116,18 +116,21 @@ class SlotAllocator {
   // granules and free slots follow from them. A step of *left lines, or some more; *left is what
   // remains of it. Gives whether it was the last step. block_count: blocks that were ever used
   // (S4), as far as it is known; the lines may say more. state: of all blocks, Present or Lost.
+  // Those that no line has bytes near have no memory yet: a shard needs no more of it at its next
+  // coordinator than at the one before.
   // Members may hold any page of Present ones: what is not used of them counts as freed.
   // Errors: kDataLoss, lines that contradict each other; kResourceExhausted; the allocator is of no
   // use then. REQUIRES: nothing was given out; the lines stay as they are.
   absl::StatusOr<bool> Adopt(std::uint32_t block_count, BlockState state, std::uint64_t* left);
   // S4: the block's bytes are not here. Slots in it can be freed; none is given out, and nothing of
   // it released, before SetPresent. One that is Decoding falls back. REQUIRES: block <
-  // block_count(), and its memory is there.
+  // block_count(); if it was given out, its memory is there.
   void SetLost(std::uint32_t block);
   // S5: its bytes are on their way; SetPresent: they are all here, as of this index of the log
-  // (S2). REQUIRES: lost; decoding.
+  // (S2). zero: the bytes that were decoded are, and need no memory but for what was given out.
+  // REQUIRES: lost; decoding; unless zero, its memory is there.
   void SetDecoding(std::uint32_t block);
-  void SetPresent(std::uint32_t block, std::uint64_t last_touch);
+  void SetPresent(std::uint32_t block, std::uint64_t last_touch, bool zero);
   BlockState state(std::uint32_t block) const {
     if (!lost_.Contains(block)) return BlockState::kPresent;
     return decoding_.Contains(block) ? BlockState::kDecoding : BlockState::kLost;
@@ -177,7 +180,8 @@ class SlotAllocator {
     if (!lost_.Contains(block)) idle_.Insert(block);
   }
   void NowPooled(std::uint32_t block) {
-    if (!lost_.Contains(block)) pooled_.Insert(block);
+    if (lost_.Contains(block)) return;
+    (heap_->Has(block << block_shift_, block_cells_) ? pooled_ : gone_).Insert(block);
   }
   // slot_adopt.cc
   struct Adoption {
@@ -187,7 +191,9 @@ class SlotAllocator {
     std::vector<std::uint32_t> spares;
     bool blocks_known = false;
     std::uint32_t block = 0;  // the next to be finished
+    bool chunk_used = false;  // any block of its chunk
   };
+  bool ChunkIsUsed(std::uint32_t chunk) const;
   absl::Status KnowBlocks(std::uint32_t block_count);
   absl::Status AdoptGranule(std::uint32_t granule);
   absl::Status AdoptLarge(std::uint32_t line);
@@ -215,6 +221,7 @@ class SlotAllocator {
   void UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges);
   using PageMap = std::bitset<kSlotCellsMax / HeapSpace::kPageCells>;
   PageMap FreePages(std::uint32_t block) const;
+  bool DropStale();
 
   MemgestId memgest_;
   std::uint32_t block_size_;
@@ -247,6 +254,7 @@ class SlotAllocator {
   // comes to a class only when the class's FIFO is empty, so an entry of its earlier stay cannot be
   // mistaken for one of the present.
   std::array<LineFifo, kSizeClassCount + 1> free_;
+  std::array<std::size_t, kSizeClassCount> stale_{};  // entries before the last one that may be so
   // Blocks with slots that have no granule yet.
   std::array<std::vector<std::uint32_t>, kSizeClassCount> open_;
   // By barred block: lines popped.

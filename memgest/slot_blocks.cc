@@ -37,6 +37,7 @@ void SlotAllocator::DissolveBlock(std::uint32_t number) {
   }
   block.granules.clear();
   block.use = BlockUse::kNone;
+  stale_[block.size_class] = free_[block.size_class].size();
   std::erase(open_[block.size_class], number);
   idle_.Erase(number);
   pooled_.Insert(number);

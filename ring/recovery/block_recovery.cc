@@ -8,6 +8,7 @@
 #include "ring/base/crc32c.h"
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
+#include "ring/base/status.h"
 
 namespace ring::recovery {
 namespace {
@@ -229,6 +230,7 @@ void BlockRecovery::OnBlock(std::uint64_t number, const absl::StatusOr<std::stri
     block.from = call.parity;
     block.from_without = call.without;
     block.last_touch = answer->last_touch;
+    block.zero = answer->bytes.empty();
     here_.insert(call.key);
     return Settle(call.key);
   }
@@ -246,7 +248,10 @@ absl::Status BlockRecovery::Install(const Key& key, const DecodeAnswer& answer) 
                                                    " last_touch=", answer.last_touch,
                                                    " index=", log.index));
   }
-  Place(key, answer.bytes);
+  // What is zero needs no memory, unless something was given out of it.
+  const auto cells = static_cast<std::uint32_t>(size / memgest::kCellSize);
+  if (!answer.bytes.empty()) RING_RETURN_IF_ERROR(memgest.heap().Ensure(key.second * cells, cells));
+  if (memgest.heap().Has(key.second * cells, cells)) Place(key, answer.bytes);
   return absl::OkStatus();
 }
 
@@ -393,7 +398,7 @@ void BlockRecovery::Release(const std::vector<Key>& value) {
     memgest::SlotAllocator& allocator = actions_->Find(key.first)->allocator();
     if (allocator.state(key.second) == BlockState::kLost) allocator.SetDecoding(key.second);
     if (allocator.state(key.second) == BlockState::kDecoding)
-      allocator.SetPresent(key.second, blocks_[key].last_touch);
+      allocator.SetPresent(key.second, blocks_[key].last_touch, blocks_[key].zero);
     if (blocks_[key].asked) --asked_count_;
     blocks_.erase(key);
     here_.erase(key);

@@ -122,6 +122,7 @@ class BlockRecovery {
     NodeId from;                 // whose bytes are in place
     std::uint32_t from_without = 0;
     std::uint64_t last_touch = 0;
+    bool zero = false;  // those bytes
     std::uint64_t retry_ns = 0;
   };
   struct Call {

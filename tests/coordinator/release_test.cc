@@ -76,6 +76,25 @@ TEST(Release, F11MemoryThatOneMemgestNeedsNoMoreServesAnother) {
   harness.Scrub();
 }
 
+// What was given back on one node is not asked for on the next.
+TEST(Release, F11WhoTakesOverNeedsNoMoreMemoryThanWhoWasThereBefore) {
+  HarnessOptions options;
+  options.memory_limit = std::size_t{32} << 20;
+  ShardHarness harness(options);
+  int count = 0;
+  for (const MemgestId memgest : {kSrs32, kRep3, kSrs32}) {
+    for (int i = 0; i < count; ++i) harness.Run(harness.Delete(Key(i)));
+    harness.Settle();
+    count = PutWhileThereIsRoom(harness, memgest);
+    ASSERT_GE(count, 150);
+  }
+  harness.Run(harness.Delete(Key(0)));  // for what the takeover itself takes
+  harness.Settle();
+  TakeOverAndServe(harness);
+  for (int i = 1; i < count; ++i)
+    ASSERT_EQ(RunFetching(harness, harness.Get(Key(i))).outcome, Outcome::kOk) << i;
+}
+
 TEST(Release, S3MovesBetweenAllMemgestsLeaveEqualParities) {
   SeededRandom random(ring::testing::SeedFor("release"));
   ShardHarness harness;

@@ -48,7 +48,7 @@ std::string Bytes(std::size_t size, std::uint64_t tag) {
 }
 
 ShardHarness::ShardHarness(const HarnessOptions& options) : options_(options) {
-  device_.limit = options.memory_limit;
+  device_.limit = taker_device_.limit = options.memory_limit;
   absl::StatusOr<std::unique_ptr<memgest::DeltaArena>> arena =
       memgest::DeltaArena::Create(&device_);
   RING_CHECK(arena.ok()) << arena.status().ToString();

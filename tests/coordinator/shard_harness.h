@@ -47,7 +47,7 @@ struct HarnessOptions {
   std::uint32_t line_count_max = 1u << 16;
   std::uint32_t block_size = protocol::kBlockSizeDefault;
   std::map<std::uint16_t, std::uint32_t> block_sizes = {};  // by memgest: instead of that
-  std::size_t memory_limit = ~std::size_t{0} / 2;           // of the coordinator's device
+  std::size_t memory_limit = ~std::size_t{0} / 2;           // of a coordinator's device
   std::set<std::uint16_t> missing = {};  // ids of memgests that the coordinator does not know yet
   std::set<std::uint16_t> commit_all = {};  // ids of memgests whose puts wait for every member
   CatalogueReader* catalogue = nullptr;

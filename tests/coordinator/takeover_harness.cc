@@ -142,8 +142,12 @@ void ShardHarness::DecodeBlock(memgest::Memgest& memgest, std::uint32_t block) {
   const srs::Position at = store.layout().Locate(0, std::uint64_t{cells} * 64);
   const memgest::ParityStore::Row row =
       store.ReadRow(static_cast<std::uint32_t>(at.extent), at.row);
-  if (row.bytes != nullptr) std::memcpy(memgest.heap().At(cells), row.bytes, options_.block_size);
-  memgest.allocator().SetPresent(block, row.last_touch[at.column]);
+  const bool zero = row.bytes == nullptr;
+  if (!zero) {
+    RING_CHECK(memgest.heap().Ensure(cells, options_.block_size / 64).ok());
+    std::memcpy(memgest.heap().At(cells), row.bytes, options_.block_size);
+  }
+  memgest.allocator().SetPresent(block, row.last_touch[at.column], zero);
 }
 
 void ShardHarness::FetchAll(bool ok) {

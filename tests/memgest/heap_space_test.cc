@@ -87,6 +87,22 @@ TEST(HeapSpace, WhatMembersMayHoldIsNeitherTouchedNorResident) {
   EXPECT_EQ(heap.held_bytes(), 4096u);
 }
 
+TEST(HeapSpace, WhatMembersMayHoldIsKnownWhereThereIsNoMemory) {
+  TwinDevice device;
+  HeapSpace heap(&device);
+  constexpr std::uint32_t kChunk = HeapSpace::kChunkCells;
+  heap.MarkElsewhere(kChunk, 2 * kChunk);
+  EXPECT_EQ(heap.reserved_bytes(), 0u);
+  EXPECT_EQ(heap.held_bytes(), 2 * HeapSpace::kChunkSize);
+  EXPECT_FALSE(heap.Has(kChunk, 1));
+  ASSERT_OK(heap.Ensure(kChunk, 1));
+  EXPECT_EQ(heap.held_bytes(), 2 * HeapSpace::kChunkSize) << "memory is not what was given back";
+  EXPECT_FALSE(heap.FreeEmpty(1));
+  heap.Release(kChunk, 2 * kChunk);
+  EXPECT_EQ(heap.held_bytes(), 0u);
+  EXPECT_TRUE(heap.FreeEmpty(1));
+}
+
 TEST(HeapSpace, S3WhatItReleasesReadsAsZero) {
   TwinDevice device;
   HeapSpace heap(&device);

@@ -362,7 +362,7 @@ TEST(ParityRebuild, S6ALostBlockIsBasedWhenItIsPresentAgain) {
   EXPECT_EQ(group.Rebuild(0), Pushed::kNothing);
   allocator.SetDecoding(1);
   EXPECT_EQ(group.Rebuild(0), Pushed::kNothing);
-  allocator.SetPresent(1, allocator.LastTouch(1));
+  allocator.SetPresent(1, allocator.LastTouch(1), /*zero=*/false);
   group.Settle(/*rebuild=*/true);
   EXPECT_TRUE(AllComplete(group));
   EXPECT_EQ(Compare(group, 1), Compare(group, 0));

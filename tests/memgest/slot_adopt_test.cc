@@ -187,7 +187,7 @@ TEST_F(SlotAdopt, S4NoSlotOfALostBlockIsGivenOut) {
   adopted_->SetDecoding(block);
   EXPECT_EQ(adopted_->state(block), BlockState::kDecoding);
   for (int i = 0; i < 200; ++i) EXPECT_GE(anew(1000), 8u);
-  adopted_->SetPresent(block, 77);
+  adopted_->SetPresent(block, 77, /*zero=*/false);
   EXPECT_EQ(adopted_->state(block), BlockState::kPresent);
   EXPECT_EQ(adopted_->LastTouch(block), 77u) << "S2";
   bool found = false;
@@ -213,7 +213,7 @@ TEST_F(SlotAdopt, S3NothingOfALostBlockIsReleasedAndAllOfAPresentOneIsTouched) {
     EXPECT_EQ(adopted_->NextRelease(1u << 15, &again).length_cells, 0u);
   }
   adopted_->SetDecoding(1);
-  adopted_->SetPresent(1, 0);
+  adopted_->SetPresent(1, 0, /*zero=*/false);
   bool again = true;
   Range range;
   while (again && range.length_cells == 0) range = adopted_->NextRelease(1u << 15, &again);
@@ -226,8 +226,9 @@ TEST_F(SlotAdopt, S4AChunkWithALostBlockStays) {
   constexpr std::uint32_t kChunkBlocks = HeapSpace::kChunkCells / kBlockCells;
   AdoptNow(2 * kChunkBlocks, BlockState::kLost);
   const auto bring = [this](std::uint32_t block) {
+    ASSERT_OK(new_heap_.Ensure(block * kBlockCells, kBlockCells));
     adopted_->SetDecoding(block);
-    adopted_->SetPresent(block, 1);
+    adopted_->SetPresent(block, 1, /*zero=*/false);
   };
   const auto walk = [this] {
     for (bool again = true; again;) {
@@ -242,6 +243,48 @@ TEST_F(SlotAdopt, S4AChunkWithALostBlockStays) {
   bring(2 * kChunkBlocks - 1);
   walk();
   EXPECT_FALSE(new_heap_.Has(HeapSpace::kChunkCells, 1));
+}
+
+// F11: the chunks that came to nothing have no memory at the next coordinator, and serve it yet.
+TEST_F(SlotAdopt, WhatIsFreeOfAPresentMemgestHasNoMemoryBeforeItIsNeeded) {
+  constexpr std::uint32_t kQuarter = HeapSpace::kChunkSize / 4;
+  for (int i = 0; i < 16; ++i) Allocate(kQuarter);
+  std::vector<std::uint32_t> gone;
+  for (const auto& [line, given] : given_) {
+    if (given.ranges.front().offset_cells / HeapSpace::kChunkCells % 2 == 1) gone.push_back(line);
+  }
+  ASSERT_EQ(gone.size(), 8u);
+  for (const std::uint32_t line : gone) Free(line);
+  AdoptNow(old_->block_count());
+  EXPECT_EQ(new_heap_.reserved_bytes(), 2 * HeapSpace::kChunkSize);
+  std::uint32_t released = 0;
+  for (bool again = true; again;) {
+    const Range range = adopted_->NextRelease(1u << 15, &again);
+    new_heap_.Release(range.offset_cells, range.length_cells);
+    released += range.length_cells;
+  }
+  EXPECT_EQ(released, 2 * HeapSpace::kChunkCells) << "members may hold it";
+  for (int i = 0; i < 8; ++i) AllocateAnew(kQuarter);
+  EXPECT_EQ(adopted_->block_count(), old_->block_count()) << "others were taken";
+  EXPECT_EQ(new_heap_.reserved_bytes(), 4 * HeapSpace::kChunkSize);
+}
+
+// ... of a coded one when it is known that it is zero, unless it has bytes that count.
+TEST_F(SlotAdopt, S3ABlockThatIsZeroIsPresentWithoutMemory) {
+  constexpr std::uint32_t kChunkBlocks = HeapSpace::kChunkCells / kBlockCells;
+  Allocate(1000);
+  AdoptNow(2 * kChunkBlocks, BlockState::kLost);
+  EXPECT_EQ(new_heap_.reserved_bytes(), HeapSpace::kChunkSize);
+  const std::uint64_t touched = new_heap_.touched_bytes();
+  for (std::uint32_t block = 1; block < 2 * kChunkBlocks - 1; ++block) {
+    adopted_->SetDecoding(block);
+    adopted_->SetPresent(block, 1, /*zero=*/true);
+  }
+  EXPECT_EQ(adopted_->lost_count(), 2u);
+  EXPECT_EQ(new_heap_.reserved_bytes(), HeapSpace::kChunkSize);
+  EXPECT_EQ(new_heap_.touched_bytes(), touched);
+  for (int i = 0; i < 2; ++i) AllocateAnew((kChunkBlocks - 1) * kBlockSize);
+  EXPECT_EQ(adopted_->block_count(), 2 * kChunkBlocks) << "others were taken";
 }
 
 // Whoever held it before: pages that this heap never had are named all the same.
@@ -286,7 +329,7 @@ TEST_F(SlotAdopt, AFrozenBlockThatBecomesPresentWaitsForTheThaw) {
   EXPECT_NE(still.offset_cells / kBlockCells, 0u);
   adopted_->Freeze(0);
   adopted_->SetDecoding(0);
-  adopted_->SetPresent(0, 0);
+  adopted_->SetPresent(0, 0, /*zero=*/false);
   ASSERT_OK_AND_ASSIGN(const Slot frozen, adopted_->Allocate(1000));
   EXPECT_NE(frozen.offset_cells / kBlockCells, 0u);
   adopted_->Thaw(0);

@@ -1,5 +1,6 @@
 // Reads: V4, V8, V7 as far as it is the shard's.
 #include "tests/coordinator/shard_harness.h"
+#include "tests/support/status_matchers.h"
 
 namespace ring::coordinator {
 namespace {
@@ -20,6 +21,17 @@ TEST(Get, AnswersWhatWasPutInEveryMemgest) {
   }
   harness.Settle();
   harness.Scrub();
+}
+
+// A member that lacks it asks for it, too: there may be no memory where it would be.
+TEST(Get, AnEmptyValueIsGivenToAPeerThatFetchesIt) {
+  ShardHarness harness;
+  const Version version = harness.Run(harness.Put(kRep3, "k", "")).version;
+  ASSERT_EQ(harness.shard().FindMemgest(kRep3)->heap().reserved_bytes(), 0u);
+  ASSERT_OK_AND_ASSIGN(const memgest::ValuePiece piece,
+                       harness.shard().ReadValue(harness.HeadLine("k"), version, 0, 4096));
+  EXPECT_EQ(piece.bytes, "");
+  EXPECT_EQ(piece.value_length, 0u);
 }
 
 TEST(Get, V4WaitsForTheUncommittedVersionThatItSaw) {

@@ -332,9 +332,8 @@ constexpr MutantCase kCases[] = {
     {"E7", "a change that is abandoned takes the sealed ring with it", KilledBy(11),
      "memgest/"
      "memgest_test:MemberEpochTest.E7AbandonedEpochsAreDroppedUnreadAndTheAnswerStaysTheSame"},
-    {"E8", "a shard goes on when too little of a log survived", Survives(60),
-     "recovery/recovery_test:EpochChangeTest.E8TooFewSurvivorsStopTheShardUnlessToldToGoOn",
-     "it tells what it lost in its record, which is refused (E8-record)"},
+    {"E8", "a shard goes on when too little of a log survived", KilledBy(1, "accepts"),
+     "recovery/recovery_test:EpochChangeTest.E8TooFewSurvivorsStopTheShardUnlessToldToGoOn"},
     {"E8-values", "values that nobody has any more stop no shard", KilledBy(54),
      "recovery/recovery_test:EpochChangeTest.E8EntriesWithoutAnybodyWhoHasTheirValuesStopTheShard"},
     {"E8-accepted", "a loss that was accepted stands for all that is lost", KilledBy(1, "accepts"),

@@ -292,7 +292,11 @@ void CatalogueService::OnProposed(const absl::StatusOr<cluster::ClusterResult>& 
   const bool begun = job_->memgest != MemgestId();
   if (creates && begun && absl::IsUnavailable(result.status())) return AwaitShards(result.status());
   // A deletion that began ends by what is agreed upon alone: each leader has the same answer (X6).
-  if (!result.ok() && begun && job_->change.kind == ChangeKind::kDelete)
+  // One that was undone, and cannot begin again as its memgest is the default one by now, would be
+  // tried for ever.
+  const bool draining = job_->stage == Stage::kDrain;
+  const bool deletes = begun && job_->change.kind == ChangeKind::kDelete;
+  if (deletes && !result.ok() && (draining || !absl::IsFailedPrecondition(result.status())))
     return Finish(Stopped("the deletion began", result.status().message()));
   if (!result.ok()) return Finish(result.status());
   job_->memgest = result->memgest;

@@ -6,7 +6,7 @@
 //            by a chunk of its own when it has nothing else to say. So a SEND never finds the peer
 //            without a posted receive.
 // Ownership: owns queue pair and buffers; these are retired when their connection ends (L5). The
-//            source of a WRITE is read until it is done.
+//            source of a WRITE is read until its `done` is gone.
 // Threads:   one, the node's.
 // Errors:    what goes wrong ends the connection: failed() says why. What waits to be sent is
 //            bounded in number and in bytes; over that Send and Write refuse, and queue nothing.
@@ -63,7 +63,8 @@ class ControlLink {
   std::uint32_t generation() const { return generation_; }
 
   absl::Status Send(const ControlHeader& header, std::string body);
-  // done: the bytes are in the peer's memory. Never called when the connection ends first.
+  // done: the bytes are in the peer's memory. Never called when the connection ends first: then it
+  // goes behind the queue pair.
   absl::Status Write(const rdma::Sge& from, std::uint64_t to, std::uint32_t rkey,
                      absl::AnyInvocable<void()> done);
   // Gives true when message() is whole.

@@ -24,23 +24,28 @@ BlockFreezer::BlockFreezer(Node* node) : node_(node) {
                          });
 }
 
+coordinator::ShardCoordinator* BlockFreezer::Serving(const recovery::LogName& log) const {
+  for (const std::unique_ptr<CoordinatedShard>& one : node_->shards()) {
+    if (one->group() == log.group && one->shard() == log.shard && one->serving())
+      return one->coordinator();
+  }
+  return nullptr;
+}
+
 // Null: the shard is not served here in the request's epoch. A coordinator that lives through an
 // epoch change thaws everything itself; what replaced it has nothing frozen.
 memgest::Memgest* BlockFreezer::Find(const recovery::FreezeRequest& request,
                                      coordinator::ShardCoordinator** shard) {
-  for (const std::unique_ptr<CoordinatedShard>& one : node_->shards()) {
-    if (one->group() != request.log.group || one->shard() != request.log.shard) continue;
-    if (!one->serving() || one->coordinator()->options().epoch != request.epoch) continue;
-    *shard = one->coordinator();
-    return one->coordinator()->FindMemgest(request.log.memgest);
-  }
-  return nullptr;
+  coordinator::ShardCoordinator* const serving = Serving(request.log);
+  if (serving == nullptr || serving->options().epoch != request.epoch) return nullptr;
+  *shard = serving;
+  return serving->FindMemgest(request.log.memgest);
 }
 
 void BlockFreezer::OnFreeze(NodeId from, absl::string_view body, ControlReply reply) {
   const absl::StatusOr<recovery::FreezeRequest> request = recovery::DecodeFreezeRequest(body);
   if (!request.ok()) return reply(request.status());
-  if (frozen_.size() >= kFrozenMax)
+  if (frozen_.size() + sending_.size() >= kFrozenMax)
     return reply(absl::ResourceExhaustedError("too many blocks are frozen: try again"));
   coordinator::ShardCoordinator* shard = nullptr;
   memgest::Memgest* const memgest = Find(*request, &shard);
@@ -73,17 +78,44 @@ void BlockFreezer::OnThaw(NodeId from, absl::string_view body, ControlReply repl
       ++i;
       continue;
     }
-    Thaw(frozen);
-    if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("thawed"));
+    End(frozen, absl::AbortedError("thawed"));
     frozen_.erase(frozen_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   reply(std::string());
 }
 
-void BlockFreezer::Thaw(const Frozen& frozen) {
+// Nobody looks at its bytes any more, but the device still reads them for a WRITE that waits. Once
+// it is thawed, the memory of a free block may be given back.
+void BlockFreezer::End(Frozen& frozen, const absl::Status& why) {
+  if (frozen.reply != nullptr) frozen.reply(why);
+  if (frozen.write.expired()) return Thaw(frozen.request);
+  sending_.push_back({frozen.request, std::move(frozen.write)});
+}
+
+void BlockFreezer::Thaw(const recovery::FreezeRequest& request) {
   coordinator::ShardCoordinator* shard = nullptr;
-  memgest::Memgest* const memgest = Find(frozen.request, &shard);
-  if (memgest != nullptr) memgest->allocator().Thaw(frozen.request.block);
+  memgest::Memgest* const memgest = Find(request, &shard);
+  if (memgest != nullptr) memgest->allocator().Thaw(request.block);
+}
+
+// An epoch change ends all freezes. Until the shard serves again it gives no memory back, and this
+// sees that it does in the same turn.
+void BlockFreezer::ProgressSending() {
+  for (std::size_t i = 0; i < sending_.size();) {
+    recovery::FreezeRequest& request = sending_[i].request;
+    if (sending_[i].write.expired()) {
+      Thaw(request);
+      sending_.erase(sending_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    ++i;
+    coordinator::ShardCoordinator* const shard = Serving(request.log);
+    if (shard == nullptr || shard->options().epoch == request.epoch) continue;
+    memgest::Memgest* const memgest = shard->FindMemgest(request.log.memgest);
+    if (memgest == nullptr) continue;
+    memgest->allocator().Freeze(request.block);
+    request.epoch = shard->options().epoch;
+  }
 }
 
 // False: it is over.
@@ -91,15 +123,13 @@ bool BlockFreezer::Step(Frozen& frozen, std::uint64_t now_ns) {
   coordinator::ShardCoordinator* shard = nullptr;
   memgest::Memgest* const memgest = Find(frozen.request, &shard);
   if (memgest == nullptr) {
-    if (frozen.reply == nullptr) return false;
-    frozen.reply(shard == nullptr ? absl::AbortedError("the epoch of the shard is over")
-                                  : absl::NotFoundError("the memgest was deleted"));
+    End(frozen, shard == nullptr ? absl::AbortedError("the epoch of the shard is over")
+                                 : absl::NotFoundError("the memgest was deleted"));
     return false;
   }
   const bool early = frozen.reply == nullptr && Mutant("S2-thaw");
   if (now_ns >= frozen.expires_ns || early) {
-    memgest->allocator().Thaw(frozen.request.block);
-    if (frozen.reply != nullptr) frozen.reply(absl::AbortedError("the freeze expired"));
+    End(frozen, absl::AbortedError("the freeze expired"));
     return false;
   }
   if (frozen.reply == nullptr || frozen.writing) return true;
@@ -142,11 +172,14 @@ void BlockFreezer::Answer(Frozen& frozen, memgest::Memgest& memgest) {
     std::memcpy(reinterpret_cast<std::byte*>(request.address), memgest.heap().At(cell), block_size);
     node_->control().Spend(block_size);
   } else {
+    const auto write = std::make_shared<bool>(true);
     const absl::Status posted = node_->control().Write(
         frozen.reader, {memgest.heap().At(cell), block_size, memgest.heap().lkey(cell)},
-        request.address, request.rkey, [this, id = frozen.id, answer] { OnWritten(id, answer); });
+        request.address, request.rkey,
+        [this, id = frozen.id, answer, write] { OnWritten(id, answer); });
     if (!posted.ok()) return std::exchange(frozen.reply, nullptr)(posted);
     frozen.writing = true;
+    frozen.write = write;
     return;
   }
   std::exchange(frozen.reply, nullptr)(recovery::Encode(answer));
@@ -188,6 +221,7 @@ void BlockFreezer::Progress(std::uint64_t now_ns) {
       frozen_.erase(frozen_.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
+  ProgressSending();
 }
 
 }  // namespace ring::node

@@ -156,14 +156,19 @@ class LostLeaderTest : public ReactorFixture {
     for (int i = 0; i < kKeyCount; ++i) Await(Submit(absl::StrCat("k", i), "value", memgest));
     Settle();
   }
-  static CatalogueChange Deletion(std::uint64_t seq, bool force) {
+  static CatalogueChange Change(ChangeKind kind, std::uint64_t seq) {
     CatalogueChange change;
-    change.kind = ChangeKind::kDelete;
+    change.kind = kind;
     change.id = {"test", seq};
     change.name = "SRS21";
+    return change;
+  }
+  static CatalogueChange Deletion(std::uint64_t seq, bool force) {
+    CatalogueChange change = Change(ChangeKind::kDelete, seq);
     change.force = force;
     return change;
   }
+  MemgestState State() { return spare().view()->FindMemgest("SRS21")->state; }
   Node& spare() { return *reactor_->nodes().back(); }
   // The answer is null until it is there.
   std::shared_ptr<std::optional<absl::Status>> Send(const CatalogueChange& change) {
@@ -216,16 +221,30 @@ TEST_F(LostLeaderTest, X6WhatWasRefusedIsRefusedByTheNextLeaderToo) {
 TEST_F(LostLeaderTest, X6AForceThatComesWithALaterAttemptIsAnotherChange) {
   PutAllInto("SRS21");
   const auto lost = Send(Deletion(1, false));
-  const auto state = [&] { return spare().view()->FindMemgest("SRS21")->state; };
-  TurnUntil([&] { return state() == MemgestState::kDraining; });
-  ASSERT_EQ(state(), MemgestState::kDraining);
+  TurnUntil([&] { return State() == MemgestState::kDraining; });
+  ASSERT_EQ(State(), MemgestState::kDraining);
   LoseLeader();
   ASSERT_THAT(Ask(Deletion(1, true)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was used for another")));
   ASSERT_THAT(Ask(Deletion(1, false)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("NOT_EMPTY")));
-  EXPECT_EQ(state(), MemgestState::kActive);
+  EXPECT_EQ(State(), MemgestState::kActive);
   EXPECT_TRUE(!lost->has_value() || absl::IsUnavailable(**lost));
+}
+
+// Else whoever sends it again, as it was told to, would do so for ever.
+TEST_F(LostLeaderTest, G10ADeletionThatWasUndoneIsRefusedOnceItsMemgestIsTheDefaultOne) {
+  PutAllInto("SRS21");
+  Send(Deletion(1, false));
+  TurnUntil([&] { return State() == MemgestState::kDraining; });
+  ASSERT_EQ(State(), MemgestState::kDraining);
+  LoseLeader();
+  TurnUntil([&] { return State() == MemgestState::kActive; });  // the next leader's repair
+  ASSERT_EQ(State(), MemgestState::kActive);
+  ASSERT_OK(Ask(Change(ChangeKind::kSetDefault, 2)));
+  EXPECT_THAT(Ask(Deletion(1, false)), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                HasSubstr("SRS21 is the default one")));
+  EXPECT_EQ(State(), MemgestState::kActive);
 }
 
 }  // namespace

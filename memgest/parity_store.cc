@@ -1,7 +1,6 @@
 #include "memgest/parity_store.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "ec_offload/kernels.h"
@@ -10,6 +9,7 @@
 #include "ring/base/check.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
+#include "ring/base/zero.h"
 
 namespace ring::memgest {
 
@@ -147,10 +147,7 @@ void ParityStore::ReleaseZeros(ShardId shard, std::uint32_t offset_cells, std::u
   const srs::Position position =
       layout().Locate(shard.value(), std::uint64_t{offset_cells} * kCellSize);
   const auto first = static_cast<std::uint32_t>(position.parity_offset / kCellSize);
-  const auto zero = [this](std::uint32_t cell) {
-    const std::byte* const page = heap_.At(cell);
-    return page[0] == std::byte{0} && std::memcmp(page, page + 1, kPageSize - 1) == 0;
-  };
+  const auto zero = [this](std::uint32_t cell) { return IsZero(heap_.At(cell), kPageSize); };
   for (std::uint32_t done = 0; done < length; done += kPageSize) {
     const std::uint32_t cell = first + done / kCellSize;
     if (zero(cell)) heap_.Release(cell, HeapSpace::kPageCells);

@@ -221,14 +221,25 @@ void SlotAllocator::SetDecoding(std::uint32_t block) {
   decoding_.Insert(block);
 }
 
+std::uint32_t SlotAllocator::GivenOut(std::uint32_t number) const {
+  const Block& block = blocks_[number];
+  if (block.use == BlockUse::kLarge) return block_cells_;
+  return block.use == BlockUse::kSlots ? block.used * CellsOf(block.size_class) : 0;
+}
+
 void SlotAllocator::SetPresent(std::uint32_t block, std::uint64_t last_touch, bool zero) {
   RING_CHECK(decoding_.Contains(block)) << "block=" << block;
   decoding_.Erase(block);
   lost_.Erase(block);
   blocks_[block].last_touch = last_touch;
-  // Free slots hold bytes that count, too (S3).
-  if (!zero) heap_->Touch(block << block_shift_, block_cells_);
+  // Free slots hold bytes that count, too (S3), until they are released.
+  if (!zero) {
+    heap_->Touch(block << block_shift_, block_cells_);
+    freed_cells_ += block_cells_ - GivenOut(block);
+  }
   if (blocks_[block].use == BlockUse::kNone) NowPooled(block);
+  // Others of its chunk that are zero came before, when there was no memory.
+  if (heap_->Has(block << block_shift_, block_cells_)) PoolGone(block / chunk_blocks_);
   if (blocks_[block].use == BlockUse::kSlots && blocks_[block].used == 0) idle_.Insert(block);
   if (!barred(block)) Unpark(block);
 }

@@ -194,6 +194,7 @@ class SlotAllocator {
     bool chunk_used = false;  // any block of its chunk
   };
   bool ChunkIsUsed(std::uint32_t chunk) const;
+  std::uint32_t GivenOut(std::uint32_t block) const;  // cells
   absl::Status KnowBlocks(std::uint32_t block_count);
   absl::Status AdoptGranule(std::uint32_t granule);
   absl::Status AdoptLarge(std::uint32_t line);
@@ -211,6 +212,7 @@ class SlotAllocator {
   absl::StatusOr<std::uint32_t> GrowBlock();
   void FreeChunk(std::uint32_t chunk);
   std::uint32_t BringBack();
+  void PoolGone(std::uint32_t chunk);
   std::uint32_t FindFree(const BlockSet& set) const;
   Slot GiveOut(std::uint32_t line, std::uint8_t size_class, std::uint32_t length);
   void TakeBack(std::uint32_t line, std::uint8_t size_class, std::uint32_t offset_cells,
@@ -221,7 +223,7 @@ class SlotAllocator {
   void UseForLarge(absl::Span<const std::uint32_t> plan, std::vector<Range>* ranges);
   using PageMap = std::bitset<kSlotCellsMax / HeapSpace::kPageCells>;
   PageMap FreePages(std::uint32_t block) const;
-  bool DropStale();
+  void DropStale();
 
   MemgestId memgest_;
   std::uint32_t block_size_;

@@ -95,13 +95,19 @@ std::uint32_t SlotAllocator::BringBack() {
   const std::uint32_t found = FindFree(gone_);
   if (found == BlockSet::kNone || !heap_->Ensure(found << block_shift_, block_cells_).ok())
     return BlockSet::kNone;
-  const std::uint32_t first = found / chunk_blocks_ * chunk_blocks_;
+  PoolGone(found / chunk_blocks_);
+  return found;
+}
+
+// There is memory for the chunk.
+void SlotAllocator::PoolGone(std::uint32_t chunk) {
+  if (gone_.count() == 0) return;
+  const std::uint32_t first = chunk * chunk_blocks_;
   for (std::uint32_t block = first; block < first + chunk_blocks_; ++block) {
     if (!gone_.Contains(block)) continue;
     gone_.Erase(block);
     pooled_.Insert(block);
   }
-  return found;
 }
 
 // Moves a granule that nobody uses to granules_free_.

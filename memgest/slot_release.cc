@@ -53,19 +53,18 @@ bool SlotAllocator::EndReleasePeriod() {
 }
 
 // Entries of blocks that went leave their FIFOs bit by bit, and those behind them keep their order:
-// else the next put of the size meets all of them at once. Gives whether some are left.
-bool SlotAllocator::DropStale() {
+// else the next put of the size meets all of them at once.
+void SlotAllocator::DropStale() {
   int left = kEntriesPerStep;
   for (std::size_t size_class = 0; size_class < stale_.size(); ++size_class) {
     LineFifo& free = free_[size_class];
     std::size_t& count = stale_[size_class];
     for (count = std::min(count, free.size()); count > 0; --count) {
-      if (left-- == 0) return true;
+      if (left-- == 0) return;
       const std::uint32_t line = free.PopFront();
       if (lines_->granule(line).size_class == size_class) free.PushBack(line);
     }
   }
-  return false;
 }
 
 Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {
@@ -74,7 +73,7 @@ Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {
     freed_cells_ = 0;
     walk_block_ = walk_page_ = 0;
   }
-  const bool stale = DropStale();
+  DropStale();
   const std::uint32_t page_count = block_cells_ / HeapSpace::kPageCells;
   const std::uint32_t run_max = length_max_cells / HeapSpace::kPageCells;
   for (int looked = 0; walk_block_ < block_count_ && looked < kBlocksPerStep; ++looked) {
@@ -94,6 +93,8 @@ Range SlotAllocator::NextRelease(std::uint32_t length_max_cells, bool* again) {
     if (walk_block_ % chunk_blocks_ == 0 || walk_block_ == block_count_)
       FreeChunk((walk_block_ - 1) / chunk_blocks_);
   }
+  const bool stale =
+      std::any_of(stale_.begin(), stale_.end(), [](auto count) { return count > 0; });
   walking_ = walk_block_ < block_count_ || stale;
   *again = walking_;
   return {};

@@ -1,10 +1,10 @@
 #include "ring/protocol/client_frame.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "ring/base/align.h"
 #include "ring/base/check.h"
+#include "ring/base/zero.h"
 
 namespace ring::protocol {
 namespace {
@@ -63,10 +63,6 @@ bool FieldsAgree(const RequestHeader& header) {
     return false;
   }
   return true;
-}
-
-bool IsZero(const std::uint8_t* bytes, std::size_t size) {
-  return std::all_of(bytes, bytes + size, [](std::uint8_t byte) { return byte == 0; });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "ring/base/log.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
+#include "ring/base/zero.h"
 
 namespace ring::recovery {
 namespace {
@@ -278,7 +279,10 @@ void BlockRecovery::Place(const Key& key, absl::string_view bytes) {
     });
   }
   if (bytes.empty()) {
-    std::memset(place, 0, size);  // an answer that was wrong may have been here
+    // An answer that was wrong may have been here. Pages that are zero stay nobody's.
+    constexpr std::size_t kPage = memgest::HeapSpace::kPageCells * memgest::kCellSize;
+    for (std::byte* page = place; page < place + size; page += kPage)
+      if (!IsZero(page, kPage)) std::memset(page, 0, kPage);
   } else {
     std::memcpy(place, bytes.data(), size);
   }

@@ -37,7 +37,8 @@ class BlockHarness final : public BlockActions {
     DecodeRequest request;
   };
 
-  explicit BlockHarness(std::uint32_t block_count) {
+  // high_water: blocks that were ever used, if more.
+  explicit BlockHarness(std::uint32_t block_count, std::uint32_t high_water = 0) {
     protocol::MemgestDescriptor descriptor;
     descriptor.id = kMemgest;
     descriptor.scheme = protocol::Scheme::kStretchedReedSolomon;
@@ -62,7 +63,8 @@ class BlockHarness final : public BlockActions {
     }
     memgest_ = std::make_unique<memgest::Memgest>(&device_, descriptor, ShardId(1), 3, 2, &lines_);
     std::uint64_t all = ~std::uint64_t{0};
-    RING_CHECK(*allocator().Adopt(block_count, memgest::BlockState::kLost, &all));
+    RING_CHECK(
+        *allocator().Adopt(std::max(block_count, high_water), memgest::BlockState::kLost, &all));
     recovery.Add(kMemgest, kIndex);
   }
 

@@ -41,6 +41,30 @@ TEST(BlockRecoveryTest, WhatIsWantedComesFirstAndTheRestWithinThePace) {
   for (std::uint32_t block = 0; block < 40; ++block) EXPECT_TRUE(harness.HasBytes(block)) << block;
 }
 
+// F11: nor do the others of its chunk, until one of them has bytes that count.
+TEST(BlockRecoveryTest, S3ABlockThatIsZeroTakesNoMemory) {
+  constexpr std::uint32_t kChunkBlocks = memgest::HeapSpace::kChunkSize / BlockHarness::kBlock;
+  BlockHarness harness(1, 2 * kChunkBlocks);
+  harness.Serve(Epoch(2), {3, 4});
+  const auto bring = [&harness](std::uint32_t block, absl::string_view bytes) {
+    harness.recovery.Want(kMemgest, block);
+    harness.recovery.Step(1'000'000);
+    ASSERT_EQ(harness.asked.front().request.block, block);
+    harness.Answer(Encode(DecodeAnswer{BlockHarness::kIndex, bytes}));
+    EXPECT_EQ(harness.allocator().state(block), memgest::BlockState::kPresent);
+  };
+  memgest::HeapSpace& heap = harness.memgest().heap();
+  const std::uint64_t touched = heap.touched_bytes();
+  bring(kChunkBlocks + 5, "");
+  EXPECT_EQ(heap.reserved_bytes(), memgest::HeapSpace::kChunkSize);
+  EXPECT_EQ(heap.touched_bytes(), touched);
+  EXPECT_FALSE(harness.allocator().release_due());
+  bring(kChunkBlocks + 6, BlockHarness::BytesOf(kChunkBlocks + 6));
+  EXPECT_TRUE(harness.Fits(kChunkBlocks + 6));
+  EXPECT_EQ(heap.reserved_bytes(), 2 * memgest::HeapSpace::kChunkSize);
+  EXPECT_EQ(heap.touched_bytes(), touched + BlockHarness::kBlock);
+}
+
 TEST(BlockRecoveryTest, AFailedCallIsMadeAgainToAnotherParityAndLater) {
   BlockHarness harness(1);
   harness.Serve(Epoch(2), {3, 4});

@@ -8,6 +8,7 @@
 #include "ec_offload/kernels.h"
 #include "ring/base/mutant.h"
 #include "ring/base/status.h"
+#include "ring/base/zero.h"
 #include "ring/node/node.h"
 #include "srs/codec.h"
 
@@ -367,6 +368,7 @@ bool DecodeJob::Combine() {
   node_->control().Spend(size * recipe_.terms.size());
   combined_ += size;
   if (combined_ < block_size) return true;
+  if (IsZero(block, block_size)) answer_.resize(combine_begin_);
   return Finish(std::move(answer_));
 }
 

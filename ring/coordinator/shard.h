@@ -195,6 +195,8 @@ class ShardCoordinator {
   // What waited for it runs again with the next Commit. A line that holds another version by now is
   // left alone (S5).
   void OnValue(std::uint32_t line, Version version, bool ok);
+  // A block of it is Present again: what is free in it goes back.
+  void OnPresent(MemgestId id) { release_due_ |= FindMemgest(id)->allocator().release_due(); }
   // The value does not come for now: what waited for it runs again, and is refused unless
   // ValueFetcher::CanBring.
   void OnDelay(std::uint32_t line);

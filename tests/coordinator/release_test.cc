@@ -158,6 +158,26 @@ TEST(Release, WhatWasFreedBeforeATakeoverTakesNoMemoryAnywhere) {
   }
 }
 
+// S3: of a coded memgest the bytes of what was freed come back first, and count until a delta.
+TEST(Release, WhatWasFreedOfACodedMemgestBeforeATakeoverGoesBackBehindIt) {
+  ShardHarness harness;
+  Load(harness, kSrs32, 50'000);
+  for (int i = 1; i < kKeyCount; ++i) harness.Run(harness.Delete(Key(i)));
+  harness.Turns(30);  // all is collected, and no period over
+  TakeOverAndServe(harness);
+  harness.FetchRest();
+  memgest::HeapSpace& heap = harness.shard().FindMemgest(kSrs32)->heap();
+  ASSERT_GE(heap.touched_bytes(), (kKeyCount - 1) * 50'000u) << "nothing is left for the test";
+  harness.Settle();
+  EXPECT_LT(heap.touched_bytes(), kLeftMax);
+  for (MemberTwin* member : harness.members()) {
+    if (const memgest::ParityStore* parity = member->parity(kSrs32)) {
+      EXPECT_EQ(parity->heap().touched_bytes(), heap.touched_bytes());
+    }
+  }
+  harness.Scrub();
+}
+
 TEST(Release, PartsOfAPutThatATakeoverEndedTakeNoMemory) {
   ShardHarness harness;
   harness.holds_reads = true;

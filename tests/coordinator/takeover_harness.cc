@@ -148,6 +148,7 @@ void ShardHarness::DecodeBlock(memgest::Memgest& memgest, std::uint32_t block) {
     std::memcpy(memgest.heap().At(cells), row.bytes, options_.block_size);
   }
   memgest.allocator().SetPresent(block, row.last_touch[at.column], zero);
+  shard_->OnPresent(memgest.descriptor().id);
 }
 
 void ShardHarness::FetchAll(bool ok) {

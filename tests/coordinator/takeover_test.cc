@@ -216,6 +216,7 @@ TEST(TakeOver, G5WhatIsDominatedIsCollectedByTheNewCoordinator) {
   EXPECT_EQ(harness.Chain("k").size(), 1u);
   EXPECT_EQ(harness.HeadLine("gone"), memgest::kNoLine);
   harness.FetchRest();
+  harness.Settle();
   harness.Scrub();
 }
 
@@ -298,6 +299,7 @@ TEST(TakeOver, S4PutsAfterATakeoverLeaveParitiesRight) {
   EXPECT_GT(harness.shard().FindMemgest(kSrs32)->allocator().block_count(), blocks);
   harness.Settle();
   harness.FetchRest();
+  harness.Settle();
   harness.Scrub();
 }
 

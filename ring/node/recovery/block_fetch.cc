@@ -148,6 +148,7 @@ void BlockFetch::OnPresent(MemgestId id, std::uint32_t block) {
     shard_->OnValue(line, Version(shard_->lines().line(line).version), true);
   }
   ForgetLarge(id, block);
+  shard_->OnPresent(id);
   on_value_();
 }
 
